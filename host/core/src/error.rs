@@ -1,0 +1,136 @@
+//! Why a request to the API failed, as plugins and the host's own decisions see it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::object::ObjectRef;
+
+/// The class of an [`ApiError`]; the same list as `api-reason` in `wit/types.wit`, which documents each case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "documented in wit/types.wit, once")]
+pub enum ApiReason {
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    Forbidden,
+    NotGranted,
+    NotWatched,
+    NamespaceTerminating,
+    TooManyRequests,
+    Expired,
+    Timeout,
+    UnknownOutcome,
+    LeaseLost,
+    ReadOnly,
+    ServerError,
+    TooLarge,
+    Other,
+}
+
+impl ApiReason {
+    /// The reason in the form of Kubernetes' `Status.reason`; also the label of metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "NotFound",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::Conflict => "Conflict",
+            Self::Invalid => "Invalid",
+            Self::Forbidden => "Forbidden",
+            Self::NotGranted => "NotGranted",
+            Self::NotWatched => "NotWatched",
+            Self::NamespaceTerminating => "NamespaceTerminating",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::Expired => "Expired",
+            Self::Timeout => "Timeout",
+            Self::UnknownOutcome => "UnknownOutcome",
+            Self::LeaseLost => "LeaseLost",
+            Self::ReadOnly => "ReadOnly",
+            Self::ServerError => "ServerError",
+            Self::TooLarge => "RequestEntityTooLarge",
+            Self::Other => "Unknown",
+        }
+    }
+
+    /// The HTTP status that fits best, for refusals of the host's own.
+    #[must_use]
+    pub fn code(self) -> u16 {
+        match self {
+            Self::NotFound => 404,
+            Self::AlreadyExists | Self::Conflict => 409,
+            Self::Invalid => 422,
+            Self::Forbidden | Self::NotGranted | Self::NotWatched | Self::NamespaceTerminating | Self::ReadOnly => 403,
+            Self::TooManyRequests => 429,
+            Self::Expired => 410,
+            Self::Timeout | Self::UnknownOutcome => 504,
+            Self::LeaseLost => 503,
+            Self::TooLarge => 413,
+            Self::ServerError | Self::Other => 500,
+        }
+    }
+}
+
+/// A failed request to the API, or to the host's cache of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP status, or the one that fits best where the host refused the request itself.
+    pub code: u16,
+    /// The class, which decides about retries.
+    pub reason: ApiReason,
+    /// The server's own word for the reason, never empty.
+    pub status_reason: String,
+    /// What happened, for people.
+    pub message: String,
+    /// How long the server asked to wait.
+    pub retry_after: Option<Duration>,
+    /// The API verb: `get`, `patch`, ….
+    pub verb: &'static str,
+    /// Resource, group and subresource: `deployments.apps/scale`.
+    pub resource: String,
+    /// The object, if the request was about a single one.
+    pub object: Option<ObjectRef>,
+}
+
+impl ApiError {
+    /// A refusal by the host itself; code and status reason follow from `reason`.
+    pub fn refused(
+        reason: ApiReason,
+        verb: &'static str,
+        resource: impl Into<String>,
+        object: Option<ObjectRef>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            code: reason.code(),
+            reason,
+            status_reason: reason.as_str().to_owned(),
+            message: message.into(),
+            retry_after: None,
+            verb,
+            resource: resource.into(),
+            object,
+        }
+    }
+
+    /// The answer of an import that this version does not implement.
+    #[must_use]
+    pub fn not_implemented(verb: &'static str, what: &str) -> Self {
+        Self::refused(ApiReason::ServerError, verb, "", None, format!("{what} is not implemented in this version"))
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.verb)?;
+        if !self.resource.is_empty() {
+            write!(f, " {}", self.resource)?;
+        }
+        if let Some(object) = &self.object {
+            write!(f, " {}", object.key)?;
+        }
+        write!(f, ": {} ({} {})", self.message, self.code, self.status_reason)
+    }
+}
+
+impl std::error::Error for ApiError {}

@@ -1,0 +1,21 @@
+//! What Windlass decides, apart from what it does: keys, the workqueue, the outcome of a call, ownership, grants, and
+//! the [`ports`] through which the sandbox asks for what the edge to Kubernetes carries out.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: time and randomness are passed in, so that each
+//! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on each
+//! other; `windlass` wires them.
+
+pub mod clock;
+pub mod error;
+pub mod grants;
+pub mod mapping;
+pub mod object;
+pub mod outcome;
+pub mod owner;
+pub mod ports;
+pub mod predicate;
+pub mod principal;
+pub mod queue;
+pub mod settle;
+pub mod watch;
+pub mod write;

@@ -1,0 +1,158 @@
+//! How objects are named and what of them is known without parsing their body.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A kind of object as a manifest names it: `apps/v1` and `Deployment`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKind {
+    /// Group and version, or the version alone in the core group: `apps/v1`, `v1`.
+    pub api_version: Arc<str>,
+    /// The kind in CamelCase.
+    pub kind: Arc<str>,
+}
+
+impl ObjectKind {
+    /// The kind `kind` of `api_version`.
+    pub fn new(api_version: impl Into<Arc<str>>, kind: impl Into<Arc<str>>) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into() }
+    }
+
+    /// The API group; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.api_version.rsplit_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// The version without its group.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.api_version.rsplit_once('/').map_or(&self.api_version, |(_, version)| version)
+    }
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.api_version, self.kind)
+    }
+}
+
+/// Namespace and name: what a workqueue holds. The kind is known from where the key is used.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// None for a cluster-scoped object.
+    pub namespace: Option<Arc<str>>,
+    /// The object's name.
+    pub name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// The key of a namespaced object.
+    pub fn namespaced(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self { namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// The key of a cluster-scoped object.
+    pub fn cluster(name: impl Into<Arc<str>>) -> Self {
+        Self { namespace: None, name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// One object of a kind, possibly narrowed to one incarnation of its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectRef {
+    /// The object's kind.
+    pub kind: ObjectKind,
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// The incarnation that is meant. None: whichever holds the name.
+    pub uid: Option<Arc<str>>,
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.kind, self.key)
+    }
+}
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerReference {
+    /// The owner's kind.
+    pub kind: ObjectKind,
+    /// The owner's name; it is in the namespace of the owned object or cluster-scoped.
+    pub name: Arc<str>,
+    /// The owner's UID, which alone identifies it to the garbage collector.
+    pub uid: Arc<str>,
+    /// Whether this owner is the managing controller. At most one owner of an object is.
+    pub controller: bool,
+}
+
+/// What is kept of an object beside its text, so that indexes, mappings and predicates need no parsing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// The UID that the server gave to this incarnation.
+    pub uid: Arc<str>,
+    /// The `resourceVersion`, opaque except where the server promises that versions compare (KEP-5504).
+    pub version: Arc<str>,
+    /// The generation, 0 where the kind has none.
+    pub generation: i64,
+    /// The labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// All owners, in the object's order.
+    pub owners: Vec<OwnerReference>,
+    /// Whether the object has a deletion timestamp and waits for finalizers or its grace period.
+    pub deleting: bool,
+}
+
+impl Header {
+    /// The owner that controls the object, if one does.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners.iter().find(|owner| owner.controller)
+    }
+}
+
+/// An object as the store keeps it: its header and its text. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// What is known without parsing.
+    pub header: Arc<Header>,
+    /// The JSON text, with `apiVersion` and `kind`, without `metadata.managedFields`.
+    pub text: Arc<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_of_the_core_group_has_an_empty_group() {
+        let service = ObjectKind::new("v1", "Service");
+        assert_eq!((service.group(), service.version()), ("", "v1"));
+    }
+
+    #[test]
+    fn a_kind_of_another_group_is_split_at_the_slash() {
+        let deployment = ObjectKind::new("apps/v1", "Deployment");
+        assert_eq!((deployment.group(), deployment.version()), ("apps", "v1"));
+    }
+
+    #[test]
+    fn a_key_reads_as_kubectl_writes_it() {
+        assert_eq!(ObjectKey::namespaced("prod", "shop").to_string(), "prod/shop");
+        assert_eq!(ObjectKey::cluster("prod").to_string(), "prod");
+    }
+}

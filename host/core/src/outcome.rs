@@ -1,0 +1,258 @@
+//! What becomes of a key after a call: the decision table of §3.1, as one `match` over a value.
+//!
+//! It does not touch the queue; dispatch carries the [`Decision`] out. Conflicts and failures of the API server's are
+//! retried without being counted, because no number of them says anything about the plugin.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::{ApiError, ApiReason};
+use crate::object::{ObjectKey, ObjectKind};
+
+/// The longest wait that a server or a plugin can ask for with `retry-after`.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+/// What a plugin reports of one operation that failed; as `types.failure` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// An API error, passed on as it came.
+    Api(ApiError),
+    /// Worth another attempt.
+    Transient(String),
+    /// Not worth another attempt until something changes.
+    Terminal(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api(error) => error.fmt(f),
+            Self::Transient(message) | Self::Terminal(message) => f.write_str(message),
+        }
+    }
+}
+
+/// The messages of `failures`, each once, for a log line or an Event.
+#[must_use]
+pub fn summary(failures: &[Failure]) -> String {
+    let mut messages: Vec<String> = Vec::new();
+    for message in failures.iter().map(ToString::to_string) {
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    if messages.is_empty() {
+        return "the plugin failed without saying why: an error must hold at least one failure".to_owned();
+    }
+    messages.join("; ")
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallResult {
+    /// The plugin is done with the key.
+    Done,
+    /// The plugin wants to run again, without a failure.
+    RequeueAfter(Duration),
+    /// The plugin reported what failed.
+    Failed(Vec<Failure>),
+    /// The guest trapped, was stopped at a limit, or could not be started.
+    Trapped {
+        /// Which class, a fixed label: `trap`, `deadline`, `memory`, ….
+        reason: &'static str,
+        /// What happened, for people.
+        message: String,
+    },
+}
+
+/// Why a key is retried without being counted against its plugin, or counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// One more of the key's limited attempts.
+    Counted,
+    /// Somebody else's doing.
+    Uncounted,
+}
+
+/// What to do with the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Forget its failures; the next event runs it again.
+    Forget,
+    /// Forget its failures, and run it again after a while.
+    ForgetAndAddAfter(Duration),
+    /// Run it again after its backoff, or after `at_least` if that is longer.
+    Retry {
+        /// Whether the attempt counts.
+        retry: Retry,
+        /// What the server asked for, at most [`MAX_RETRY_AFTER`].
+        at_least: Option<Duration>,
+    },
+    /// Forget it and tell people why: nothing will change until its objects do.
+    ForgetAndReport(String),
+}
+
+/// Decides about a key whose call, about the primary `kind` and `key`, ended with `result`.
+#[must_use]
+pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decision {
+    let failures = match result {
+        CallResult::Done => return Decision::Forget,
+        CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter(*delay),
+        CallResult::Trapped { .. } => return Decision::Retry { retry: Retry::Counted, at_least: None },
+        CallResult::Failed(failures) => failures,
+    };
+    let classes = failures.iter().map(|failure| classify(failure, kind, key));
+    let at_least = failures.iter().filter_map(retry_after).max();
+    // Any retryable failure beats the others; a counted one beats an uncounted one. An empty list is a bug of the
+    // plugin's and counted as one.
+    match classes.max().unwrap_or(Class::Counted) {
+        Class::Counted => Decision::Retry { retry: Retry::Counted, at_least },
+        Class::Uncounted => Decision::Retry { retry: Retry::Uncounted, at_least },
+        Class::Terminal => Decision::ForgetAndReport(summary(failures)),
+        Class::Moot => Decision::Forget,
+    }
+}
+
+/// In ascending order of what prevails in a list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// The object of the operation is going or gone: there is nothing to bring about.
+    Moot,
+    Terminal,
+    Uncounted,
+    Counted,
+}
+
+fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
+    match failure {
+        Failure::Terminal(_) => Class::Terminal,
+        Failure::Transient(_) => Class::Counted,
+        Failure::Api(error) => match error.reason {
+            ApiReason::NamespaceTerminating => Class::Moot,
+            ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
+            ApiReason::Conflict
+            | ApiReason::TooManyRequests
+            | ApiReason::LeaseLost
+            | ApiReason::ServerError
+            | ApiReason::Timeout
+            | ApiReason::UnknownOutcome => Class::Uncounted,
+            // Also 403 and 422: rights and schemas change without an event for this key.
+            _ => Class::Counted,
+        },
+    }
+}
+
+fn concerns(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
+    error.object.as_ref().is_some_and(|object| object.kind == *kind && object.key == *key)
+}
+
+fn retry_after(failure: &Failure) -> Option<Duration> {
+    match failure {
+        Failure::Api(error) => error.retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+        Failure::Transient(_) | Failure::Terminal(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectRef;
+
+    fn kind() -> ObjectKind {
+        ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp")
+    }
+
+    fn key() -> ObjectKey {
+        ObjectKey::namespaced("prod", "shop")
+    }
+
+    fn api(reason: ApiReason) -> Failure {
+        Failure::Api(ApiError::refused(reason, "patch", "deployments.apps", None, "no"))
+    }
+
+    fn after(reason: ApiReason, seconds: u64) -> Failure {
+        let Failure::Api(error) = api(reason) else { unreachable!("api() makes an API failure") };
+        Failure::Api(ApiError { retry_after: Some(Duration::from_secs(seconds)), ..error })
+    }
+
+    fn about_primary(reason: ApiReason) -> Failure {
+        let object = ObjectRef { kind: kind(), key: key(), uid: None };
+        Failure::Api(ApiError::refused(reason, "patch", "webapps", Some(object), "gone"))
+    }
+
+    fn failed(failures: Vec<Failure>) -> Decision {
+        decide(&CallResult::Failed(failures), &kind(), &key())
+    }
+
+    const COUNTED: Decision = Decision::Retry { retry: Retry::Counted, at_least: None };
+    const UNCOUNTED: Decision = Decision::Retry { retry: Retry::Uncounted, at_least: None };
+
+    #[test]
+    fn done_forgets() {
+        assert_eq!(decide(&CallResult::Done, &kind(), &key()), Decision::Forget);
+    }
+
+    #[test]
+    fn requeue_after_forgets_and_comes_back() {
+        let delay = Duration::from_secs(5);
+        let decision = decide(&CallResult::RequeueAfter(delay), &kind(), &key());
+        assert_eq!(decision, Decision::ForgetAndAddAfter(delay));
+    }
+
+    #[test]
+    fn a_trap_is_counted() {
+        let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".into() };
+        assert_eq!(decide(&trapped, &kind(), &key()), COUNTED);
+    }
+
+    #[test]
+    fn conflicts_alone_are_not_counted() {
+        assert_eq!(failed(vec![api(ApiReason::Conflict), api(ApiReason::Conflict)]), UNCOUNTED);
+    }
+
+    #[test]
+    fn what_the_api_server_did_is_not_counted() {
+        for reason in [ApiReason::ServerError, ApiReason::Timeout, ApiReason::TooManyRequests] {
+            assert_eq!(failed(vec![api(reason)]), UNCOUNTED, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_retried_and_counted() {
+        for reason in [ApiReason::Invalid, ApiReason::Forbidden, ApiReason::NotGranted, ApiReason::NotFound] {
+            assert_eq!(failed(vec![api(reason)]), COUNTED, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_primary_that_is_gone_is_forgotten() {
+        assert_eq!(failed(vec![about_primary(ApiReason::NotFound)]), Decision::Forget);
+        assert_eq!(failed(vec![api(ApiReason::NamespaceTerminating)]), Decision::Forget);
+    }
+
+    #[test]
+    fn terminal_failures_alone_are_reported_once_each() {
+        let terminal = || Failure::Terminal("no image".into());
+        assert_eq!(failed(vec![terminal(), terminal()]), Decision::ForgetAndReport("no image".into()));
+    }
+
+    #[test]
+    fn anything_retryable_beats_terminal() {
+        assert_eq!(failed(vec![Failure::Terminal("x".into()), api(ApiReason::Conflict)]), UNCOUNTED);
+        assert_eq!(failed(vec![Failure::Terminal("x".into()), Failure::Transient("y".into())]), COUNTED);
+    }
+
+    #[test]
+    fn an_empty_list_is_a_counted_bug() {
+        assert_eq!(failed(vec![]), COUNTED);
+    }
+
+    #[test]
+    fn the_longest_retry_after_holds_within_its_bound() {
+        let at_least = |seconds| Some(Duration::from_secs(seconds));
+        let two = vec![after(ApiReason::TooManyRequests, 3), after(ApiReason::ServerError, 7)];
+        assert_eq!(failed(two), Decision::Retry { retry: Retry::Uncounted, at_least: at_least(7) });
+        let day = vec![after(ApiReason::TooManyRequests, 86_400)];
+        assert_eq!(failed(day), Decision::Retry { retry: Retry::Uncounted, at_least: at_least(600) });
+    }
+}

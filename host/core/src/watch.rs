@@ -1,0 +1,69 @@
+//! What an informer watches. Equal specifications share one informer per process (invariant 5).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::object::ObjectKind;
+
+/// One list+watch: compared exactly, so that sharing is never a guess.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WatchSpec {
+    /// What is watched.
+    pub kind: ObjectKind,
+    /// None: all namespaces, or a cluster-scoped kind.
+    pub namespace: Option<Arc<str>>,
+    /// In Kubernetes' syntax, evaluated by the server.
+    pub label_selector: Option<Arc<str>>,
+    /// In Kubernetes' syntax, evaluated by the server.
+    pub field_selector: Option<Arc<str>>,
+}
+
+impl WatchSpec {
+    /// All objects of `kind`.
+    #[must_use]
+    pub fn all(kind: ObjectKind) -> Self {
+        Self { kind, namespace: None, label_selector: None, field_selector: None }
+    }
+}
+
+impl fmt::Display for WatchSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in {namespace}")?;
+        }
+        if let Some(selector) = &self.label_selector {
+            write!(f, " with labels {selector}")?;
+        }
+        if let Some(selector) = &self.field_selector {
+            write!(f, " with fields {selector}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// The object is new to the store, or has changed.
+    Applied {
+        /// The state before. None: it was not in the store.
+        old: Option<crate::object::Object>,
+        /// The state now.
+        new: crate::object::Object,
+        /// Part of the first list, or of a resync: it maps to keys at low priority.
+        initial: bool,
+    },
+    /// The object has gone.
+    Deleted(Tombstone),
+}
+
+/// The last known state of an object that has gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The last state seen.
+    pub last: crate::object::Object,
+    /// The watch did not show the deletion, a list did: the object may have changed after `last`.
+    /// (client-go: `cache.DeletedFinalStateUnknown`.)
+    pub final_state_unknown: bool,
+}

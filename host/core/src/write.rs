@@ -1,0 +1,129 @@
+//! The mutations that a plugin may ask for; the same shapes as `wit/writes.wit`, which documents each field.
+
+use std::sync::Arc;
+
+use crate::object::ObjectRef;
+
+/// What the server does with unknown and duplicate fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
+pub enum FieldValidation {
+    #[default]
+    Strict,
+    Warn,
+    Ignore,
+}
+
+/// The format of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
+pub enum PatchType {
+    Merge,
+    Json,
+    Strategic,
+}
+
+/// What happens to the objects that a deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// A subresource, and whose it is where the body does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// Such as `status`, `scale` or `eviction`.
+    pub name: Arc<str>,
+    /// None: the body names it.
+    pub parent: Option<ObjectRef>,
+}
+
+/// Options of every write but delete.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// None: the object itself.
+    pub subresource: Option<Subresource>,
+    /// The optimistic lock.
+    pub resource_version: Option<Arc<str>>,
+    /// Make the primary the controller of the object.
+    pub owned: bool,
+    /// Apply only: take over fields that other managers own.
+    pub force: bool,
+    /// Have the server check everything and store nothing.
+    pub dry_run: bool,
+    /// How strict the server is.
+    pub field_validation: FieldValidation,
+}
+
+/// Options of a delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// The optimistic lock.
+    pub resource_version: Option<Arc<str>>,
+    /// What happens to owned objects.
+    pub propagation: Propagation,
+    /// None: the default of the kind.
+    pub grace_period_seconds: Option<u32>,
+    /// Have the server check everything and delete nothing.
+    pub dry_run: bool,
+}
+
+/// One mutation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// POST.
+    Create {
+        /// The object's JSON text.
+        object: String,
+        /// How.
+        options: WriteOptions,
+    },
+    /// PUT.
+    Update {
+        /// The object's JSON text.
+        object: String,
+        /// How.
+        options: WriteOptions,
+    },
+    /// PATCH with a patch.
+    Patch {
+        /// What is patched.
+        target: ObjectRef,
+        /// The patch's format.
+        patch_type: PatchType,
+        /// The patch's JSON text.
+        patch: String,
+        /// How.
+        options: WriteOptions,
+    },
+    /// PATCH with a set of fields, server-side.
+    Apply {
+        /// The fields' JSON text.
+        object: String,
+        /// How.
+        options: WriteOptions,
+    },
+    /// DELETE.
+    Delete {
+        /// What is deleted.
+        target: ObjectRef,
+        /// How.
+        options: DeleteOptions,
+    },
+}
+
+impl Operation {
+    /// The API verb that grants, errors and metrics name.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Update { .. } => "update",
+            Self::Patch { .. } | Self::Apply { .. } => "patch",
+            Self::Delete { .. } => "delete",
+        }
+    }
+}
