@@ -1,0 +1,83 @@
+//! The `WebApp` kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml.
+
+use serde::{Deserialize, Serialize};
+use windlass_sdk::conditions::Condition;
+use windlass_sdk::{Metadata, ObjectRef};
+
+/// The group and version.
+pub(crate) const API_VERSION: &str = "apps.kubedojo.io/v1beta1";
+/// The kind.
+pub(crate) const KIND: &str = "WebApp";
+
+/// An application that answers HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct WebApp {
+    /// Name, namespace, generation.
+    pub(crate) metadata: Metadata,
+    /// What is asked for.
+    pub(crate) spec: Spec,
+    /// What is, as this plugin wrote it last.
+    #[serde(default)]
+    pub(crate) status: Status,
+}
+
+impl WebApp {
+    /// An object in the same namespace and of the same name.
+    pub(crate) fn sibling(&self, api_version: &str, kind: &str) -> ObjectRef {
+        let namespace = self.metadata.namespace.clone().unwrap_or_default();
+        ObjectRef::namespaced(api_version, kind, namespace, self.metadata.name.clone())
+    }
+
+    /// Whether the spec is another than the one that the status is about.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.status.observed_generation != self.metadata.generation
+    }
+}
+
+/// What is asked for. The defaults are the CRD's.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Spec {
+    /// The container image.
+    pub(crate) image: String,
+    /// How many Pods.
+    #[serde(default = "two")]
+    pub(crate) replicas: i64,
+    /// The port that the container listens on.
+    #[serde(default = "port_8080")]
+    pub(crate) port: i64,
+}
+
+fn two() -> i64 {
+    2
+}
+
+fn port_8080() -> i64 {
+    8080
+}
+
+/// What is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Status {
+    /// The generation that the rest is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) observed_generation: Option<i64>,
+    /// How many Pods are ready.
+    pub(crate) ready_replicas: i64,
+    /// The state in one word. None: not reconciled yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) phase: Option<Phase>,
+    /// The state in detail: `Ready` and `Progressing`.
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// The state in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Phase {
+    /// This spec has not been ready yet.
+    Pending,
+    /// All replicas of this spec are ready.
+    Running,
+    /// This spec was ready, and is not now.
+    Degraded,
+}

@@ -1,0 +1,177 @@
+//! The children of a `WebApp`, as they should be, and how they differ from what is. Pure: no call to the host.
+
+use serde_json::{Value, json};
+use windlass_sdk::ObjectRef;
+
+use crate::api::WebApp;
+
+/// The Service's port. The container's own may be any, so the two meet by name.
+const SERVICE_PORT: u16 = 80;
+/// The name of the port, in the container and in the Service.
+const PORT_NAME: &str = "http";
+/// The name of the container.
+const CONTAINER: &str = "web";
+
+/// What must be done about a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It never existed.
+    Create,
+    /// The `WebApp` asks for something else than before.
+    Update,
+    /// Someone deleted or edited it.
+    Heal,
+}
+
+/// What to do with a child, by what the cache knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// It is as it should be, or is going away, and its end will run the key again.
+    Leave,
+    /// It has to be applied.
+    Apply(Change),
+    /// The name belongs to an object that is not ours.
+    NameTaken,
+}
+
+/// A child as it should be.
+#[derive(Debug, Clone)]
+pub(crate) struct Child {
+    /// Which object it is.
+    pub(crate) target: ObjectRef,
+    /// The fields to apply.
+    pub(crate) wanted: Value,
+}
+
+/// The Deployment that a `WebApp` asks for.
+pub(crate) fn deployment(app: &WebApp) -> Child {
+    let container = json!({
+        "name": CONTAINER,
+        "image": app.spec.image.trim(),
+        "ports": [{"name": PORT_NAME, "containerPort": app.spec.port, "protocol": "TCP"}],
+    });
+    let spec = json!({
+        "replicas": app.spec.replicas,
+        "selector": {"matchLabels": selector(app)},
+        "template": {"metadata": {"labels": labels(app)}, "spec": {"containers": [container]}},
+    });
+    child(app, "apps/v1", "Deployment", &spec)
+}
+
+/// The Service that a `WebApp` asks for.
+pub(crate) fn service(app: &WebApp) -> Child {
+    let port = json!({"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": PORT_NAME, "protocol": "TCP"});
+    child(app, "v1", "Service", &json!({"selector": selector(app), "ports": [port]}))
+}
+
+fn child(app: &WebApp, api_version: &str, kind: &str, spec: &Value) -> Child {
+    let target = app.sibling(api_version, kind);
+    let metadata = json!({"name": target.name, "namespace": target.namespace, "labels": labels(app)});
+    let wanted = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+    Child { target, wanted }
+}
+
+fn selector(app: &WebApp) -> Value {
+    json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app.metadata.name})
+}
+
+fn labels(app: &WebApp) -> Value {
+    let mut labels = selector(app);
+    labels["app.kubernetes.io/managed-by"] = json!("windlass");
+    labels
+}
+
+/// Decides about a child; `cached` is what it is.
+pub(crate) fn decide(app: &WebApp, child: &Child, cached: Option<&Value>) -> Decision {
+    let mend = if app.is_changed() { Change::Update } else { Change::Heal };
+    let is_new = app.status.observed_generation.is_none();
+    let Some(cached) = cached else {
+        return Decision::Apply(if is_new { Change::Create } else { mend });
+    };
+    let is_terminating = !cached["metadata"]["deletionTimestamp"].is_null();
+    // An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+    let is_our_orphan = || controller(cached).is_none() && contains(&cached["metadata"]["labels"], &labels(app));
+    if is_ours(app, cached) {
+        let is_right = contains(cached, &child.wanted) && surplus(cached, &child.wanted).is_empty();
+        if is_terminating || is_right { Decision::Leave } else { Decision::Apply(mend) }
+    } else if is_our_orphan() && !is_terminating {
+        Decision::Apply(mend)
+    } else {
+        Decision::NameTaken
+    }
+}
+
+/// Whether the `WebApp` controls an object.
+pub(crate) fn is_ours(app: &WebApp, object: &Value) -> bool {
+    let uid = app.metadata.uid.as_deref();
+    uid.is_some() && controller(object) == uid
+}
+
+/// The UID of the owner that controls an object.
+fn controller(object: &Value) -> Option<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
+}
+
+/// Whether every wanted value is there. What the server and others added does not count, just as an apply leaves it.
+///
+/// The host will skip an apply that changes nothing (design 3.14); until then this saves the request.
+fn contains(actual: &Value, wanted: &Value) -> bool {
+    match (actual, wanted) {
+        (Value::Object(actual), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| actual.get(key).is_some_and(|actual| contains(actual, wanted)))
+        }
+        (Value::Array(actual), Value::Array(wanted)) => {
+            wanted.iter().all(|wanted| actual.iter().any(|actual| contains(actual, wanted)))
+        }
+        _ => actual == wanted,
+    }
+}
+
+/// The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
+/// labels in a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair,
+/// since both have one name.
+pub(crate) fn surplus(actual: &Value, wanted: &Value) -> Vec<Value> {
+    let mut operations = Vec::new();
+    collect_surplus(actual, wanted, "", &mut operations);
+    operations
+}
+
+fn collect_surplus(actual: &Value, wanted: &Value, pointer: &str, operations: &mut Vec<Value>) {
+    if is_ours_alone(pointer) && exceeds(actual, wanted) {
+        operations.push(json!({"op": "replace", "path": pointer, "value": wanted}));
+        return;
+    }
+    match (actual, wanted) {
+        (Value::Object(actual), Value::Object(wanted)) => {
+            for (key, wanted) in wanted {
+                // Keys that hold a slash, which a pointer would escape, are labels: there is nothing below them.
+                let Some(actual) = actual.get(key) else { continue };
+                collect_surplus(actual, wanted, &format!("{pointer}/{key}"), operations);
+            }
+        }
+        (Value::Array(actual), Value::Array(wanted)) => {
+            for wanted in wanted {
+                let Some(index) = actual.iter().position(|actual| actual["name"] == wanted["name"]) else { continue };
+                collect_surplus(&actual[index], wanted, &format!("{pointer}/{index}"), operations);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can.
+fn is_ours_alone(pointer: &str) -> bool {
+    pointer.ends_with("/ports") || pointer == "/spec/selector"
+}
+
+/// Whether there is an entry that is not wanted.
+fn exceeds(actual: &Value, wanted: &Value) -> bool {
+    match (actual, wanted) {
+        (Value::Array(actual), Value::Array(wanted)) => {
+            actual.iter().any(|actual| !wanted.iter().any(|wanted| contains(actual, wanted)))
+        }
+        (Value::Object(actual), Value::Object(wanted)) => actual.keys().any(|key| !wanted.contains_key(key)),
+        _ => false,
+    }
+}

@@ -1,0 +1,177 @@
+//! The WebApp plugin: a Deployment and a Service for each `WebApp`.
+//!
+//! This file reads, writes and reports. What the children should be and what the status is are pure functions in
+//! `children` and `status`.
+
+mod api;
+mod children;
+mod status;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_sdk::manifest::{Controller, Manifest, Predicate, Watch};
+use windlass_sdk::{Error, Failures, ObjectRef, Outcome, Reconciler, Request, cache, clock, events, info, writes};
+
+use api::{API_VERSION, KIND, WebApp};
+use children::{Change, Child, Decision};
+use status::Problem;
+
+#[cfg(test)]
+mod tests;
+
+/// How often a name that belongs to another object is looked at again: no watch tells when it becomes free.
+const NAME_TAKEN_RETRY: Duration = Duration::from_mins(1);
+
+struct Plugin;
+
+impl Reconciler for Plugin {
+    fn manifest() -> Manifest {
+        let primary = Watch::of(API_VERSION, KIND).predicate(Predicate::Generation);
+        Manifest::new("webapp", env!("CARGO_PKG_VERSION"))
+            .description("Runs each WebApp as a Deployment behind a Service.")
+            .controller(
+                Controller::new("webapp", primary)
+                    .owns(Watch::of("apps/v1", "Deployment"))
+                    .owns(Watch::of("v1", "Service")),
+            )
+    }
+
+    fn reconcile(request: Request) -> Result<Outcome, Failures> {
+        match request.object::<WebApp>()? {
+            // The garbage collector takes the children: they are owned.
+            None => Ok(Outcome::Done),
+            Some(_) if request.deleting => Ok(Outcome::Done),
+            Some(app) => reconcile(&app),
+        }
+    }
+}
+
+windlass_sdk::plugin!(Plugin);
+
+/// What became of the children.
+#[derive(Default)]
+struct Progress {
+    /// As it is after this call. None: unknown.
+    deployment: Option<Value>,
+    problem: Option<Problem>,
+    is_name_taken: bool,
+    failures: Failures,
+}
+
+impl Progress {
+    fn note(&mut self, child: &Child, trouble: Trouble) {
+        let problem = match &trouble {
+            Trouble::NameTaken => Some(Problem::name_taken(&child.target)),
+            Trouble::Failed(error) => Problem::lasting(error),
+        };
+        self.problem = self.problem.take().or(problem);
+        match trouble {
+            Trouble::NameTaken => self.is_name_taken = true,
+            Trouble::Failed(error) => self.failures.push(error),
+        }
+    }
+}
+
+/// Why a child is not as it should be.
+enum Trouble {
+    NameTaken,
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn reconcile(app: &WebApp) -> Result<Outcome, Failures> {
+    let mut progress = match Problem::of_spec(&app.spec) {
+        Some(problem) => {
+            let failures = Failures::terminal(problem.message.clone());
+            Progress { problem: Some(problem), failures, ..Progress::default() }
+        }
+        None => bring_about(app),
+    };
+    let reported = report(app, &progress);
+    progress.failures.extend(reported.err().map(Failures::from));
+    let outcome = if progress.is_name_taken { Outcome::requeue_after(NAME_TAKEN_RETRY) } else { Outcome::Done };
+    progress.failures.or(outcome)
+}
+
+/// Brings both children about. Trouble with one does not keep the other from being tried.
+fn bring_about(app: &WebApp) -> Progress {
+    let mut progress = Progress::default();
+    let deployment = children::deployment(app);
+    match ensure(app, &deployment) {
+        Ok(object) => progress.deployment = Some(object),
+        Err(trouble) => progress.note(&deployment, trouble),
+    }
+    let service = children::service(app);
+    if let Err(trouble) = ensure(app, &service) {
+        progress.note(&service, trouble);
+    }
+    progress
+}
+
+/// Makes one child what it should be, and returns what it is then.
+fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
+    let cached: Option<Value> = cache::get(&child.target)?;
+    let change = match (children::decide(app, child, cached.as_ref()), cached.as_ref()) {
+        (Decision::Leave, _) => return Ok(cached.unwrap_or_default()),
+        (Decision::NameTaken, _) => return Err(Trouble::NameTaken),
+        (Decision::Apply(change), None) => change,
+        (Decision::Apply(change), Some(cached)) => {
+            cut(child, cached)?;
+            change
+        }
+    };
+    // By force: a field that someone edited is ours again.
+    let applied = writes::apply(&child.wanted).owned().force().send()?;
+    announce(child, change);
+    Ok(applied.object()?)
+}
+
+/// Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an
+/// older spec too.
+fn cut(child: &Child, cached: &Value) -> Result<(), Error> {
+    let surplus = children::surplus(cached, &child.wanted);
+    if !surplus.is_empty() {
+        let version = cached["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        writes::json_patch(child.target.clone(), &surplus).if_version(version).send()?;
+    }
+    Ok(())
+}
+
+fn announce(child: &Child, change: Change) {
+    let (reason, action, what) = match change {
+        Change::Create => ("Created", "Create", "created"),
+        Change::Update => ("Updated", "Update", "updated to the new spec"),
+        Change::Heal => ("Healed", "Heal", "was deleted or edited, and is as asked for again"),
+    };
+    let ObjectRef { kind, name, .. } = &child.target;
+    info!("applied a child", kind = kind, reason = reason);
+    events::normal(reason, action, format!("{kind} {name}: {what}"));
+}
+
+/// Writes the status, if it has changed, and reports a new problem.
+fn report(app: &WebApp, progress: &Progress) -> Result<(), Error> {
+    let status = match &progress.problem {
+        Some(problem) => {
+            if problem.is_news(app) {
+                events::warning(problem.reason, "Reconcile", problem.message.clone());
+            }
+            // What it asks for cannot be had; what it has may still run.
+            let cached = cache::get(&children::deployment(app).target)?;
+            let ours = cached.filter(|deployment| children::is_ours(app, deployment));
+            status::status(app, ours.as_ref(), Some(problem), clock::now())
+        }
+        // What passes by itself leaves the status alone: the retry that succeeds will write it.
+        None if !progress.failures.is_empty() => return Ok(()),
+        None => status::status(app, progress.deployment.as_ref(), None, clock::now()),
+    };
+    if status != app.status {
+        writes::apply_status(&app.sibling(API_VERSION, KIND), &status).send()?;
+    }
+    Ok(())
+}

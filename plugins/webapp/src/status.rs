@@ -1,0 +1,109 @@
+//! The status of a `WebApp`, computed from its Deployment and from what failed. Pure: no call to the host.
+
+use serde_json::Value;
+use windlass_sdk::clock::Timestamp;
+use windlass_sdk::conditions::{Condition, find_condition, set_condition};
+use windlass_sdk::{ApiReason, Error, ObjectRef};
+
+use crate::api::{Phase, Spec, Status, WebApp};
+
+/// The condition that says whether all replicas of the present spec are ready.
+pub(crate) const READY: &str = "Ready";
+/// The condition that says whether the present spec is still being brought about.
+pub(crate) const PROGRESSING: &str = "Progressing";
+
+/// Why a `WebApp` cannot become what it asks for, until someone does something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// In CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`.
+    pub(crate) reason: &'static str,
+    /// The text for people.
+    pub(crate) message: String,
+}
+
+impl Problem {
+    /// What is wrong with a spec that the CRD's schema lets pass.
+    pub(crate) fn of_spec(spec: &Spec) -> Option<Self> {
+        let is_empty = spec.image.trim().is_empty();
+        is_empty.then(|| Self { reason: "Invalid", message: "spec.image is empty".into() })
+    }
+
+    /// The name of a child belongs to someone else.
+    pub(crate) fn name_taken(child: &ObjectRef) -> Self {
+        Self { reason: "NameTaken", message: format!("{child} exists and is not this WebApp's") }
+    }
+
+    /// A refusal that stays until someone does something. What passes by itself is retried, and is no problem.
+    pub(crate) fn lasting(error: &Error) -> Option<Self> {
+        let is_lasting = matches!(
+            error.reason()?,
+            ApiReason::Invalid | ApiReason::Forbidden | ApiReason::NotGranted | ApiReason::TooLarge
+        );
+        is_lasting.then(|| Self { reason: "ApplyFailed", message: error.to_string() })
+    }
+
+    /// Whether it is worth an event: each is reported once, not at every reconcile that meets it.
+    pub(crate) fn is_news(&self, app: &WebApp) -> bool {
+        find_condition(&app.status.conditions, READY).is_none_or(|ready| {
+            let is_known = ready.reason == self.reason && ready.message == self.message;
+            !is_known || ready.observed_generation != app.metadata.generation
+        })
+    }
+}
+
+/// What the Deployment reports.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rollout {
+    ready_replicas: i64,
+    /// The report is about the spec that we ask for, and all replicas have it.
+    is_complete: bool,
+}
+
+/// The new status. It equals the old one if nothing has changed, so that it need not be written.
+pub(crate) fn status(app: &WebApp, deployment: Option<&Value>, problem: Option<&Problem>, now: Timestamp) -> Status {
+    let rollout = deployment.map(|deployment| rollout(app, deployment)).unwrap_or_default();
+    let is_ready = problem.is_none() && rollout.is_complete && rollout.ready_replicas >= app.spec.replicas;
+    let mut conditions = app.status.conditions.clone();
+    for condition in conditions_of(app, rollout, is_ready, problem) {
+        set_condition(&mut conditions, condition.observed(app.metadata.generation), now);
+    }
+    Status {
+        observed_generation: app.metadata.generation,
+        ready_replicas: rollout.ready_replicas,
+        phase: Some(phase(app, is_ready)),
+        conditions,
+    }
+}
+
+fn rollout(app: &WebApp, deployment: &Value) -> Rollout {
+    let number = |value: &Value| value.as_i64().unwrap_or_default();
+    let status = &deployment["status"];
+    let is_about_this = number(&status["observedGeneration"]) >= number(&deployment["metadata"]["generation"]);
+    Rollout {
+        ready_replicas: number(&status["readyReplicas"]),
+        is_complete: is_about_this && number(&status["updatedReplicas"]) >= app.spec.replicas,
+    }
+}
+
+fn phase(app: &WebApp, is_ready: bool) -> Phase {
+    let was_ready = matches!(app.status.phase, Some(Phase::Running | Phase::Degraded));
+    match (is_ready, was_ready && !app.is_changed()) {
+        (true, _) => Phase::Running,
+        (false, true) => Phase::Degraded,
+        (false, false) => Phase::Pending,
+    }
+}
+
+fn conditions_of(app: &WebApp, rollout: Rollout, is_ready: bool, problem: Option<&Problem>) -> [Condition; 2] {
+    if let Some(Problem { reason, message }) = problem {
+        return [Condition::new(READY, false, *reason, message), Condition::new(PROGRESSING, false, *reason, message)];
+    }
+    let count = format!("{} of {} replicas are ready", rollout.ready_replicas, app.spec.replicas);
+    let ready_reason = if is_ready { "ReplicasReady" } else { "ReplicasNotReady" };
+    let progressing = if rollout.is_complete {
+        Condition::new(PROGRESSING, false, "RolledOut", "the Deployment runs this spec")
+    } else {
+        Condition::new(PROGRESSING, true, "RollingOut", "the Deployment is on its way to this spec")
+    };
+    [Condition::new(READY, is_ready, ready_reason, count), progressing]
+}

@@ -1,0 +1,128 @@
+//! Status conditions, in Kubernetes' form.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can say now.
+    Unknown,
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// One aspect of an object's state. A list of them has each type once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Which aspect, such as `Ready`.
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Why, in CamelCase, for machines.
+    pub reason: String,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+    /// The generation of the object that this is said about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Since when `status` is what it is. [`set_condition`] fills it.
+    #[serde(default)]
+    pub last_transition_time: String,
+}
+
+impl Condition {
+    /// A condition, to be completed by [`observed`](Self::observed) and entered by [`set_condition`].
+    pub fn new(
+        condition_type: impl Into<String>,
+        status: impl Into<ConditionStatus>,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            condition_type: condition_type.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: message.into(),
+            observed_generation: None,
+            last_transition_time: String::new(),
+        }
+    }
+
+    /// Says which generation of the object this is about.
+    #[must_use]
+    pub fn observed(self, generation: Option<i64>) -> Self {
+        Self { observed_generation: generation, ..self }
+    }
+}
+
+/// The condition of a type.
+#[must_use]
+pub fn find_condition<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.condition_type == condition_type)
+}
+
+/// Enters a condition into a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status
+/// is another, and stays otherwise, so that setting the same again changes nothing.
+pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) {
+    let known = conditions.iter_mut().find(|known| known.condition_type == condition.condition_type);
+    condition.last_transition_time = match &known {
+        Some(known) if known.status == condition.status && !known.last_transition_time.is_empty() => {
+            known.last_transition_time.clone()
+        }
+        _ => now.to_string(),
+    };
+    match known {
+        Some(known) => *known = condition,
+        None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EARLY: Timestamp = Timestamp { seconds: 60, nanoseconds: 0 };
+    const LATE: Timestamp = Timestamp { seconds: 120, nanoseconds: 0 };
+
+    #[test]
+    fn the_transition_time_stays_while_the_status_does() {
+        let mut conditions = Vec::new();
+        set_condition(&mut conditions, Condition::new("Ready", false, "Starting", ""), EARLY);
+        set_condition(&mut conditions, Condition::new("Ready", false, "Waiting", "for a node"), LATE);
+        let [ready] = conditions.as_slice() else { panic!("{conditions:?}") };
+        assert_eq!((ready.reason.as_str(), ready.last_transition_time.as_str()), ("Waiting", "1970-01-01T00:01:00Z"));
+    }
+
+    #[test]
+    fn the_transition_time_moves_with_the_status_of_its_own_type_only() {
+        let mut conditions = Vec::new();
+        set_condition(&mut conditions, Condition::new("Ready", false, "Starting", ""), EARLY);
+        set_condition(&mut conditions, Condition::new("Progressing", true, "Starting", ""), EARLY);
+        set_condition(&mut conditions, Condition::new("Ready", true, "Started", ""), LATE);
+        let times: Vec<_> = conditions.iter().map(|c| c.last_transition_time.as_str()).collect();
+        assert_eq!(times, ["1970-01-01T00:02:00Z", "1970-01-01T00:01:00Z"]);
+    }
+
+    #[test]
+    fn setting_the_same_condition_again_changes_nothing() {
+        let mut conditions = Vec::new();
+        let ready = Condition::new("Ready", true, "Started", "").observed(Some(3));
+        set_condition(&mut conditions, ready.clone(), EARLY);
+        let before = conditions.clone();
+        set_condition(&mut conditions, ready, LATE);
+        assert_eq!(conditions, before);
+    }
+}

@@ -1,0 +1,167 @@
+//! What the SDK's calls fail with.
+
+use std::fmt;
+
+use crate::bindings::windlass::plugin::types;
+use crate::object::ObjectRef;
+
+pub use types::ApiReason;
+
+/// A failed request to the API, or to the host's cache of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiError {
+    /// The HTTP status, or the one that fits best if the request never reached the server.
+    pub code: u16,
+    /// The class of the failure, by which the host decides how to retry.
+    pub reason: ApiReason,
+    /// The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `Other`, this tells which.
+    pub status_reason: String,
+    /// The text for people.
+    pub message: String,
+    /// How many milliseconds to wait before trying again, if the server said so.
+    pub retry_after_ms: Option<u32>,
+    /// The API verb, such as `get` or `patch`.
+    pub verb: String,
+    /// Resource, group and subresource, such as `deployments.apps/scale`.
+    pub resource: String,
+    /// The object, if the request was about a single one.
+    pub object: Option<ObjectRef>,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, resource, status_reason, message, .. } = self;
+        match &self.object {
+            Some(object) => write!(f, "{verb} {resource} {object}: {status_reason}: {message}"),
+            None => write!(f, "{verb} {resource}: {status_reason}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<types::ApiError> for ApiError {
+    fn from(error: types::ApiError) -> Self {
+        let types::ApiError { code, reason, status_reason, message, retry_after_ms, verb, resource, object } = error;
+        Self { code, reason, status_reason, message, retry_after_ms, verb, resource, object }
+    }
+}
+
+impl From<ApiError> for types::ApiError {
+    fn from(error: ApiError) -> Self {
+        let ApiError { code, reason, status_reason, message, retry_after_ms, verb, resource, object } = error;
+        Self { code, reason, status_reason, message, retry_after_ms, verb, resource, object }
+    }
+}
+
+/// JSON that does not fit the plugin's types, read or written.
+#[derive(Debug)]
+pub struct JsonError {
+    what: &'static str,
+    source: serde_json::Error,
+}
+
+impl JsonError {
+    pub(crate) fn new(what: &'static str, source: serde_json::Error) -> Self {
+        Self { what, source }
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)
+    }
+}
+
+impl std::error::Error for JsonError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Why a read or a write failed.
+#[derive(Debug)]
+pub enum Error {
+    /// The API, or the host on its way there, refused.
+    Api(Box<ApiError>),
+    /// The object does not fit the type that it was read as or written from.
+    Json(JsonError),
+}
+
+impl Error {
+    /// The class of the API's refusal, if that is what it was.
+    #[must_use]
+    pub fn reason(&self) -> Option<ApiReason> {
+        match self {
+            Self::Api(error) => Some(error.reason),
+            Self::Json(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api(error) => error.fmt(f),
+            Self::Json(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Api(_) => None,
+            Self::Json(error) => error.source(),
+        }
+    }
+}
+
+impl From<ApiError> for Error {
+    fn from(error: ApiError) -> Self {
+        Self::Api(Box::new(error))
+    }
+}
+
+impl From<types::ApiError> for Error {
+    fn from(error: types::ApiError) -> Self {
+        ApiError::from(error).into()
+    }
+}
+
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Self {
+        Self::Json(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conflict() -> ApiError {
+        ApiError {
+            code: 409,
+            reason: ApiReason::Conflict,
+            status_reason: "Conflict".into(),
+            message: "the object has been modified".into(),
+            retry_after_ms: Some(10),
+            verb: "patch".into(),
+            resource: "deployments.apps/scale".into(),
+            object: Some(ObjectRef::namespaced("apps/v1", "Deployment", "prod", "shop")),
+        }
+    }
+
+    #[test]
+    fn an_api_error_says_what_was_asked_of_which_object() {
+        assert_eq!(
+            conflict().to_string(),
+            "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified"
+        );
+    }
+
+    #[test]
+    fn an_api_error_crosses_the_interface_whole() {
+        assert_eq!(ApiError::from(types::ApiError::from(conflict())), conflict());
+    }
+}

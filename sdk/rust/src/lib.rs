@@ -1,0 +1,123 @@
+//! The Rust SDK for Windlass plugins.
+//!
+//! A plugin is a type that implements [`Reconciler`], named in [`plugin!`], in a crate of type `cdylib` that is built
+//! for `wasm32-unknown-unknown`:
+//!
+//! ```
+//! use windlass_sdk::manifest::{Controller, Manifest, Watch};
+//! use windlass_sdk::{Failures, Outcome, Reconciler, Request, info};
+//!
+//! struct Greeter;
+//!
+//! impl Reconciler for Greeter {
+//!     fn manifest() -> Manifest {
+//!         let watch = Watch::of("v1", "ConfigMap").labels("greet=yes");
+//!         Manifest::new("greeter", "0.1.0").controller(Controller::new("greeter", watch))
+//!     }
+//!
+//!     fn reconcile(request: Request) -> Result<Outcome, Failures> {
+//!         let Some(object) = request.object::<serde_json::Value>()? else {
+//!             return Ok(Outcome::Done);
+//!         };
+//!         info!("hello", name = request.name, kind = object["kind"]);
+//!         Ok(Outcome::Done)
+//!     }
+//! }
+//!
+//! windlass_sdk::plugin!(Greeter);
+//! # fn main() {}
+//! ```
+//!
+//! What a plugin may do is in [`cache`], [`writes`], [`events`], [`log`], [`config`], [`clock`] and [`random`]. The
+//! interfaces that are not wrapped yet (`live`, `owners`, `metrics`, `http`, batches of writes) are reachable through
+//! [`bindings`], the generated code that everything here stands on.
+//!
+//! # Tests
+//!
+//! Plugins compile natively too, so that `cargo test` runs their pure logic: make a [`Request`] with [`Request::new`],
+//! decide on values, compare values. Outside the host, log lines go to stderr and the clock is the system's; any other
+//! call to the host panics and says which one.
+
+// The generated code names the crate by its name, from inside and from plugins alike.
+extern crate self as windlass_sdk;
+
+pub mod bindings;
+pub mod cache;
+pub mod clock;
+pub mod conditions;
+pub mod config;
+#[doc(hidden)]
+pub mod entry;
+mod error;
+pub mod events;
+mod failure;
+pub mod log;
+pub mod manifest;
+mod native;
+mod object;
+pub mod random;
+mod request;
+pub mod writes;
+
+pub use error::{ApiError, ApiReason, Error, JsonError};
+pub use failure::{Failure, Failures};
+pub use object::{Metadata, ObjectKind, ObjectRef};
+pub use request::{Outcome, Request};
+
+/// A plugin that brings the world to the state that an object asks for, with any calls it needs.
+///
+/// Nothing survives a call: every one may get a fresh instance, so there is no `self`.
+pub trait Reconciler {
+    /// What the plugin watches and what it may do. Must be constant: the host asks twice, with different clocks and
+    /// random seeds, and refuses a plugin whose answers differ.
+    fn manifest() -> manifest::Manifest;
+
+    /// Reconciles one object. It is called again whenever something changes, so it must do nothing when there is
+    /// nothing to do. An error must hold at least one failure.
+    fn reconcile(request: Request) -> Result<Outcome, Failures>;
+}
+
+/// Makes a [`Reconciler`] the plugin of this crate. To be used once, at the root of a `cdylib`.
+#[macro_export]
+macro_rules! plugin {
+    ($plugin:ty) => {
+        const _: () = {
+            struct Component;
+
+            impl $crate::bindings::exports::windlass::plugin::reconciler::Guest for Component {
+                fn describe() -> ::std::string::String {
+                    $crate::entry::describe::<$plugin>()
+                }
+
+                fn reconcile(
+                    request: $crate::bindings::windlass::plugin::types::Request,
+                ) -> ::std::result::Result<
+                    $crate::Outcome,
+                    ::std::vec::Vec<$crate::bindings::windlass::plugin::types::Failure>,
+                > {
+                    $crate::entry::reconcile::<$plugin>(request)
+                }
+            }
+
+            $crate::export_guest!(Component);
+        };
+    };
+}
+
+/// Exports a type that implements the generated [`Guest`](bindings::exports::windlass::plugin::reconciler::Guest), for
+/// plugins that need more than [`Reconciler`] lets them do.
+#[macro_export]
+macro_rules! export_guest {
+    ($guest:ident) => {
+        #[cfg(target_arch = "wasm32")]
+        $crate::bindings::export!($guest with_types_in $crate::bindings);
+
+        // The names of the exports are none for a native linker. There, this keeps the compiler from calling all of it
+        // dead code.
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: &dyn ::std::any::Any = &(
+            <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::describe,
+            <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::reconcile,
+        );
+    };
+}

@@ -1,0 +1,200 @@
+//! The manifest: what a plugin watches, and what it may do. It serializes to what `wit/manifest.schema.json` describes.
+//!
+//! Durations are in milliseconds, at most 2³¹−1.
+
+mod rules;
+mod watch;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
+pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, Watch};
+
+/// The whole document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[must_use]
+pub struct Manifest {
+    api_version: &'static str,
+    kind: &'static str,
+    name: String,
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    controllers: Vec<Controller>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    crds: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    permissions: Vec<Permission>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Vec<Metric>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<Config>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    http: Vec<HttpAccess>,
+}
+
+impl Manifest {
+    /// A manifest of a plugin without controllers yet. `name` is the stem of the file that the plugin is installed as,
+    /// `version` is the plugin's own.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            api_version: "windlass.dev/v1alpha1",
+            kind: "PluginManifest",
+            name: name.into(),
+            version: version.into(),
+            description: None,
+            controllers: Vec::new(),
+            crds: Vec::new(),
+            permissions: Vec::new(),
+            metrics: Vec::new(),
+            config: None,
+            http: Vec::new(),
+        }
+    }
+
+    /// Says in a sentence what the plugin is for.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Adds a controller. A plugin needs at least one.
+    pub fn controller(mut self, controller: Controller) -> Self {
+        self.controllers.push(controller);
+        self
+    }
+
+    /// Adds a `CustomResourceDefinition`, whole.
+    pub fn crd(mut self, crd: Value) -> Self {
+        self.crds.push(crd);
+        self
+    }
+
+    /// Asks for access beyond what the watches imply: to read what is watched, to change what is owned, and to write the
+    /// status of primaries.
+    pub fn permission(mut self, permission: Permission) -> Self {
+        self.permissions.push(permission);
+        self
+    }
+
+    /// Declares a metric.
+    pub fn metric(mut self, metric: Metric) -> Self {
+        self.metrics.push(metric);
+        self
+    }
+
+    /// Says which configuration an operator may give, as a JSON schema.
+    pub fn config_schema(mut self, schema: Value) -> Self {
+        self.config = Some(Config { schema });
+        self
+    }
+
+    /// Asks for access to an HTTP host.
+    pub fn http(mut self, access: HttpAccess) -> Self {
+        self.http.push(access);
+        self
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Config {
+    schema: Value,
+}
+
+/// One reconcile loop: a primary kind, and what else makes its objects run again.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[must_use]
+pub struct Controller {
+    name: String,
+    primary: Watch,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    owns: Vec<Watch>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    watches: Vec<MappedWatch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<Options>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct MappedWatch {
+    #[serde(flatten)]
+    watch: Watch,
+    mapping: Mapping,
+}
+
+impl Controller {
+    /// A controller of the objects that `primary` sees. The name is a DNS label, unique in the plugin.
+    pub fn new(name: impl Into<String>, primary: Watch) -> Self {
+        Self { name: name.into(), primary, owns: Vec::new(), watches: Vec::new(), options: None }
+    }
+
+    /// Watches children: a change of one runs the primary that controls it.
+    pub fn owns(mut self, watch: Watch) -> Self {
+        self.owns.push(watch);
+        self
+    }
+
+    /// Watches other objects: a change of one runs the primaries that the mapping finds.
+    pub fn watches(mut self, watch: Watch, mapping: Mapping) -> Self {
+        self.watches.push(MappedWatch { watch, mapping });
+        self
+    }
+
+    /// Changes how the loop runs.
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = Some(options);
+        self
+    }
+}
+
+/// How a controller's loop runs. What is none has the host's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Options {
+    /// How many objects are reconciled at once, at least 1. Default: 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// How many counted retries an object gets before the slow lane. Default: 15.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// How long retries wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// How often every object runs again without a reason. Default: ten hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resync_ms: Option<u32>,
+    /// How long a call may take. Default: 30 seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u32>,
+    /// Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. Default: no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finalizer: Option<bool>,
+    /// What happens to an object whose own writes do not appear in the caches for too long. Default: probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expectation_timeout: Option<ExpectationTimeout>,
+}
+
+/// The delay before the n-th retry: `base` doubled n times, at most `max`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backoff {
+    /// Default: 5 ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_ms: Option<u32>,
+    /// Default: 1000 seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<u32>,
+}
+
+/// What to do when the caches do not show a write for too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ExpectationTimeout {
+    /// Find out, and hold the object until the caches are known to be new enough.
+    Probe,
+    /// Run all the same, on a cache that may be older than the plugin's own writes.
+    Run,
+}

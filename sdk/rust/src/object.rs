@@ -1,0 +1,86 @@
+//! How objects are named, and the part of them that all kinds share.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
+
+impl ObjectKind {
+    /// A kind as in a manifest: `apps/v1` and `Deployment`.
+    pub fn new(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into() }
+    }
+}
+
+impl ObjectRef {
+    /// An object in a namespace.
+    pub fn namespaced(
+        api_version: impl Into<String>,
+        kind: impl Into<String>,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+    ) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::cluster_scoped(api_version, kind, name) }
+    }
+
+    /// An object without a namespace.
+    pub fn cluster_scoped(api_version: impl Into<String>, kind: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { api_version: api_version.into(), kind: kind.into(), namespace: None, name: name.into(), uid: None }
+    }
+
+    /// Narrows it to one incarnation of the name.
+    #[must_use]
+    pub fn with_uid(self, uid: impl Into<String>) -> Self {
+        Self { uid: Some(uid.into()), ..self }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
+    }
+}
+
+/// What identifies an object and its state, of its `metadata`. A plugin that needs more (labels, say) declares a struct
+/// of its own: what a plugin does not read costs no code.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// The name.
+    pub name: String,
+    /// None for a cluster-scoped object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The incarnation of the name. None before the object is created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// The version, an opaque text. None before the object is created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    /// Counts the changes of what was asked for, where the kind has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn metadata_is_read_from_whole_objects_and_written_without_what_is_none() {
+        let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
+        let metadata: Metadata = serde_json::from_value(whole).unwrap();
+        assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));
+    }
+
+    #[test]
+    fn a_reference_reads_as_kind_and_name() {
+        assert_eq!(ObjectRef::namespaced("v1", "Pod", "prod", "p").to_string(), "Pod prod/p");
+        assert_eq!(ObjectRef::cluster_scoped("v1", "Node", "n").to_string(), "Node n");
+    }
+}

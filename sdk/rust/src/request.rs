@@ -1,0 +1,94 @@
+//! What a call is about, and what it answers.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bindings::windlass::plugin::types;
+use crate::error::JsonError;
+
+pub use crate::bindings::exports::windlass::plugin::reconciler::Outcome;
+
+impl Outcome {
+    /// Run again after this time, which is not a failure. At most 24 days; longer times are cut.
+    #[must_use]
+    pub fn requeue_after(delay: Duration) -> Self {
+        Self::RequeueAfter(u32::try_from(delay.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST)))
+    }
+}
+
+/// 2³¹−1, which every guest language can hold.
+const LONGEST: u32 = i32::MAX.cast_unsigned();
+
+/// Which object a call is about, and why now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    /// The controller's name in the manifest.
+    pub controller: String,
+    /// None for a cluster-scoped primary.
+    pub namespace: Option<String>,
+    /// The primary's name.
+    pub name: String,
+    /// The last known UID.
+    pub uid: Option<String>,
+    /// The primary is being deleted and waits for its finalizers.
+    pub deleting: bool,
+    /// How many retries of this key were counted since its last success, 0 at first.
+    pub attempt: u32,
+    /// The trace that logs, spans and API requests of this call belong to.
+    pub trace_id: String,
+    object: Option<String>,
+}
+
+impl Request {
+    /// A request without an object, as a test makes it.
+    pub fn new(controller: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { controller: controller.into(), namespace: Some(namespace.into()), name: name.into(), ..Self::default() }
+    }
+
+    /// The same with a primary, as a test makes it.
+    pub fn with_object<T: Serialize>(self, object: &T) -> Result<Self, JsonError> {
+        let object = serde_json::to_string(object).map_err(|error| JsonError::new("the primary", error))?;
+        Ok(Self { object: Some(object), ..self })
+    }
+
+    /// The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
+        let parse = |text| serde_json::from_str(text).map_err(|error| JsonError::new("the primary", error));
+        self.object.as_deref().map(parse).transpose()
+    }
+
+    /// The primary as JSON text.
+    #[must_use]
+    pub fn object_json(&self) -> Option<&str> {
+        self.object.as_deref()
+    }
+}
+
+impl From<types::Request> for Request {
+    fn from(request: types::Request) -> Self {
+        let types::Request { controller, namespace, name, uid, object, deleting, attempt, trace_id } = request;
+        Self { controller, namespace, name, uid, deleting, attempt, trace_id, object }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_request_gives_its_object_as_any_type() {
+        let request = Request::new("c", "prod", "shop").with_object(&json!({"spec": 1})).unwrap();
+        assert_eq!(request.object::<Value>().unwrap(), Some(json!({"spec": 1})));
+        assert!(request.object::<u8>().is_err());
+        assert_eq!(Request::new("c", "prod", "shop").object::<u8>().unwrap(), None);
+    }
+
+    #[test]
+    fn a_delay_that_is_too_long_is_cut() {
+        assert_eq!(Outcome::requeue_after(Duration::from_millis(50)), Outcome::RequeueAfter(50));
+        assert_eq!(Outcome::requeue_after(Duration::MAX), Outcome::RequeueAfter(LONGEST));
+    }
+}

@@ -1,0 +1,193 @@
+//! The manifest's types and `wit/manifest.schema.json` say the same.
+//!
+//! The checker knows the keywords that the schema uses, and no more: an unknown one fails the test.
+
+use serde_json::{Map, Value, json};
+use windlass_sdk::manifest::{
+    Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric,
+    MetricType, Options, Permission, Predicate, Projection, Watch,
+};
+
+/// Keywords that bound a value, and that the host checks too; what is compared here is the shape.
+const BOUNDS: [&str; 9] =
+    ["default", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "uniqueItems"];
+
+fn schema() -> Value {
+    serde_json::from_str(include_str!("../../../wit/manifest.schema.json")).unwrap()
+}
+
+/// A manifest that says everything that one can say.
+fn full_manifest() -> Manifest {
+    let pointers = || vec!["/spec/image".to_owned()];
+    let key = || "app".to_owned();
+    let primary = Watch::of("example.dev/v1", "Thing")
+        .namespace("prod")
+        .labels("a=b")
+        .fields("metadata.name=c")
+        .projection(Projection::Full)
+        .index("image", IndexSource::Field { pointer: "/spec/image".into() })
+        .index("app", IndexSource::Label { key: key() })
+        .predicate(Predicate::Generation)
+        .predicate(Predicate::Labels)
+        .predicate(Predicate::Annotations)
+        .predicate(Predicate::Fields { pointers: pointers() });
+    let secrets = || Watch::of("v1", "Secret").projection(Projection::Metadata);
+    let controller = Controller::new("things", primary)
+        .owns(Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() }))
+        .watches(secrets(), Mapping::Owner)
+        .watches(secrets(), Mapping::Label { key: key() })
+        .watches(secrets(), Mapping::Annotation { key: key() })
+        .watches(secrets(), Mapping::Field { pointer: "/data/thing".into() })
+        .watches(secrets(), Mapping::ReferencedBy { index: "image".into() })
+        .watches(secrets(), Mapping::SameName)
+        .watches(secrets(), Mapping::All)
+        .options(Options {
+            workers: Some(4),
+            max_retries: Some(15),
+            backoff: Some(Backoff { base_ms: Some(5), max_ms: Some(1_000_000) }),
+            resync_ms: Some(36_000_000),
+            deadline_ms: Some(30_000),
+            finalizer: Some(true),
+            expectation_timeout: Some(ExpectationTimeout::Probe),
+        });
+    Manifest::new("thing", "0.1.0")
+        .description("Everything.")
+        .controller(controller)
+        .crd(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": {}}))
+        .permission(Permission::new("", "pods/eviction", &["create"]).in_namespaces(&["prod"]).named(&["a"]))
+        .metric(Metric::new("seconds", MetricType::Histogram, "Seconds.").labels(&["kind"]).buckets(&[0.1, 1.0]))
+        .metric(Metric::new("things", MetricType::Gauge, "Things."))
+        .metric(Metric::new("runs", MetricType::Counter, "Runs."))
+        .config_schema(json!({"type": "object"}))
+        .http(HttpAccess::new(HttpScheme::Https, "*.example.com", &["GET"]).port(8443))
+        .http(HttpAccess::new(HttpScheme::Http, "localhost", &["GET"]))
+}
+
+fn minimal_manifest() -> Value {
+    let controller = Controller::new("things", Watch::of("v1", "Secret"));
+    serde_json::to_value(Manifest::new("thing", "0.1.0").controller(controller)).unwrap()
+}
+
+#[test]
+fn a_full_and_a_minimal_manifest_fit_the_schema() {
+    let schema = schema();
+    assert_eq!(misfits(&schema, &schema, &serde_json::to_value(full_manifest()).unwrap(), ""), [""; 0]);
+    assert_eq!(misfits(&schema, &schema, &minimal_manifest(), ""), [""; 0]);
+}
+
+#[test]
+fn what_was_not_said_is_left_out() {
+    let expected = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "thing", "version": "0.1.0",
+        "controllers": [{"name": "things", "primary": {"apiVersion": "v1", "kind": "Secret"}}],
+    });
+    assert_eq!(minimal_manifest(), expected);
+}
+
+#[test]
+fn a_full_manifest_says_all_that_the_schema_knows() {
+    let text = serde_json::to_string(&full_manifest()).unwrap();
+    let mut missing = Vec::new();
+    for_each_property(&schema(), &mut |name, _| {
+        if !text.contains(&format!("\"{name}\":")) {
+            missing.push(name.to_owned());
+        }
+    });
+    assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn the_schema_describes_every_property_and_closes_every_object() {
+    let schema = schema();
+    for_each_property(&schema, &mut |name, property| {
+        let described = property.get("description").or_else(|| resolve(&schema, property).get("description"));
+        assert!(described.is_some(), "{name} has no description");
+    });
+    let misspelt = |pointer: &str| {
+        let mut manifest = serde_json::to_value(full_manifest()).unwrap();
+        manifest.pointer_mut(pointer).unwrap()["wrokers"] = json!(1);
+        misfits(&schema, &schema, &manifest, "")
+    };
+    for pointer in ["", "/controllers/0", "/controllers/0/primary", "/controllers/0/options", "/config", "/http/0"] {
+        assert_eq!(misspelt(pointer), [format!("{pointer}/wrokers: not in the schema")]);
+    }
+}
+
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(reference) => root.pointer(reference.trim_start_matches('#')).expect("a reference leads somewhere"),
+        None => schema,
+    }
+}
+
+/// Visits the properties of all objects in the schema. A CRD's are Kubernetes' own.
+fn for_each_property(schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    match schema {
+        Value::Object(keywords) => {
+            for (name, property) in keywords.get("properties").and_then(Value::as_object).unwrap_or(&Map::new()) {
+                visit(name, property);
+            }
+            keywords.values().for_each(|keyword| for_each_property(keyword, visit));
+        }
+        Value::Array(schemas) => schemas.iter().for_each(|schema| for_each_property(schema, visit)),
+        _ => {}
+    }
+}
+
+/// Where `value` is not what `schema` says.
+fn misfits(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (keyword, argument) in schema.as_object().expect("a schema is an object") {
+        match keyword.as_str() {
+            "$ref" => found.extend(misfits(root, resolve(root, schema), value, path)),
+            "type" if !has_type(value, argument) => found.push(format!("{path}: not of type {argument}")),
+            "const" if value != argument => found.push(format!("{path}: not {argument}")),
+            "enum" if !argument.as_array().unwrap().contains(value) => found.push(format!("{path}: not in {argument}")),
+            "oneOf" => found.extend(misfit_of_one(root, argument.as_array().unwrap(), value, path)),
+            "items" => {
+                let items = value.as_array().into_iter().flatten().enumerate();
+                found.extend(items.flat_map(|(at, item)| misfits(root, argument, item, &format!("{path}/{at}"))));
+            }
+            "required" => {
+                let names = argument.as_array().unwrap().iter().filter_map(Value::as_str);
+                let missing = names.filter(|name| value.get(name).is_none());
+                found.extend(missing.map(|name| format!("{path}/{name}: missing")));
+            }
+            "properties" => found.extend(misfits_of_properties(root, schema, value, path)),
+            "additionalProperties" => assert_eq!(argument, false, "the only form that the schema uses"),
+            "$schema" | "$id" | "$defs" | "title" | "description" | "type" | "const" | "enum" => {}
+            bound => assert!(BOUNDS.contains(&bound), "the test does not know the keyword {bound}"),
+        }
+    }
+    found
+}
+
+fn misfits_of_properties(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let path = format!("{path}/{name}");
+        match schema["properties"].get(name) {
+            Some(property) => found.extend(misfits(root, property, value, &path)),
+            None if schema.get("additionalProperties").is_some() => found.push(format!("{path}: not in the schema")),
+            None => {}
+        }
+    }
+    found
+}
+
+fn misfit_of_one(root: &Value, variants: &[Value], value: &Value, path: &str) -> Option<String> {
+    let fitting = variants.iter().filter(|variant| misfits(root, variant, value, path).is_empty()).count();
+    (fitting != 1).then(|| format!("{path}: fits {fitting} variants"))
+}
+
+fn has_type(value: &Value, name: &Value) -> bool {
+    match name.as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_i64(),
+        Some("number") => value.is_number(),
+        _ => panic!("the test does not know the type {name}"),
+    }
+}
