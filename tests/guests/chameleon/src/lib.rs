@@ -1,0 +1,105 @@
+//! A guest whose behaviour a test chooses by patching its bytes: one build, many plugins, most of them bad.
+//!
+//! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
+
+mod modes;
+
+use std::hint::black_box;
+
+use serde_json::{Value, json};
+use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Guest;
+use windlass_sdk::bindings::windlass::plugin::types;
+use windlass_sdk::manifest::{Controller, Manifest, Permission, Predicate, Watch};
+use windlass_sdk::{Failures, ObjectRef, Outcome, Reconciler, Request, cache, clock, entry, info, random, writes};
+
+use modes::Mode;
+
+/// How often `requeue` asks to run again.
+const REQUEUES: u64 = 5;
+/// Where `requeue` counts its runs.
+const RUNS: &str = "chameleon.windlass.dev/runs";
+
+struct Chameleon;
+
+// Not by `plugin!`, which refuses what some modes do.
+impl Guest for Chameleon {
+    fn describe() -> String {
+        let manifest = entry::describe::<Self>();
+        match modes::chosen() {
+            Mode::DescribeTraps => panic!("chameleon: describe was told to trap"),
+            Mode::ManifestNotJson => manifest.replacen('{', "{not json, ", 1),
+            Mode::ManifestUnknownField => manifest.replacen('{', r#"{"colour":"green","#, 1),
+            _ => manifest,
+        }
+    }
+
+    fn reconcile(request: types::Request) -> Result<Outcome, Vec<types::Failure>> {
+        entry::reconcile::<Self>(request)
+    }
+}
+
+windlass_sdk::export_guest!(Chameleon);
+
+impl Reconciler for Chameleon {
+    fn manifest() -> Manifest {
+        let mode = modes::chosen();
+        let name = if mode == Mode::ManifestOtherName { "iguana" } else { "chameleon" };
+        let kind = if mode == Mode::MissingCrd { ("missing.windlass.dev/v1", "Missing") } else { ("v1", "ConfigMap") };
+        let mut primary = Watch::of(kind.0, kind.1).labels("chameleon=true");
+        if mode == Mode::Requeue {
+            // Its own annotation must not run it again, only its own delay.
+            primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
+        }
+        let manifest = Manifest::new(name, "0.1.0")
+            .controller(Controller::new("chameleon", primary))
+            .permission(Permission::new("", "configmaps", &["patch"]));
+        match mode {
+            Mode::DescribeUnstable => {
+                manifest.description(format!("described at {} with {}", clock::now(), random::number()))
+            }
+            Mode::DescribeImports => {
+                let read = cache::get::<Value>(&ObjectRef::namespaced("v1", "ConfigMap", "default", "any"));
+                manifest.description(format!("read {}", read.is_ok()))
+            }
+            _ => manifest,
+        }
+    }
+
+    fn reconcile(request: Request) -> Result<Outcome, Failures> {
+        match modes::chosen() {
+            Mode::ReconcileTraps => panic!("chameleon: reconcile of {} was told to trap", request.name),
+            Mode::ReconcileTransient => Err(Failures::transient("chameleon: told to fail for now")),
+            Mode::ReconcileTerminal => Err(Failures::terminal("chameleon: told to fail for good")),
+            Mode::ReconcileEmptyFailures => Err(Failures::new()),
+            Mode::ReconcileLoops => spin(),
+            Mode::ReconcileAllocates => devour(),
+            Mode::Requeue => requeue(&request),
+            _ => {
+                info!("chameleon reconciled", name = request.name, attempt = request.attempt);
+                Ok(Outcome::Done)
+            }
+        }
+    }
+}
+
+fn spin() -> ! {
+    loop {
+        black_box(());
+    }
+}
+
+/// Allocates a mebibyte at a time until something gives.
+fn devour() -> ! {
+    let mut eaten = Vec::new();
+    loop {
+        eaten.push(black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
+fn requeue(request: &Request) -> Result<Outcome, Failures> {
+    let Some(object) = request.object::<Value>()? else { return Ok(Outcome::Done) };
+    let runs = object["metadata"]["annotations"][RUNS].as_str().and_then(|runs| runs.parse().ok()).unwrap_or(0_u64) + 1;
+    let target = ObjectRef::namespaced("v1", "ConfigMap", request.namespace.clone().unwrap_or_default(), &request.name);
+    writes::merge(target, &json!({"metadata": {"annotations": {RUNS: runs.to_string()}}})).send()?;
+    Ok(if runs <= REQUEUES { Outcome::RequeueAfter(50) } else { Outcome::Done })
+}

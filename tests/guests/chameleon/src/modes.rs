@@ -1,0 +1,71 @@
+//! The modes, and the marker that a test patches.
+
+use std::hint::black_box;
+
+/// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and
+/// another mode, filled up with dots to the same length.
+static MARKER: [u8; 47] = *b"CHAMELEON-MODE=good............................";
+
+/// Where the mode begins in the marker.
+const PREFIX: usize = 15;
+
+/// How the guest behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Good,
+    DescribeTraps,
+    DescribeUnstable,
+    DescribeImports,
+    ManifestUnknownField,
+    ManifestNotJson,
+    ManifestOtherName,
+    MissingCrd,
+    ReconcileTraps,
+    ReconcileTransient,
+    ReconcileTerminal,
+    ReconcileEmptyFailures,
+    ReconcileLoops,
+    ReconcileAllocates,
+    Requeue,
+}
+
+/// The mode that the marker names now.
+pub(crate) fn chosen() -> Mode {
+    // Without the black box, the compiler would read the marker once and for all.
+    let marker = black_box(&MARKER);
+    let name = String::from_utf8_lossy(&marker[PREFIX..]);
+    parse(name.trim_end_matches('.'))
+}
+
+/// # Panics
+/// At an unknown name: the test that patched it is wrong.
+fn parse(name: &str) -> Mode {
+    match name {
+        "good" => Mode::Good,
+        "describe-traps" => Mode::DescribeTraps,
+        "describe-unstable" => Mode::DescribeUnstable,
+        "describe-imports" => Mode::DescribeImports,
+        "manifest-unknown-field" => Mode::ManifestUnknownField,
+        "manifest-not-json" => Mode::ManifestNotJson,
+        "manifest-other-name" => Mode::ManifestOtherName,
+        "missing-crd" => Mode::MissingCrd,
+        "reconcile-traps" => Mode::ReconcileTraps,
+        "reconcile-transient" => Mode::ReconcileTransient,
+        "reconcile-terminal" => Mode::ReconcileTerminal,
+        "reconcile-empty-failures" => Mode::ReconcileEmptyFailures,
+        "reconcile-loops" => Mode::ReconcileLoops,
+        "reconcile-allocates" => Mode::ReconcileAllocates,
+        "requeue" => Mode::Requeue,
+        _ => panic!("chameleon: there is no mode named {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unpatched_chameleon_is_good() {
+        assert_eq!(chosen(), Mode::Good);
+    }
+}
