@@ -1,0 +1,39 @@
+# The project's commands. `make` lists them; tools/README.md says how they work.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# Cargo and Go use all cores by themselves.
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+CARGO_TARGET_DIR ?= target
+
+.PHONY: help setup build plugins guests demo test clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-9s", $$1, $$2; $$1 = $$2 = ""; print }'
+
+setup: ## install what the build needs; TESTS=1: and what the tests need
+	@tools/setup $(if $(TESTS),tests,build)
+
+# The host's crates are built together: cargo unifies their features, so that demo and tests share one build.
+build: setup plugins ## build the host (target/debug/windlass) and the plugins
+	cargo build --locked --workspace --bins
+
+plugins: setup ## build the plugins to target/plugins
+	tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
+
+guests: setup ## build the tests' own components to target/guests
+	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
+
+demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
+	@WINDLASS_BIN=$(CARGO_TARGET_DIR)/debug/windlass WINDLASS_PLUGIN_DIR=$(CARGO_TARGET_DIR)/plugins \
+		$(CARGO_TARGET_DIR)/debug/demo $(if $(KEEP),--keep)
+
+test: ## run all the tests; STAGES="unit stories": only these
+	@tools/setup tests
+	@tools/test $(STAGES)
+
+clean: ## remove what was built here (not the caches of the machine)
+	cargo clean

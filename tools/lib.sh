@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# What the scripts in this folder share. Source it after `set -euo pipefail`; it changes to the project's root.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+# Where things that are built once per machine are kept.
+cache_dir="${XDG_CACHE_HOME:-$HOME/.cache}/windlass"
+
+# Cargo's, absolute: tests run in their crates' folders.
+target_dir="${CARGO_TARGET_DIR:-$PWD/target}"
+
+# The release that rust-toolchain.toml pins.
+rust_version=$(sed -n 's/^channel = "\(.*\)"$/\1/p' rust-toolchain.toml)
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+die() {
+    say "error: $*"
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# limited SECONDS COMMAND…: macOS has no `timeout`.
+limited() {
+    if have timeout; then
+        timeout --kill-after=5 "$@"
+    else
+        perl -e 'alarm shift; exec @ARGV or die "exec: $!"' "$@"
+    fi
+}
+
+# at_least MINIMUM VERSION: whether VERSION is not older.
+at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
+
+is_debian() { have apt-get && have dpkg; }
+
+# file_sha256 FILE: its digest alone.
+file_sha256() {
+    if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
+}
+
+# go_program NAME FOLDER [go build flags…]: prints the path of the Go module's program, built at most once per machine
+# for the same sources, dependencies, flags and Go.
+go_program() {
+    local name=$1 folder=$2
+    shift 2
+    local key program
+    key=$(go_program_key "$folder" "$@")
+    program="$cache_dir/$name/$key/$name"
+    if ! [ -x "$program" ]; then
+        say "building $name, once for these sources (the first time takes minutes)"
+        mkdir -p "${program%/*}"
+        # CGO off: one static file that depends on nothing of the machine. Linked beside its final name, then renamed.
+        (cd "$folder" && CGO_ENABLED=0 ../../tools/go build -buildvcs=false -mod=readonly "$@" -o "$program.new.$$" . >&2) ||
+            die "$name could not be built from $folder"
+        mv "$program.new.$$" "$program"
+    fi
+    echo "$program"
+}
+
+go_program_key() {
+    local folder=$1
+    shift
+    {
+        printf '%s\n' "$@"
+        tools/go version
+        # Tests are no part of the program.
+        find "$folder" -type f ! -name '*_test.go' \( -name '*.go' -o -name 'go.mod' -o -name 'go.sum' \) | LC_ALL=C sort |
+            while read -r file; do echo "$file" && cat "$file"; done
+    } | { if have sha256sum; then sha256sum; else shasum -a 256; fi; } | cut -c 1-16
+}
