@@ -1,0 +1,28 @@
+// Command cluster is a Kubernetes control plane for tests: etcd, the real kube-apiserver and the controllers that
+// tests need, in one process on loopback. README.md says how it is built, started and stopped.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+)
+
+func main() {
+	cfg, err := parseFlags(os.Args[1:])
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(2)
+	}
+	// Nothing waits for the goroutines of the servers: kube-apiserver drains for seconds, and a test has no use for it.
+	if err := run(context.Background(), cfg); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
