@@ -1,0 +1,49 @@
+//! How long to wait before the next attempt to list or watch.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const FIRST: Duration = Duration::from_millis(800);
+const MOST: Duration = Duration::from_secs(30);
+/// After so long without a failure the next one counts as the first.
+const HEALTHY: Duration = Duration::from_mins(2);
+
+/// Doubles from 800 ms to 30 s, less up to a half at random, so that many informers do not return together.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+    last: Option<Instant>,
+}
+
+impl Backoff {
+    /// The wait after a failure at `now`.
+    pub(crate) fn next(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > HEALTHY) {
+            self.failures = 0;
+        }
+        let whole = FIRST.saturating_mul(1 << self.failures.min(16)).min(MOST);
+        self.failures += 1;
+        let delay = whole.mul_f64(rand::random_range(0.5..=1.0));
+        self.last = Some(now + delay);
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_grows_to_its_bound_and_is_reset_by_a_healthy_while() {
+        let mut backoff = Backoff::default();
+        let mut now = Instant::now();
+        for expected in [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
+            let delay = backoff.next(now);
+            let whole = Duration::from_millis(expected);
+            assert!(delay <= whole && delay >= whole / 2, "{delay:?} of {whole:?}");
+            now += delay;
+        }
+        assert!(backoff.next(now + HEALTHY + MOST) <= FIRST);
+    }
+}

@@ -1,0 +1,246 @@
+//! Which resource serves a kind, and how (§3.13).
+//!
+//! One request a group-version, on the first question about it. A kind that is missing from the answer is asked for
+//! again at most once in ten seconds, so that a CRD that is installed later is found.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use serde::Deserialize;
+use tokio::time::Instant;
+use windlass_core::object::{ObjectKey, ObjectKind};
+
+use crate::request::{self, RequestError};
+
+/// How soon a group-version is asked for again when a kind is missing from it.
+const REFRESH: Duration = Duration::from_secs(10);
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// Why a kind has no resource.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoveryError {
+    /// The server answered, and does not have it.
+    #[error("the API server does not serve {kind}: install its CustomResourceDefinition, or correct the kind's name")]
+    NotServed {
+        /// What was asked for.
+        kind: ObjectKind,
+    },
+    /// The server could not be asked.
+    #[error("cannot ask the API server about {kind}: {source}")]
+    Unreachable {
+        /// What was asked for.
+        kind: ObjectKind,
+        /// Why not.
+        source: Arc<RequestError>,
+    },
+    /// The answer makes no sense.
+    #[error("the API server's list of resources for {kind} cannot be read: {source}")]
+    Malformed {
+        /// What was asked for.
+        kind: ObjectKind,
+        /// Why not.
+        source: serde_json::Error,
+    },
+}
+
+/// How the server serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// The name in paths and grants: `deployments`.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Such as `status` and `scale`.
+    pub subresources: Vec<String>,
+    /// What the server can do with it: `get`, `list`, `watch`, `create`, ….
+    pub verbs: Vec<String>,
+}
+
+impl Resource {
+    /// The API group; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.kind.group()
+    }
+
+    /// The path of the collection, in `namespace` or over all.
+    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
+        let mut path = group_version_path(&self.kind);
+        if let Some(namespace) = namespace {
+            path.push_str("/namespaces/");
+            request::encode(&mut path, namespace);
+        }
+        path.push('/');
+        path.push_str(&self.plural);
+        path
+    }
+
+    /// The path of one object or of a subresource of it; an empty `subresource` is the object itself.
+    pub(crate) fn object(&self, key: &ObjectKey, subresource: &str) -> String {
+        let mut path = self.collection(key.namespace.as_deref());
+        for part in [&*key.name, subresource] {
+            if !part.is_empty() {
+                path.push('/');
+                request::encode(&mut path, part);
+            }
+        }
+        path
+    }
+}
+
+fn group_version_path(kind: &ObjectKind) -> String {
+    let root = if kind.api_version.contains('/') { "/apis/" } else { "/api/" };
+    [root, &kind.api_version].concat()
+}
+
+/// The cached answers of the server. Clones share them.
+#[derive(Clone)]
+pub struct Discovery {
+    client: Client,
+    group_versions: Arc<Mutex<HashMap<Arc<str>, Arc<GroupVersion>>>>,
+}
+
+#[derive(Default)]
+struct GroupVersion {
+    cached: Mutex<Option<Fetched>>,
+    /// Held while the server is asked, so that many questions make one request. What is cached is found without it.
+    asking: tokio::sync::Mutex<()>,
+}
+
+struct Fetched {
+    at: Instant,
+    resources: Resources,
+}
+
+/// By kind. Empty if the server has no such group-version.
+type Resources = HashMap<Arc<str>, Arc<Resource>>;
+
+impl GroupVersion {
+    fn cached(&self) -> MutexGuard<'_, Option<Fetched>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, kind: &str) -> Option<Arc<Resource>> {
+        self.cached().as_ref()?.resources.get(kind).cloned()
+    }
+
+    /// Whether the server was asked too recently to be asked again.
+    fn is_fresh(&self) -> bool {
+        self.cached().as_ref().is_some_and(|fetched| fetched.at.elapsed() < REFRESH)
+    }
+}
+
+impl Discovery {
+    /// Asks through `client`; no request is made yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, group_versions: Arc::default() }
+    }
+
+    /// The resource of `kind`.
+    pub async fn resolve(&self, kind: &ObjectKind) -> Result<Arc<Resource>, DiscoveryError> {
+        let group_version = self.group_version(kind);
+        if let Some(resource) = group_version.get(&kind.kind) {
+            return Ok(resource);
+        }
+        let _asking = group_version.asking.lock().await;
+        if !group_version.is_fresh() {
+            let resources = self.fetch(kind).await?;
+            *group_version.cached() = Some(Fetched { at: Instant::now(), resources });
+        }
+        group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
+    }
+
+    /// Has the next question about `kind` answered by the server, unless it has just been asked. For whoever saw that
+    /// the cached answer is wrong.
+    pub(crate) fn doubt(&self, kind: &ObjectKind) {
+        let group_version = self.group_version(kind);
+        if !group_version.is_fresh() {
+            *group_version.cached() = None;
+        }
+    }
+
+    fn group_version(&self, kind: &ObjectKind) -> Arc<GroupVersion> {
+        let mut group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())
+    }
+
+    async fn fetch(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
+        match request::get(&self.client, &group_version_path(kind), REQUEST_LIMIT).await {
+            Ok(text) => read(&text, &kind.api_version)
+                .map_err(|source| DiscoveryError::Malformed { kind: kind.clone(), source }),
+            Err(error) if error.code() == Some(404) => Ok(HashMap::new()),
+            Err(error) => Err(DiscoveryError::Unreachable { kind: kind.clone(), source: Arc::new(error) }),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    resources: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    /// `deployments`, or `deployments/scale` for a subresource.
+    name: String,
+    kind: String,
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+fn read(text: &str, api_version: &Arc<str>) -> Result<Resources, serde_json::Error> {
+    let list: ResourceList = serde_json::from_str(text)?;
+    let (below, objects): (Vec<_>, Vec<_>) = list.resources.into_iter().partition(|listed| listed.name.contains('/'));
+    let subresources = |plural: &str| {
+        let names = below.iter().filter_map(|listed| listed.name.strip_prefix(plural)?.strip_prefix('/'));
+        names.map(str::to_owned).collect()
+    };
+    let mut resources = HashMap::new();
+    for listed in objects {
+        let kind = ObjectKind::new(Arc::clone(api_version), listed.kind);
+        let resource = Resource {
+            subresources: subresources(&listed.name),
+            plural: listed.name,
+            namespaced: listed.namespaced,
+            verbs: listed.verbs,
+            kind: kind.clone(),
+        };
+        // Where two resources share a kind, the first is the one that the kind is known for.
+        resources.entry(kind.kind).or_insert_with(|| Arc::new(resource));
+    }
+    Ok(resources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subresources_belong_to_their_resource() {
+        let text = r#"{"resources":[
+            {"name":"deployments","kind":"Deployment","namespaced":true,"verbs":["get"]},
+            {"name":"deployments/status","kind":"Deployment","namespaced":true},
+            {"name":"deployments/scale","kind":"Scale","group":"autoscaling","version":"v1","namespaced":true}]}"#;
+        let resources = read(text, &Arc::from("apps/v1")).expect("a list");
+        assert_eq!(resources.len(), 1);
+        let deployments = &resources["Deployment"];
+        assert_eq!(deployments.subresources, ["status", "scale"]);
+        let key = ObjectKey::namespaced("prod", "shop");
+        assert_eq!(deployments.object(&key, ""), "/apis/apps/v1/namespaces/prod/deployments/shop");
+        assert_eq!(deployments.object(&key, "scale"), "/apis/apps/v1/namespaces/prod/deployments/shop/scale");
+        assert_eq!(deployments.collection(None), "/apis/apps/v1/deployments");
+    }
+
+    #[test]
+    fn the_core_group_has_its_own_root() {
+        let text = r#"{"resources":[{"name":"nodes","kind":"Node","namespaced":false}]}"#;
+        let resources = read(text, &Arc::from("v1")).expect("a list");
+        assert_eq!(resources["Node"].object(&ObjectKey::cluster("a:b"), ""), "/api/v1/nodes/a%3Ab");
+    }
+}

@@ -1,0 +1,223 @@
+//! Which Kubernetes Events are sent, and which are only counted.
+//!
+//! Equal events become one object with a count, and a token bucket per object and plugin keeps a loop from flooding the
+//! API server. What is not sent is still counted, and the next one that is sent tells the true number.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::object::ObjectRef;
+use windlass_core::ports::Event;
+
+const BURST: f64 = 25.0;
+/// One token more each.
+const REFILL: Duration = Duration::from_mins(5);
+/// An event that comes again after so long begins a new series.
+const IDLE: Duration = Duration::from_mins(6);
+/// How many series, and how many buckets, are remembered.
+const MOST: usize = 4_096;
+
+/// What makes two events equal: everything in them, and who reports them. `regarding` is filled in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SeriesKey {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) event: Event,
+}
+
+/// What to do about one occurrence of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// The object has had enough events for now.
+    Skip,
+    /// Create the Event, which has occurred so often.
+    Create {
+        /// Above 1 if occurrences were skipped before.
+        count: u32,
+    },
+    /// Tell the Event of this name how often it has occurred.
+    Count {
+        /// The Event's name.
+        name: String,
+        /// At least 2.
+        count: u32,
+    },
+}
+
+/// The memory of recent events.
+#[derive(Debug, Default)]
+pub(crate) struct Correlator {
+    series: Bounded<SeriesKey, Series>,
+    buckets: Bounded<(Arc<str>, Option<ObjectRef>), Bucket>,
+}
+
+#[derive(Debug, Default)]
+struct Series {
+    /// The Event that was created for it.
+    name: Option<String>,
+    count: u32,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Option<Instant>,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { tokens: BURST, at: None }
+    }
+}
+
+impl Bucket {
+    fn take(&mut self, now: Instant) -> bool {
+        let since = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
+        self.tokens = (self.tokens + since.as_secs_f64() / REFILL.as_secs_f64()).min(BURST);
+        self.at = Some(now);
+        let allowed = self.tokens >= 1.0;
+        if allowed {
+            self.tokens -= 1.0;
+        }
+        allowed
+    }
+}
+
+impl Correlator {
+    /// Counts an occurrence at `now` and decides about it.
+    pub(crate) fn occurred(&mut self, key: &SeriesKey, now: Instant) -> Action {
+        let bucket = (Arc::clone(&key.plugin), key.event.regarding.clone());
+        let allowed = self.buckets.entry(bucket, now, None).take(now);
+        let series = self.series.entry(key.clone(), now, Some(IDLE));
+        series.count = series.count.saturating_add(1);
+        match &series.name {
+            _ if !allowed => Action::Skip,
+            Some(name) => Action::Count { name: name.clone(), count: series.count },
+            None => Action::Create { count: series.count },
+        }
+    }
+
+    /// The Event for `key` has been created under this name.
+    pub(crate) fn created(&mut self, key: &SeriesKey, name: String) {
+        if let Some(series) = self.series.get(key) {
+            series.name = Some(name);
+        }
+    }
+
+    /// The Event for `key` no longer exists: the next occurrence begins a new one.
+    pub(crate) fn forget(&mut self, key: &SeriesKey) {
+        self.series.remove(key);
+    }
+}
+
+/// A map that drops what was used longest ago when it is full.
+#[derive(Debug)]
+struct Bounded<K, V> {
+    entries: HashMap<K, (Instant, V)>,
+}
+
+impl<K, V> Default for Bounded<K, V> {
+    fn default() -> Self {
+        Self { entries: HashMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
+    /// The value for `key`, a new one if there is none or if it was not used for `idle`.
+    fn entry(&mut self, key: K, now: Instant, idle: Option<Duration>) -> &mut V {
+        if self.entries.len() >= MOST && !self.entries.contains_key(&key) {
+            let oldest = self.entries.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|key| self.entries.remove(&key));
+        }
+        let (used, value) = self.entries.entry(key).or_insert_with(|| (now, V::default()));
+        if idle.is_some_and(|idle| now.duration_since(*used) > idle) {
+            *value = V::default();
+        }
+        *used = now;
+        value
+    }
+
+    fn get(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.entries.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::{ObjectKey, ObjectKind};
+    use windlass_core::ports::EventType;
+
+    use super::*;
+
+    fn key(name: &str, note: &str) -> SeriesKey {
+        let regarding =
+            ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: ObjectKey::namespaced("prod", name), uid: None };
+        let event = Event {
+            regarding: Some(regarding),
+            related: None,
+            event_type: EventType::Normal,
+            reason: "Created".into(),
+            action: "Create".into(),
+            note: note.into(),
+        };
+        SeriesKey { plugin: "webapp".into(), event }
+    }
+
+    #[test]
+    fn a_repeated_event_is_counted_in_the_first() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let key = key("a", "x");
+        assert_eq!(correlator.occurred(&key, now), Action::Create { count: 1 });
+        correlator.created(&key, "a.1".into());
+        assert_eq!(correlator.occurred(&key, now), Action::Count { name: "a.1".into(), count: 2 });
+        assert_eq!(correlator.occurred(&key, now + IDLE), Action::Count { name: "a.1".into(), count: 3 });
+        assert_eq!(correlator.occurred(&key, now + IDLE * 3), Action::Create { count: 1 });
+    }
+
+    #[test]
+    fn a_series_whose_event_is_gone_begins_anew() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let key = key("a", "x");
+        correlator.occurred(&key, now);
+        correlator.created(&key, "a.1".into());
+        correlator.forget(&key);
+        assert_eq!(correlator.occurred(&key, now), Action::Create { count: 1 });
+    }
+
+    #[test]
+    fn an_object_has_a_burst_and_then_one_event_in_five_minutes() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let sent = |correlator: &mut Correlator, name: &str, now| {
+            (0..40).filter(|note| correlator.occurred(&key(name, &note.to_string()), now) != Action::Skip).count()
+        };
+        assert_eq!(sent(&mut correlator, "a", now), 25);
+        assert_eq!(sent(&mut correlator, "b", now), 25, "another object has its own bucket");
+        assert_eq!(sent(&mut correlator, "a", now + REFILL), 1);
+    }
+
+    #[test]
+    fn what_was_skipped_is_counted_when_it_is_sent() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        let key = key("a", "x");
+        correlator.occurred(&key, now);
+        correlator.created(&key, "a.1".into());
+        (0..30).for_each(|_| drop(correlator.occurred(&key, now)));
+        assert_eq!(correlator.occurred(&key, now + REFILL), Action::Count { name: "a.1".into(), count: 32 });
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (mut correlator, now) = (Correlator::default(), Instant::now());
+        for number in 0..MOST + 10 {
+            correlator.occurred(&key(&number.to_string(), "x"), now + Duration::from_millis(number as u64));
+        }
+        assert_eq!((correlator.series.entries.len(), correlator.buckets.entries.len()), (MOST, MOST));
+        assert!(correlator.series.get(&key("0", "x")).is_none(), "the oldest went");
+    }
+}

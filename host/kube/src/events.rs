@@ -1,0 +1,330 @@
+//! Kubernetes Events (§3.17): `events.k8s.io/v1`, sent by a task of their own, so that they never delay or fail a call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+use windlass_core::object::ObjectRef;
+use windlass_core::ports::{CallContext, Event, EventType, Events};
+
+use crate::event_series::{Action, Correlator, SeriesKey};
+use crate::request::{self, Mutation, Query, RequestError};
+use crate::selector::is_dns_subdomain;
+use crate::write_plan::SERVER_TIMEOUT;
+
+/// How many events may wait.
+const QUEUE: usize = 1_000;
+const MOST_NOTE: usize = 1_024;
+const MOST_WORD: usize = 128;
+const MOST_NAME: usize = 253;
+const REQUEST_LIMIT: Duration = Duration::from_secs(35);
+/// The waits between the attempts to send one event.
+const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+
+/// Sends the Events of plugins. Clones share a queue and a task, which ends with the last of them.
+#[derive(Clone)]
+pub struct Recorder {
+    queue: mpsc::Sender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+enum Message {
+    Emit(Box<Occurrence>),
+    Flush(oneshot::Sender<()>),
+}
+
+/// One occurrence of an event.
+struct Occurrence {
+    key: SeriesKey,
+    controller: String,
+    instance: String,
+    user_agent: String,
+    at: Timestamp,
+}
+
+impl Recorder {
+    /// A recorder whose task runs on the tokio runtime that this is called on.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        let (queue, messages) = mpsc::channel(QUEUE);
+        tokio::spawn(Worker { client, correlator: Correlator::default() }.run(messages));
+        Self { queue, dropped: Arc::default() }
+    }
+
+    /// Waits until what was emitted before has been sent or given up, at most for `limit`. False: some was left.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        let (done, sent) = oneshot::channel();
+        let flushed = async { self.queue.send(Message::Flush(done)).await.is_ok() && sent.await.is_ok() };
+        timeout(limit, flushed).await.unwrap_or(false)
+    }
+
+    /// How many events were dropped because too many waited.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Events for Recorder {
+    fn emit(&self, call: &CallContext, mut event: Event) {
+        let principal = &call.principal;
+        event.regarding.get_or_insert_with(|| call.primary_ref());
+        if event.action.is_empty() {
+            event.action.clone_from(&event.reason);
+        }
+        if event.reason.is_empty() {
+            tracing::warn!(plugin = %principal.plugin, note = event.note, "an event without a reason was dropped");
+            return;
+        }
+        shorten(&mut event.note, MOST_NOTE);
+        shorten(&mut event.reason, MOST_WORD);
+        shorten(&mut event.action, MOST_WORD);
+        let mut instance = principal.replica.to_string();
+        shorten(&mut instance, MOST_WORD);
+        let occurrence = Occurrence {
+            key: SeriesKey { plugin: Arc::clone(&principal.plugin), event },
+            controller: principal.field_manager(),
+            instance,
+            user_agent: principal.user_agent(),
+            at: Timestamp::now(),
+        };
+        if self.queue.try_send(Message::Emit(Box::new(occurrence))).is_err() {
+            let before = self.dropped.fetch_add(1, Ordering::Relaxed);
+            if before == 0 {
+                tracing::warn!(plugin = %principal.plugin, "more than {QUEUE} events wait to be sent; some are dropped");
+            }
+        }
+    }
+}
+
+fn shorten(text: &mut String, most: usize) {
+    text.truncate(text.floor_char_boundary(most));
+}
+
+/// The task that sends, one event after the other.
+struct Worker {
+    client: Client,
+    correlator: Correlator,
+}
+
+impl Worker {
+    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        while let Some(message) = messages.recv().await {
+            match message {
+                Message::Emit(occurrence) => self.occurred(&occurrence).await,
+                // Whoever asked may have stopped waiting.
+                Message::Flush(done) => drop(done.send(())),
+            }
+        }
+    }
+
+    async fn occurred(&mut self, occurrence: &Occurrence) {
+        match self.correlator.occurred(&occurrence.key, Instant::now()) {
+            Action::Skip => {}
+            Action::Create { count } => self.create(occurrence, count).await,
+            Action::Count { name, count } => {
+                let counted = self.send(&count_of(occurrence, &name, count)).await;
+                if counted.is_err_and(|error| error.code() == Some(404)) {
+                    // The server keeps events for an hour only.
+                    self.correlator.forget(&occurrence.key);
+                    self.create(occurrence, 1).await;
+                }
+            }
+        }
+    }
+
+    async fn create(&mut self, occurrence: &Occurrence, count: u32) {
+        let name = name_of(occurrence);
+        match self.send(&creation_of(occurrence, &name, count)).await {
+            Ok(()) => self.correlator.created(&occurrence.key, name),
+            // An earlier attempt whose answer was lost.
+            Err(error) if error.code() == Some(409) => self.correlator.created(&occurrence.key, name),
+            Err(error) => {
+                let event = &occurrence.key.event;
+                tracing::warn!(
+                    plugin = %occurrence.key.plugin, reason = event.reason, note = event.note, %error,
+                    "an event could not be recorded"
+                );
+            }
+        }
+    }
+
+    /// Both requests may be repeated: the name is fixed, and so is the count.
+    async fn send(&self, mutation: &Mutation) -> Result<(), RequestError> {
+        let mut waits = RETRIES.iter();
+        loop {
+            let result = request::mutate(&self.client, mutation.clone(), REQUEST_LIMIT).await;
+            tracing::debug!(
+                target: "windlass::audit",
+                role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
+            );
+            let Err(error) = result else { return Ok(()) };
+            let hopeless = error.code().is_some_and(|code| code < 500 && code != 429);
+            match waits.next() {
+                Some(wait) if !hopeless => sleep(*wait).await,
+                _ => return Err(error),
+            }
+        }
+    }
+}
+
+/// `<name>.<time in hexadecimal>`, as for every recorder; the object's name is left out where no Event may have it.
+fn name_of(occurrence: &Occurrence) -> String {
+    let suffix = format!("{:x}", occurrence.at.as_nanosecond());
+    let name = occurrence.key.event.regarding.as_ref().map_or("", |regarding| &*regarding.key.name);
+    let fits = name.len() + 1 + suffix.len() <= MOST_NAME && is_dns_subdomain(name);
+    format!("{}.{suffix}", if fits { name } else { "windlass" })
+}
+
+/// Events are beside what they regard; those of cluster-scoped objects are in `default`.
+fn collection_of(occurrence: &Occurrence) -> (String, String) {
+    let regarding = occurrence.key.event.regarding.as_ref();
+    let namespace = regarding.and_then(|regarding| regarding.key.namespace.as_deref()).unwrap_or("default");
+    let mut path = "/apis/events.k8s.io/v1/namespaces/".to_owned();
+    request::encode(&mut path, namespace);
+    path.push_str("/events");
+    (path, namespace.to_owned())
+}
+
+fn creation_of(occurrence: &Occurrence, name: &str, count: u32) -> Mutation {
+    let event = &occurrence.key.event;
+    let (path, namespace) = collection_of(occurrence);
+    let mut body = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "eventTime": micro_time(occurrence.at),
+        "reportingController": occurrence.controller,
+        "reportingInstance": occurrence.instance,
+        "type": match event.event_type {
+            EventType::Normal => "Normal",
+            EventType::Warning => "Warning",
+        },
+        "reason": event.reason,
+        "action": event.action,
+        "note": event.note,
+    });
+    for (field, object) in [("regarding", &event.regarding), ("related", &event.related)] {
+        if let Some(object) = object {
+            body[field] = reference(object);
+        }
+    }
+    if count > 1 {
+        body["series"] = series(occurrence, count);
+    }
+    mutation(occurrence, Method::POST, &path, "application/json", &body)
+}
+
+fn count_of(occurrence: &Occurrence, name: &str, count: u32) -> Mutation {
+    let (mut path, _) = collection_of(occurrence);
+    path.push('/');
+    request::encode(&mut path, name);
+    let body = json!({"series": series(occurrence, count)});
+    mutation(occurrence, Method::PATCH, &path, "application/merge-patch+json", &body)
+}
+
+fn mutation(occurrence: &Occurrence, method: Method, path: &str, content_type: &'static str, body: &Value) -> Mutation {
+    let mut query = Query::default();
+    query.add("fieldManager", &occurrence.controller);
+    query.add("timeout", SERVER_TIMEOUT);
+    Mutation {
+        method,
+        uri: query.onto(path),
+        content_type,
+        body: Bytes::from(body.to_string()),
+        user_agent: occurrence.user_agent.clone(),
+    }
+}
+
+fn series(occurrence: &Occurrence, count: u32) -> Value {
+    json!({"count": count, "lastObservedTime": micro_time(occurrence.at)})
+}
+
+fn reference(object: &ObjectRef) -> Value {
+    let mut reference = json!({
+        "apiVersion": &*object.kind.api_version,
+        "kind": &*object.kind.kind,
+        "name": &*object.key.name,
+    });
+    for (field, value) in [("namespace", &object.key.namespace), ("uid", &object.uid)] {
+        if let Some(value) = value {
+            reference[field] = Value::from(&**value);
+        }
+    }
+    reference
+}
+
+/// Kubernetes' `MicroTime`: RFC 3339 with six decimals, always.
+fn micro_time(time: Timestamp) -> String {
+    format!("{time:.6}")
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::{ObjectKey, ObjectKind};
+
+    use super::*;
+
+    fn occurrence(key: ObjectKey) -> Occurrence {
+        let regarding = ObjectRef { kind: ObjectKind::new("v1", "Node"), key, uid: Some("u".into()) };
+        let event = Event {
+            regarding: Some(regarding),
+            related: None,
+            event_type: EventType::Warning,
+            reason: "Failed".into(),
+            action: "Apply".into(),
+            note: "no".into(),
+        };
+        Occurrence {
+            key: SeriesKey { plugin: "webapp".into(), event },
+            controller: "windlass/webapp".into(),
+            instance: "host-1".into(),
+            user_agent: "windlass".into(),
+            at: "2026-01-02T03:04:05Z".parse().expect("a time"),
+        }
+    }
+
+    #[test]
+    fn a_time_has_six_decimals_even_on_the_second() {
+        assert_eq!(micro_time(occurrence(ObjectKey::cluster("n")).at), "2026-01-02T03:04:05.000000Z");
+    }
+
+    #[test]
+    fn an_event_about_a_cluster_scoped_object_is_in_default() {
+        let mutation = creation_of(&occurrence(ObjectKey::cluster("n")), "n.1", 1);
+        assert!(mutation.uri.starts_with("/apis/events.k8s.io/v1/namespaces/default/events?"), "{}", mutation.uri);
+        let body: Value = serde_json::from_slice(&mutation.body).expect("JSON");
+        assert_eq!(body["metadata"]["namespace"], "default");
+        assert_eq!(body["regarding"], json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}));
+        assert!(body.get("series").is_none());
+    }
+
+    #[test]
+    fn a_name_that_no_event_may_have_is_left_out() {
+        let named = |name: &str| name_of(&occurrence(ObjectKey::cluster(name)));
+        assert!(named("node-1").starts_with("node-1."));
+        assert!(named("system:node").starts_with("windlass."));
+        assert!(named(&"a".repeat(250)).starts_with("windlass."));
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let mut note = "ä".repeat(600);
+        shorten(&mut note, MOST_NOTE);
+        assert_eq!(note.len(), 1_024);
+        let mut odd = format!("x{}", "ä".repeat(600));
+        shorten(&mut odd, MOST_NOTE);
+        assert_eq!(odd.len(), 1_023);
+    }
+}

@@ -1,0 +1,40 @@
+//! Windlass's edge to the Kubernetes API: everything that sends a request or keeps what the server answered.
+//!
+//! - [`connect`](client::connect) finds the cluster as kubectl does; [`Discovery`] maps kinds to resources.
+//! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and tell subscribers what changes.
+//! - [`Reader`], [`Writer`] and [`Recorder`] are the ports of `windlass_core::ports`.
+//!
+//! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
+//! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
+
+mod backoff;
+pub mod client;
+pub mod discovery;
+mod event_series;
+mod events;
+mod feed;
+mod index;
+mod informer;
+mod listing;
+mod parse;
+mod pointer;
+mod reader;
+mod request;
+mod selector;
+mod status;
+mod store;
+mod write_body;
+mod write_plan;
+mod writer;
+
+pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
+pub use crate::discovery::{Discovery, DiscoveryError, Resource};
+pub use crate::events::Recorder;
+pub use crate::feed::Subscription;
+pub use crate::informer::{InformerError, InformerStatus, Informers};
+pub use crate::parse::ParseError;
+pub use crate::reader::Reader;
+pub use crate::request::RequestError;
+pub use crate::selector::{Selector, SelectorError};
+pub use crate::store::Store;
+pub use crate::writer::Writer;

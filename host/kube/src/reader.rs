@@ -1,0 +1,306 @@
+//! Reads of a plugin from the stores of its declared watches; never a request.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::grants::{Access, resource_name};
+use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
+use windlass_core::watch::WatchSpec;
+
+use crate::discovery::Resource;
+use crate::feed::compare_versions;
+use crate::pointer::Projection;
+use crate::selector::Selector;
+use crate::status::Subject;
+use crate::store::{Scope, Store};
+
+/// The host's limits of a page.
+const MOST_OBJECTS: usize = 1_000;
+const MOST_BYTES: usize = 4 << 20;
+
+/// The cache reads of one plugin.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    watches: Vec<(WatchSpec, Store)>,
+}
+
+impl Reader {
+    /// Reads from the stores of the plugin's declared watches, and from no others.
+    #[must_use]
+    pub fn new(watches: Vec<(WatchSpec, Store)>) -> Self {
+        Self { watches }
+    }
+
+    /// The stores that may hold objects of `kind` in `namespace`; None there means anywhere.
+    fn stores(&self, subject: &Subject, kind: &ObjectKind, namespace: Option<&str>) -> Result<Vec<&Store>, ApiError> {
+        let of_kind: Vec<_> = self.watches.iter().filter(|(spec, _)| spec.kind == *kind).collect();
+        if of_kind.is_empty() {
+            let message = format!("no declared watch covers {kind}: add one to the manifest, or read it live");
+            return Err(subject.refuse(ApiReason::NotWatched, message));
+        }
+        let covers = |spec: &WatchSpec| match (&spec.namespace, namespace) {
+            (Some(watched), Some(asked)) => **watched == *asked,
+            _ => true,
+        };
+        let stores: Vec<_> = of_kind.iter().filter(|(spec, _)| covers(spec)).map(|(_, store)| store).collect();
+        if stores.is_empty() {
+            let namespace = namespace.unwrap_or_default();
+            let message = format!("no declared watch of {kind} covers the namespace {namespace}");
+            return Err(subject.refuse(ApiReason::NotWatched, message));
+        }
+        Ok(stores)
+    }
+}
+
+impl Reads for Reader {
+    fn get(
+        &self,
+        call: &CallContext,
+        target: &ObjectRef,
+        fields: Option<&[String]>,
+    ) -> Result<Option<Arc<str>>, ApiError> {
+        let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
+        let of_kind = self.stores(&subject, &target.kind, None)?;
+        let resource = resource_of(&of_kind, &mut subject, &target.kind)?;
+        let mut key = target.key.clone();
+        if resource.namespaced && key.namespace.is_none() {
+            // Beside the primary, as for writes.
+            key.namespace.clone_from(&call.primary_key.namespace);
+        }
+        let stores = self.stores(&subject, &target.kind, key.namespace.as_deref())?;
+        check_grant(call, &subject, &resource, Some(&key))?;
+        let projection = projection(&subject, fields)?;
+        let found = stores.iter().filter_map(|store| store.get(&key)).reduce(newer);
+        let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| *uid == object.header.uid);
+        found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
+    }
+
+    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+        if query.index.is_some() {
+            return Err(ApiError::not_implemented("list", "listing by a declared index"));
+        }
+        let mut subject = Subject { verb: "list", resource: String::new(), object: None };
+        let stores = self.stores(&subject, &query.kind, query.namespace.as_deref())?;
+        let resource = resource_of(&stores, &mut subject, &query.kind)?;
+        self.check_list_grant(call, &subject, &resource, query)?;
+        let filter = Filter::new(&subject, call, query)?;
+        let mut page = PageBuilder::new(&subject, query)?;
+        if query.owned && call.primary.is_none() {
+            // A primary that is gone controls nothing.
+            return page.finish();
+        }
+        let scope = filter.scope();
+        let mut visit = |object: &Object| {
+            if filter.matches(object) { page.add(object) } else { ControlFlow::Continue(()) }
+        };
+        let after = filter.after.as_ref();
+        if let [store] = stores[..] {
+            store.scan(scope, after, visit);
+        } else {
+            let _ = merged(&stores, scope, after).values().try_for_each(&mut visit);
+        }
+        page.finish()
+    }
+}
+
+impl Reader {
+    /// Some rule must allow the whole collection, or the whole namespace that is asked for or watched.
+    fn check_list_grant(
+        &self,
+        call: &CallContext,
+        subject: &Subject,
+        resource: &Resource,
+        query: &ListQuery,
+    ) -> Result<(), ApiError> {
+        let Some(namespace) = &query.namespace else {
+            let watched = self.watches.iter().filter(|(spec, _)| spec.kind == query.kind);
+            let namespaces: Vec<_> = watched.map(|(spec, _)| spec.namespace.clone()).collect();
+            return namespaces.into_iter().try_for_each(|namespace| {
+                let collection = namespace.map(whole_namespace);
+                check_grant(call, subject, resource, collection.as_ref())
+            });
+        };
+        check_grant(call, subject, resource, Some(&whole_namespace(Arc::clone(namespace))))
+    }
+}
+
+/// How a grant's decision is asked about all objects of a namespace: no rule that lists names allows the empty one.
+fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
+    ObjectKey::namespaced(namespace, "")
+}
+
+/// The resource of the stores. They have it once they have synced, before which nothing can be said about an object.
+fn resource_of(stores: &[&Store], subject: &mut Subject, kind: &ObjectKind) -> Result<Arc<Resource>, ApiError> {
+    let resources: Option<Vec<_>> = stores.iter().map(|store| store.resource()).collect();
+    let Some(resource) = resources.and_then(|resources| resources.into_iter().next()) else {
+        return Err(subject.unavailable(format!("the cache of {kind} has not been filled yet")));
+    };
+    subject.resource = resource_name(resource.group(), &resource.plural, "");
+    Ok(resource)
+}
+
+fn check_grant(
+    call: &CallContext,
+    subject: &Subject,
+    resource: &Resource,
+    key: Option<&ObjectKey>,
+) -> Result<(), ApiError> {
+    let access =
+        Access { verb: subject.verb, group: resource.group(), resource: &resource.plural, subresource: "", key };
+    if call.principal.grants.allows(&access) {
+        return Ok(());
+    }
+    let message = format!("the plugin {} is not granted to {access}", call.principal.plugin);
+    Err(subject.refuse(ApiReason::NotGranted, message))
+}
+
+fn projection(subject: &Subject, fields: Option<&[String]>) -> Result<Option<Projection>, ApiError> {
+    let projection = fields.map(Projection::new).transpose();
+    projection.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
+}
+
+fn project(subject: &Subject, object: &Object, projection: Option<&Projection>) -> Result<Arc<str>, ApiError> {
+    let Some(projection) = projection else { return Ok(Arc::clone(&object.text)) };
+    let text = projection.apply(&object.text);
+    text.map(Arc::from).map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))
+}
+
+/// The later of two states of an object that several watches show.
+fn newer(a: Object, b: Object) -> Object {
+    match compare_versions(&a.header.version, &b.header.version) {
+        Some(std::cmp::Ordering::Less) => b,
+        _ => a,
+    }
+}
+
+fn merged(stores: &[&Store], scope: Scope<'_>, after: Option<&ObjectKey>) -> BTreeMap<ObjectKey, Object> {
+    let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+    for store in stores {
+        store.scan(scope, after, |object| {
+            let key = object.header.key.clone();
+            let object = match objects.remove(&key) {
+                Some(other) => newer(other, object.clone()),
+                None => object.clone(),
+            };
+            objects.insert(key, object);
+            ControlFlow::Continue(())
+        });
+    }
+    objects
+}
+
+/// Which objects a list is about.
+struct Filter<'a> {
+    namespace: Option<&'a str>,
+    selector: Selector,
+    /// The UID of the primary, if only what it controls is wanted.
+    owner: Option<Arc<str>>,
+    after: Option<ObjectKey>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(subject: &Subject, call: &CallContext, query: &'a ListQuery) -> Result<Self, ApiError> {
+        let selector = query.label_selector.as_deref().unwrap_or_default().parse();
+        let selector: Selector = selector
+            .map_err(|error: crate::selector::SelectorError| subject.refuse(ApiReason::Invalid, error.to_string()))?;
+        let after = query.page_token.as_deref().map(|token| read_token(subject, token)).transpose()?;
+        let primary = call.primary.as_ref().filter(|_| query.owned);
+        let owner = primary.map(|primary| Arc::clone(&primary.header.uid));
+        Ok(Self { namespace: query.namespace.as_deref(), selector, owner, after })
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        match (&self.owner, self.namespace) {
+            (Some(owner), _) => Scope::Owned(owner),
+            (None, Some(namespace)) => Scope::Namespace(namespace),
+            (None, None) => Scope::All,
+        }
+    }
+
+    fn matches(&self, object: &Object) -> bool {
+        let header = &object.header;
+        self.namespace.is_none_or(|namespace| header.key.namespace.as_deref() == Some(namespace))
+            && self.selector.matches(&header.labels)
+    }
+}
+
+/// Collects objects until the page is full.
+struct PageBuilder<'a> {
+    subject: &'a Subject,
+    projection: Option<Projection>,
+    most_objects: usize,
+    most_bytes: usize,
+    bytes: usize,
+    items: Vec<Arc<str>>,
+    last: Option<ObjectKey>,
+    more: bool,
+    error: Option<ApiError>,
+}
+
+impl<'a> PageBuilder<'a> {
+    fn new(subject: &'a Subject, query: &ListQuery) -> Result<Self, ApiError> {
+        if query.limit == 0 {
+            return Err(subject.refuse(ApiReason::Invalid, "a page must hold at least one object: limit is 0"));
+        }
+        let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(Self {
+            subject,
+            projection: projection(subject, query.fields.as_deref())?,
+            most_objects: size(query.limit).min(MOST_OBJECTS),
+            most_bytes: query.max_bytes.map_or(MOST_BYTES, size).min(MOST_BYTES),
+            bytes: 0,
+            items: Vec::new(),
+            last: None,
+            more: false,
+            error: None,
+        })
+    }
+
+    /// Breaks at the first object that no longer fits, which begins the next page.
+    fn add(&mut self, object: &Object) -> ControlFlow<()> {
+        if self.items.len() == self.most_objects {
+            self.more = true;
+            return ControlFlow::Break(());
+        }
+        let text = match project(self.subject, object, self.projection.as_ref()) {
+            Ok(text) => text,
+            Err(error) => {
+                self.error = Some(error);
+                return ControlFlow::Break(());
+            }
+        };
+        if !self.items.is_empty() && self.bytes + text.len() > self.most_bytes {
+            self.more = true;
+            return ControlFlow::Break(());
+        }
+        self.bytes += text.len();
+        self.items.push(text);
+        self.last = Some(object.header.key.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn finish(self) -> Result<Page, ApiError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let next_token = self.last.filter(|_| self.more).map(|key| write_token(&key));
+        Ok(Page { items: self.items, next_token })
+    }
+}
+
+/// A page token is the key after which the next page begins: `namespace/name`, or `/name` without a namespace. Neither
+/// can hold a slash.
+fn write_token(key: &ObjectKey) -> String {
+    format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
+}
+
+fn read_token(subject: &Subject, token: &str) -> Result<ObjectKey, ApiError> {
+    match token.split_once('/') {
+        Some(("", name)) => Ok(ObjectKey::cluster(name)),
+        Some((namespace, name)) => Ok(ObjectKey::namespaced(namespace, name)),
+        None => Err(subject.refuse(ApiReason::Expired, "the page token is not one that the host gave")),
+    }
+}

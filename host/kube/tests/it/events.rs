@@ -1,0 +1,88 @@
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use windlass_core::ports::{Event, EventType, Events as _};
+use windlass_kube::Recorder;
+
+use crate::script::{Reply, Script, call, pod};
+
+const LIMIT: Duration = Duration::from_mins(10);
+
+fn event(note: &str) -> Event {
+    Event {
+        regarding: None,
+        related: None,
+        event_type: EventType::Normal,
+        reason: "Created".into(),
+        action: "Create".into(),
+        note: note.into(),
+    }
+}
+
+fn script(replies: impl IntoIterator<Item = Reply>) -> Script {
+    Script::default().mutations(replies)
+}
+
+fn created() -> Reply {
+    Reply::Json(201, pod("e", "u", 1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_regards_the_primary_and_is_counted_when_it_comes_again() {
+    let script = script([created()]);
+    let recorder = Recorder::new(script.client());
+    recorder.emit(&call(), event("a Deployment"));
+    recorder.emit(&call(), event("a Deployment"));
+    assert!(recorder.flush(LIMIT).await);
+    let asked = script.mutations_asked();
+    let (first, second) = (asked[0].json(), asked[1].json());
+    assert_eq!(asked[0].path, "/apis/events.k8s.io/v1/namespaces/prod/events");
+    assert!(asked[0].user_agent.contains("webapp@"), "{}", asked[0].user_agent);
+    assert_eq!(first["regarding"]["uid"], "u-shop");
+    assert_eq!(
+        (&first["reportingController"], &first["reportingInstance"]),
+        (&json!("windlass/webapp"), &json!("host-1"))
+    );
+    assert_eq!((&first["type"], &first["note"]), (&json!("Normal"), &json!("a Deployment")));
+    assert_eq!(asked[1].method, Method::PATCH);
+    assert!(asked[1].path.ends_with(first["metadata"]["name"].as_str().expect("a name")));
+    assert_eq!(second["series"]["count"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_server_has_forgotten_is_created_again() {
+    let script = script([created(), Reply::Json(404, json!({})), created()]);
+    let recorder = Recorder::new(script.client());
+    recorder.emit(&call(), event("x"));
+    recorder.emit(&call(), event("x"));
+    assert!(recorder.flush(LIMIT).await);
+    let methods: Vec<_> = script.mutations_asked().into_iter().map(|asked| asked.method).collect();
+    assert_eq!(methods, [Method::POST, Method::PATCH, Method::POST]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_now_is_tried_again_and_what_is_refused_is_not() {
+    let busy = Reply::Json(503, json!({}));
+    let script = script([busy.clone(), busy, created(), Reply::Json(403, json!({})), created()]);
+    let recorder = Recorder::new(script.client());
+    for note in ["tried again", "refused", "next"] {
+        recorder.emit(&call(), event(note));
+    }
+    assert!(recorder.flush(LIMIT).await);
+    let notes: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["note"].clone()).collect();
+    assert_eq!(notes, ["tried again", "tried again", "tried again", "refused", "next"]);
+    let names: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["metadata"]["name"].clone()).collect();
+    assert!(names[0] == names[1] && names[1] == names[2], "one name, so that it is created once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_ends_in_time_and_a_full_queue_drops() {
+    let script = script([Reply::Never]);
+    let recorder = Recorder::new(script.client());
+    for number in 0..1_100 {
+        recorder.emit(&call(), event(&number.to_string()));
+    }
+    assert!(!recorder.flush(Duration::from_secs(2)).await);
+    assert!(recorder.dropped() >= 99, "{}", recorder.dropped());
+}

@@ -1,0 +1,10 @@
+//! What this crate does to an API server and what it makes of the answers: against scripted answers on a paused clock,
+//! and against the embedded API server.
+
+mod cluster;
+mod discovery;
+mod events;
+mod informer;
+mod reader;
+mod script;
+mod writer;

@@ -1,0 +1,293 @@
+//! An API server whose answers a test writes down. It lives in the client, without sockets, so that the clock may be
+//! paused.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::stream;
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::service_fn;
+use windlass_core::grants::{Grants, Rule};
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::ports::CallContext;
+use windlass_core::principal::Principal;
+use windlass_core::watch::WatchSpec;
+
+/// What a request was.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) user_agent: String,
+    pub(crate) content_type: String,
+    pub(crate) body: String,
+}
+
+impl Asked {
+    /// The value of a query parameter, still encoded.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).expect("a JSON body")
+    }
+}
+
+/// What a request gets.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Json(u16, Value),
+    Headed(u16, &'static str, &'static str, Value),
+    /// Text, in one piece.
+    Text(u16, String),
+    /// These pieces, and then nothing more, but the stream stays open.
+    Open(Vec<String>),
+    /// These pieces, and then the stream is closed.
+    Closed(Vec<String>),
+    /// These pieces, and then the connection breaks.
+    Broken(Vec<String>),
+    /// Never an answer.
+    Never,
+}
+
+#[derive(Default)]
+struct State {
+    asked: Vec<Asked>,
+    lists: VecDeque<Reply>,
+    watches: VecDeque<Reply>,
+    others: VecDeque<Reply>,
+    widgets_missing: bool,
+}
+
+/// The answers to come and the requests that came. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Script {
+    state: Arc<Mutex<State>>,
+}
+
+impl Script {
+    /// For lists, in order; the last one stays.
+    pub(crate) fn lists(self, replies: impl IntoIterator<Item = Reply>) -> Self {
+        self.state.lock().expect("no panic").lists.extend(replies);
+        self
+    }
+
+    /// For watches, in order; later ones stay open and silent.
+    pub(crate) fn watches(self, replies: impl IntoIterator<Item = Reply>) -> Self {
+        self.state.lock().expect("no panic").watches.extend(replies);
+        self
+    }
+
+    /// For everything that changes something, in order; the last one stays.
+    pub(crate) fn mutations(self, replies: impl IntoIterator<Item = Reply>) -> Self {
+        self.state.lock().expect("no panic").others.extend(replies);
+        self
+    }
+
+    /// Whether `example.com/v1 Widget` is not served.
+    pub(crate) fn set_widgets_missing(&self, missing: bool) {
+        self.state.lock().expect("no panic").widgets_missing = missing;
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let script = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let script = script.clone();
+            async move {
+                let reply = script.take(request).await;
+                respond(reply).await
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.state.lock().expect("no panic").asked.clone()
+    }
+
+    pub(crate) fn watches_asked(&self) -> Vec<Asked> {
+        self.asked().into_iter().filter(|asked| asked.parameter("watch").is_some()).collect()
+    }
+
+    pub(crate) fn mutations_asked(&self) -> Vec<Asked> {
+        self.asked().into_iter().filter(|asked| asked.method != Method::GET).collect()
+    }
+
+    async fn take(&self, request: Request<Body>) -> Reply {
+        let (parts, body) = request.into_parts();
+        let header = |name| parts.headers.get(name).map(|value| value.to_str().expect("text").to_owned());
+        let body = body.collect().await.expect("a body").to_bytes();
+        let asked = Asked {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            user_agent: header(http::header::USER_AGENT).unwrap_or_default(),
+            content_type: header(http::header::CONTENT_TYPE).unwrap_or_default(),
+            body: String::from_utf8(body.to_vec()).expect("text"),
+        };
+        let mut state = self.state.lock().expect("no panic");
+        state.asked.push(asked.clone());
+        if asked.method != Method::GET {
+            return next(&mut state.others).unwrap_or(Reply::Json(500, json!({"message": "nothing scripted"})));
+        }
+        match asked.path.as_str() {
+            "/api/v1" => Reply::Json(200, core_resources()),
+            "/apis/apps/v1" => Reply::Json(200, apps_resources()),
+            "/apis/example.com/v1" if state.widgets_missing => Reply::Json(404, json!({})),
+            "/apis/example.com/v1" => Reply::Json(200, resources(&[("widgets", "Widget", true)])),
+            _ if asked.parameter("watch").is_some() => state.watches.pop_front().unwrap_or(Reply::Open(Vec::new())),
+            _ => next(&mut state.lists).unwrap_or(Reply::Json(500, json!({"message": "nothing scripted"}))),
+        }
+    }
+}
+
+fn next(replies: &mut VecDeque<Reply>) -> Option<Reply> {
+    if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() }
+}
+
+type Streamed = UnsyncBoxBody<Bytes, io::Error>;
+
+async fn respond(reply: Reply) -> Result<Response<Streamed>, io::Error> {
+    let (status, header, pieces, end) = match reply {
+        Reply::Json(status, json) => (status, None, vec![json.to_string()], End::Closed),
+        Reply::Headed(status, name, value, json) => (status, Some((name, value)), vec![json.to_string()], End::Closed),
+        Reply::Text(status, text) => (status, None, vec![text], End::Closed),
+        Reply::Open(pieces) => (200, None, pieces, End::Open),
+        Reply::Closed(pieces) => (200, None, pieces, End::Closed),
+        Reply::Broken(pieces) => (200, None, pieces, End::Broken),
+        Reply::Never => return pending().await,
+    };
+    let body = stream::unfold((pieces.into_iter(), end), |(mut pieces, end)| async move {
+        match (pieces.next(), end) {
+            (Some(piece), end) => Some((Ok(Frame::data(Bytes::from(piece))), (pieces, end))),
+            (None, End::Open) => pending().await,
+            (None, End::Closed) => None,
+            (None, End::Broken) => Some((Err(io::Error::other("the connection broke")), (pieces, End::Closed))),
+        }
+    });
+    let mut response = Response::builder().status(status);
+    if let Some((name, value)) = header {
+        response = response.header(name, value);
+    }
+    Ok(response.body(StreamBody::new(body).boxed_unsync()).expect("a response"))
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Open,
+    Closed,
+    Broken,
+}
+
+fn core_resources() -> Value {
+    resources(&[
+        ("pods", "Pod", true),
+        ("pods/eviction", "Eviction", true),
+        ("configmaps", "ConfigMap", true),
+        ("nodes", "Node", false),
+        ("namespaces", "Namespace", false),
+    ])
+}
+
+fn apps_resources() -> Value {
+    resources(&[
+        ("deployments", "Deployment", true),
+        ("deployments/status", "Deployment", true),
+        ("deployments/scale", "Scale", true),
+    ])
+}
+
+fn resources(listed: &[(&str, &str, bool)]) -> Value {
+    let listed: Vec<_> = listed
+        .iter()
+        .map(|(name, kind, namespaced)| {
+            json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": ["get", "list", "watch", "create"]})
+        })
+        .collect();
+    json!({"kind": "APIResourceList", "resources": listed})
+}
+
+pub(crate) fn pods() -> WatchSpec {
+    WatchSpec::all(ObjectKind::new("v1", "Pod"))
+}
+
+/// A Pod `prod/<name>` at a version.
+pub(crate) fn pod(name: &str, uid: &str, version: u32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "prod", "uid": uid, "resourceVersion": version.to_string()},
+    })
+}
+
+pub(crate) fn list(version: u32, items: &[Value]) -> Reply {
+    Reply::Json(200, json!({"kind": "PodList", "metadata": {"resourceVersion": version.to_string()}, "items": items}))
+}
+
+/// A line of a watch.
+pub(crate) fn line(event: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": event, "object": object}))
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("prod", name)
+}
+
+/// `name@version`.
+pub(crate) fn brief(object: &Object) -> String {
+    format!("{}@{}", object.header.key.name, object.header.version)
+}
+
+/// A call of the plugin `webapp` about the Pod `prod/shop`, which may do what `rules` say.
+pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
+    let principal = Principal {
+        plugin: "webapp".into(),
+        digest: "0123456789ab".into(),
+        replica: "host-1".into(),
+        grants: Grants::new(rules),
+    };
+    CallContext {
+        principal: Arc::new(principal),
+        controller: "webapp".into(),
+        primary_kind: ObjectKind::new("v1", "Pod"),
+        primary_key: key("shop"),
+        primary: Some(object_of("shop", "u-shop")),
+        trace_id: "0".repeat(32).into(),
+        hold: windlass_core::settle::Hold::detached(),
+    }
+}
+
+/// A call that may do everything.
+pub(crate) fn call() -> CallContext {
+    let all = || vec!["*".to_owned()];
+    call_with(vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }])
+}
+
+/// The call of a cluster-scoped primary.
+pub(crate) fn cluster_call() -> CallContext {
+    CallContext { primary_key: ObjectKey::cluster("shop"), ..call() }
+}
+
+pub(crate) fn object_of(name: &str, uid: &str) -> Object {
+    let text = pod(name, uid, 1).to_string();
+    let header = windlass_core::object::Header {
+        key: key(name),
+        uid: uid.into(),
+        version: "1".into(),
+        generation: 0,
+        labels: std::collections::BTreeMap::new(),
+        owners: Vec::new(),
+        deleting: false,
+    };
+    Object { header: Arc::new(header), text: text.into() }
+}

@@ -1,0 +1,334 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::grants::Rule;
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::write::{
+    DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
+};
+use windlass_kube::{Discovery, Writer};
+
+use crate::script::{Asked, Reply, Script, call, call_with, cluster_call, key, pod};
+
+const CONFIG_MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"n":"1.0"}}"#;
+
+async fn write(script: &Script, call: CallContext, operation: Operation) -> Result<Option<Arc<str>>, ApiError> {
+    let client = script.client();
+    Writer::new(client.clone(), Discovery::new(client)).write(Arc::new(call), operation).await
+}
+
+/// What is sent for `operation`, which succeeds.
+async fn sent(call: CallContext, operation: Operation) -> Asked {
+    let script = Script::default().mutations([Reply::Json(200, pod("answer", "u", 7))]);
+    write(&script, call, operation).await.expect("success");
+    let mut asked = script.mutations_asked();
+    assert_eq!(asked.len(), 1);
+    asked.remove(0)
+}
+
+/// Why `operation` is refused without being sent.
+async fn refused(call: CallContext, operation: Operation) -> ApiError {
+    let script = Script::default();
+    let error = write(&script, call, operation).await.expect_err("a refusal");
+    assert_eq!(script.mutations_asked().len(), 0, "{error}");
+    error
+}
+
+/// What the answer `reply` to a create becomes.
+async fn answered(reply: Reply) -> ApiError {
+    write(&Script::default().mutations([reply]), call(), create(CONFIG_MAP)).await.expect_err("a failure")
+}
+
+fn create(object: &str) -> Operation {
+    Operation::Create { object: object.to_owned(), options: WriteOptions::default() }
+}
+
+fn apply(object: &str, options: WriteOptions) -> Operation {
+    Operation::Apply { object: object.to_owned(), options }
+}
+
+fn target(uid: Option<&str>) -> ObjectRef {
+    ObjectRef { kind: ObjectKind::new("apps/v1", "Deployment"), key: key("d"), uid: uid.map(Arc::from) }
+}
+
+fn patch(patch_type: PatchType, patch: &str, options: WriteOptions) -> Operation {
+    Operation::Patch { target: target(Some("u")), patch_type, patch: patch.to_owned(), options }
+}
+
+fn locked() -> WriteOptions {
+    WriteOptions { resource_version: Some("7".into()), ..WriteOptions::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_says_who_and_is_checked_strictly() {
+    let asked = sent(call(), create(CONFIG_MAP)).await;
+    assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::POST, "/api/v1/namespaces/prod/configmaps"));
+    assert_eq!(asked.parameter("fieldManager"), Some("windlass%2Fwebapp"));
+    assert_eq!(asked.parameter("fieldValidation"), Some("Strict"));
+    assert_eq!(asked.parameter("timeout"), Some("30s"));
+    assert_eq!(asked.parameter("dryRun"), None);
+    assert!(asked.user_agent.ends_with("(webapp@0123456789ab; host-1)"), "{}", asked.user_agent);
+    assert_eq!(asked.json()["metadata"], json!({"name": "c", "namespace": "prod"}), "the primary's namespace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_may_force_and_own() {
+    let options = WriteOptions {
+        owned: true,
+        force: true,
+        dry_run: true,
+        field_validation: FieldValidation::Warn,
+        ..WriteOptions::default()
+    };
+    let asked = sent(call(), apply(CONFIG_MAP, options)).await;
+    assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::PATCH, "/api/v1/namespaces/prod/configmaps/c"));
+    assert_eq!(asked.content_type, "application/apply-patch+yaml");
+    assert_eq!((asked.parameter("force"), asked.parameter("dryRun")), (Some("true"), Some("All")));
+    assert_eq!(asked.parameter("fieldValidation"), Some("Warn"));
+    let owner = &asked.json()["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["uid"], &owner["controller"]), (&json!("u-shop"), &json!(true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_goes_to_the_subresource_it_names() {
+    let object =
+        r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"test"},"status":{}}"#;
+    let subresource = Subresource { name: "status".into(), parent: None };
+    let options = WriteOptions { subresource: Some(subresource), ..locked() };
+    let asked = sent(call(), Operation::Update { object: object.to_owned(), options }).await;
+    assert_eq!(asked.method, Method::PUT);
+    assert_eq!(asked.path, "/apis/apps/v1/namespaces/test/deployments/d/status");
+    assert_eq!(asked.json()["metadata"]["resourceVersion"], "7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_another_kind_needs_its_parent() {
+    let scale = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":3}}"#;
+    let options = |parent| WriteOptions {
+        subresource: Some(Subresource { name: "scale".into(), parent }),
+        ..WriteOptions::default()
+    };
+    let update = |parent| Operation::Update { object: scale.to_owned(), options: options(parent) };
+    let asked = sent(call(), update(Some(target(Some("u"))))).await;
+    assert_eq!(asked.path, "/apis/apps/v1/namespaces/prod/deployments/d/scale");
+    assert_eq!(asked.json()["metadata"], json!({"name": "d", "namespace": "prod", "uid": "u"}));
+    assert_eq!(refused(call(), update(None)).await.reason, ApiReason::Invalid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn patches_carry_their_locks() {
+    for (patch_type, content_type) in [
+        (PatchType::Merge, "application/merge-patch+json"),
+        (PatchType::Strategic, "application/strategic-merge-patch+json"),
+    ] {
+        let asked = sent(call(), patch(patch_type, r#"{"spec":{"replicas":3}}"#, locked())).await;
+        assert_eq!(asked.content_type, content_type);
+        assert_eq!(asked.json(), json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {"replicas": 3}}));
+    }
+    let asked = sent(call(), patch(PatchType::Json, r#"[{"op":"remove","path":"/a"}]"#, locked())).await;
+    let paths: Vec<_> = asked.json().as_array().expect("a list").iter().map(|step| step["path"].clone()).collect();
+    assert_eq!(paths, ["/a", "/metadata/uid", "/metadata/resourceVersion"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_has_preconditions_and_a_propagation() {
+    let options = DeleteOptions {
+        resource_version: Some("7".into()),
+        propagation: Propagation::Foreground,
+        grace_period_seconds: Some(5),
+        dry_run: false,
+    };
+    let script = Script::default().mutations([Reply::Json(200, json!({"kind": "Status", "status": "Success"}))]);
+    let left = write(&script, call(), Operation::Delete { target: target(Some("u")), options }).await;
+    assert_eq!(left, Ok(None));
+    let asked = &script.mutations_asked()[0];
+    assert_eq!((&asked.method, asked.path.as_str()), (&Method::DELETE, "/apis/apps/v1/namespaces/prod/deployments/d"));
+    assert_eq!(
+        asked.json(),
+        json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground", "gracePeriodSeconds": 5,
+            "preconditions": {"uid": "u", "resourceVersion": "7"},
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_returns_what_still_waits_to_go() {
+    let options = || DeleteOptions {
+        resource_version: None,
+        propagation: Propagation::Background,
+        grace_period_seconds: None,
+        dry_run: false,
+    };
+    let delete = || Operation::Delete { target: target(None), options: options() };
+    let mut waiting = pod("d", "u", 9);
+    let gone = write(&Script::default().mutations([Reply::Json(200, waiting.clone())]), call(), delete()).await;
+    assert_eq!(gone, Ok(None));
+    waiting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let left = write(&Script::default().mutations([Reply::Json(200, waiting)]), call(), delete()).await;
+    assert!(left.expect("success").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_comes_without_managed_fields() {
+    let mut answer = pod("c", "u", 7);
+    answer["metadata"]["managedFields"] = json!([{"manager": "x"}]);
+    let script = Script::default().mutations([Reply::Json(201, answer)]);
+    let text = write(&script, call(), create(CONFIG_MAP)).await.expect("success").expect("an object");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), pod("c", "u", 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_generated_here_until_one_is_free() {
+    let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"shop-"}}"#;
+    let taken = Reply::Json(409, json!({"reason": "AlreadyExists"}));
+    let script = Script::default().mutations([taken.clone(), taken, Reply::Json(201, pod("x", "u", 7))]);
+    write(&script, call(), create(object)).await.expect("the third name is free");
+    let names: Vec<_> =
+        script.mutations_asked().iter().map(|asked| asked.json()["metadata"]["name"].to_string()).collect();
+    assert!(names.len() == 3 && names[0] != names[1] && names[1] != names[2], "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("\"shop-") && name.len() == 12), "{names:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_right_is_not_sent() {
+    let wrong = [
+        "no JSON",
+        "[]",
+        r#"{"kind":"ConfigMap","metadata":{"name":"c"}}"#,
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}"#,
+        r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","namespace":"prod"}}"#,
+    ];
+    for object in wrong {
+        assert_eq!(refused(call(), create(object)).await.reason, ApiReason::Invalid, "{object}");
+    }
+    let no_namespace = refused(cluster_call(), create(CONFIG_MAP)).await;
+    assert_eq!(no_namespace.reason, ApiReason::Invalid, "{no_namespace}");
+    let update = Operation::Update {
+        object: r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"c-"}}"#.to_owned(),
+        options: WriteOptions::default(),
+    };
+    assert_eq!(refused(call(), update).await.reason, ApiReason::Invalid);
+    let locked_create = Operation::Create { object: CONFIG_MAP.to_owned(), options: locked() };
+    assert_eq!(refused(call(), locked_create).await.reason, ApiReason::Invalid);
+    let owned = WriteOptions { owned: true, ..WriteOptions::default() };
+    assert_eq!(refused(call(), patch(PatchType::Merge, "{}", owned)).await.reason, ApiReason::Invalid);
+    assert_eq!(refused(call(), patch(PatchType::Json, "{}", WriteOptions::default())).await.reason, ApiReason::Invalid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_or_subresource_that_is_not_served_is_not_found() {
+    let unknown = create(r#"{"apiVersion":"v1","kind":"Gadget","metadata":{"name":"g"}}"#);
+    let error = refused(call(), unknown).await;
+    assert_eq!(error.reason, ApiReason::NotFound);
+    assert!(error.message.contains("v1 Gadget"), "{error}");
+    let subresource = Subresource { name: "status".into(), parent: None };
+    let options = WriteOptions { subresource: Some(subresource), ..WriteOptions::default() };
+    assert_eq!(refused(call(), apply(CONFIG_MAP, options)).await.reason, ApiReason::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_is_gone_owns_nothing_and_is_what_was_not_found() {
+    let gone = CallContext { primary: None, ..call() };
+    let owned = WriteOptions { owned: true, ..WriteOptions::default() };
+    let error = refused(gone, apply(CONFIG_MAP, owned.clone())).await;
+    assert_eq!(error.reason, ApiReason::NotFound);
+    assert_eq!(error.object.expect("the primary").key, key("shop"));
+    let elsewhere = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"test"}}"#;
+    assert_eq!(refused(call(), apply(elsewhere, owned)).await.reason, ApiReason::Invalid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_granted_is_not_sent() {
+    let rule = Rule {
+        groups: vec![String::new()],
+        resources: vec!["configmaps".into()],
+        verbs: vec!["patch".into()],
+        namespaces: vec!["prod".into()],
+        names: vec!["c".into()],
+    };
+    let apply_to = |object: &str| apply(object, WriteOptions::default());
+    sent(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
+    let error = refused(call_with(vec![rule.clone()]), create(CONFIG_MAP)).await;
+    assert_eq!(error.reason, ApiReason::NotGranted);
+    assert_eq!((error.verb, error.resource.as_str()), ("create", "configmaps"));
+    assert_eq!(error.object.expect("an object").key, key("c"));
+    for object in
+        [CONFIG_MAP.replace("\"c\"", "\"d\""), CONFIG_MAP.replace("{\"name\"", "{\"namespace\":\"test\",\"name\"")]
+    {
+        let error = refused(call_with(vec![rule.clone()]), apply_to(&object)).await;
+        assert_eq!(error.reason, ApiReason::NotGranted, "{object}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_keep_what_the_server_said() {
+    let busy = json!({"reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 3}});
+    let error = answered(Reply::Json(429, busy)).await;
+    assert_eq!((error.reason, error.retry_after), (ApiReason::TooManyRequests, Some(Duration::from_secs(3))));
+    assert_eq!((error.verb, error.resource.as_str(), error.message.as_str()), ("create", "configmaps", "busy"));
+    let error = answered(Reply::Headed(503, "retry-after", "9", json!({}))).await;
+    assert_eq!((error.reason, error.retry_after), (ApiReason::ServerError, Some(Duration::from_secs(9))));
+    let invalid_uid = json!({"reason": "Invalid", "details": {"causes": [{"field": "metadata.uid"}]}});
+    assert_eq!(answered(Reply::Json(422, invalid_uid)).await.reason, ApiReason::Conflict);
+    let error = answered(Reply::Text(502, "<html>bad gateway</html>".into())).await;
+    assert_eq!((error.reason, error.message.as_str()), (ApiReason::ServerError, "<html>bad gateway</html>"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_an_unknown_outcome() {
+    for reply in [Reply::Never, Reply::Broken(vec!["{".into()]), Reply::Text(200, "no JSON".into())] {
+        let error = answered(reply.clone()).await;
+        assert_eq!(error.reason, ApiReason::UnknownOutcome, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_got_nothing() {
+    let options = kubeconfig("http://127.0.0.1:1");
+    let connection = windlass_kube::client::connect(&options.1).await.expect("a client");
+    let error = windlass_kube::client::check(&connection).await.expect_err("nobody answers");
+    assert!(error.to_string().contains("http://127.0.0.1:1") && error.to_string().contains("context c"), "{error}");
+    // Discovery is scripted, so that only the write itself finds nobody.
+    let script = Script::default();
+    let writer = Writer::new(connection.client, Discovery::new(script.client()));
+    let error = writer.write(Arc::new(call()), create(CONFIG_MAP)).await.expect_err("nobody answers");
+    assert_eq!((error.reason, error.code), (ApiReason::ServerError, 503), "{error}");
+}
+
+/// A kubeconfig for `server`, and the directory that keeps it.
+pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, windlass_kube::ConnectOptions) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("config");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+    });
+    std::fs::write(&path, config.to_string()).expect("a file");
+    (directory, windlass_kube::ConnectOptions { kubeconfig: Some(path), ..Default::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_goes_on_when_nobody_waits_for_it() {
+    let script = Script::default().mutations([Reply::Json(201, pod("c", "u", 7))]);
+    let (hold, settled) = windlass_core::settle::hold();
+    let client = script.client();
+    let call = CallContext { hold, ..call() };
+    drop(Writer::new(client.clone(), Discovery::new(client)).write(Arc::new(call), create(CONFIG_MAP)));
+    settled.wait().await;
+    assert_eq!(script.mutations_asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
+    let (_directory, mut options) = kubeconfig("http://127.0.0.1:1");
+    options.context = Some("other".into());
+    let error = windlass_kube::client::connect(&options).await.err().expect("no such context").to_string();
+    assert!(error.contains("\"other\"") && error.contains(": c."), "{error}");
+}
