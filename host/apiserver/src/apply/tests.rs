@@ -1,0 +1,412 @@
+//! Apply and update, as scenarios and as laws.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::schema::Schema;
+
+fn manager<'a>(name: &'a str, now: &'a str) -> Manager<'a> {
+    Manager { name, api_version: "apps/v1", subresource: "", now }
+}
+
+fn apply(live: Option<&Value>, config: &Value, who: &str, force: bool) -> Result<Value, Vec<Conflict>> {
+    server_side_apply(live, config, &manager(who, "2026-01-01T00:00:00Z"), force, &Topology::builtin())
+}
+
+fn must(result: Result<Value, Vec<Conflict>>) -> Value {
+    result.expect("no conflict")
+}
+
+fn update(live: Option<&Value>, mut new: Value, who: &str) -> Value {
+    track_update(live, &mut new, &manager(who, "2026-01-01T00:00:00Z"), &Topology::builtin());
+    new
+}
+
+fn deployment(spec: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+}
+
+/// The fields of the first entry of this manager.
+fn fields(object: &Value, who: &str) -> Value {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let mut entries = entries.into_iter().flatten();
+    entries.find(|entry| entry["manager"] == who).map_or(Value::Null, |entry| entry["fieldsV1"].clone())
+}
+
+#[test]
+fn a_first_apply_creates_the_object_and_owns_what_it_says() {
+    let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
+    assert_eq!(object["spec"], json!({"replicas": 2}));
+    assert_eq!(
+        object["metadata"]["managedFields"],
+        json!([{
+            "manager": "a", "operation": "Apply", "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        }])
+    );
+}
+
+#[test]
+fn an_apply_that_changes_nothing_changes_nothing_at_all() {
+    let config = deployment(&json!({"replicas": 2}));
+    let object = must(apply(None, &config, "a", false));
+    let later = manager("a", "2030-01-01T00:00:00Z");
+    let again = must(server_side_apply(Some(&object), &config, &later, false, &Topology::builtin()));
+    assert_eq!(again.to_string(), object.to_string());
+}
+
+#[test]
+fn a_change_is_recorded_with_its_time() {
+    let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
+    let later = manager("a", "2030-01-01T00:00:00Z");
+    let config = deployment(&json!({"replicas": 3}));
+    let new = must(server_side_apply(Some(&object), &config, &later, false, &Topology::builtin()));
+    assert_eq!(new["metadata"]["managedFields"][0]["time"], "2030-01-01T00:00:00Z");
+}
+
+#[test]
+fn another_value_for_a_field_of_someone_else_is_a_conflict() {
+    let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
+    let conflicts = apply(Some(&object), &deployment(&json!({"replicas": 3})), "b", false).unwrap_err();
+    assert_eq!((conflicts[0].manager.as_str(), conflicts[0].field.as_str()), ("a", ".spec.replicas"));
+    assert_eq!(conflict_message(&conflicts), "Apply failed with 1 conflict: conflict with \"a\": .spec.replicas");
+}
+
+#[test]
+fn conflicts_with_an_updater_name_its_version_and_subresource() {
+    let live = update(None, deployment(&json!({"replicas": 2, "paused": true})), "u");
+    let mut resized = live.clone();
+    resized["spec"]["replicas"] = json!(5);
+    let scaler = Manager { subresource: "scale", ..manager("s", "2026-01-02T00:00:00Z") };
+    track_update(Some(&live), &mut resized, &scaler, &Topology::builtin());
+    let config = deployment(&json!({"replicas": 3, "paused": false}));
+    let conflicts = apply(Some(&resized), &config, "a", false).unwrap_err();
+    assert_eq!(
+        conflict_message(&conflicts),
+        "Apply failed with 2 conflicts: conflicts with \"s\" with subresource \"scale\" using apps/v1:\n- .spec.replicas\n\
+         conflicts with \"u\" using apps/v1:\n- .spec.paused"
+    );
+}
+
+#[test]
+fn force_takes_the_field_away() {
+    let object = must(apply(None, &deployment(&json!({"replicas": 2, "paused": true})), "a", false));
+    let new = must(apply(Some(&object), &deployment(&json!({"replicas": 3})), "b", true));
+    assert_eq!(new["spec"], json!({"replicas": 3, "paused": true}));
+    assert_eq!(fields(&new, "a"), json!({"f:spec": {"f:paused": {}}}));
+    assert_eq!(fields(&new, "b"), json!({"f:spec": {"f:replicas": {}}}));
+}
+
+#[test]
+fn the_same_value_is_owned_together_and_outlives_one_owner() {
+    let config = deployment(&json!({"replicas": 2}));
+    let one = must(apply(None, &config, "a", false));
+    let both = must(apply(Some(&one), &config, "b", false));
+    let left = must(apply(Some(&both), &deployment(&json!({})), "a", false));
+    assert_eq!(left["spec"]["replicas"], 2);
+    assert_eq!(fields(&left, "b"), json!({"f:spec": {"f:replicas": {}}}));
+    let gone = must(apply(Some(&left), &deployment(&json!({"paused": true})), "b", false));
+    assert_eq!(gone["spec"], json!({"paused": true}));
+}
+
+#[test]
+fn dropping_all_labels_keeps_the_name() {
+    let mut config = deployment(&json!({"replicas": 2}));
+    config["metadata"]["labels"] = json!({"app": "web"});
+    let mut live = must(apply(None, &config, "a", false));
+    live["metadata"]["uid"] = json!("1234");
+    let new = must(apply(Some(&live), &deployment(&json!({"replicas": 2})), "a", false));
+    assert_eq!(new["metadata"]["name"], "web");
+    assert_eq!(new["metadata"]["uid"], "1234");
+    assert_eq!(new["metadata"].get("labels"), None);
+}
+
+#[test]
+fn items_of_a_list_belong_to_those_who_put_them_there() {
+    let env =
+        |items: &Value| deployment(&json!({"template": {"spec": {"containers": [{"name": "web", "env": items}]}}}));
+    let one = must(apply(None, &env(&json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])), "a", false));
+    let two = must(apply(Some(&one), &env(&json!([{"name": "C", "value": "3"}])), "b", false));
+    let three = must(apply(Some(&two), &env(&json!([{"name": "B", "value": "2"}])), "a", false));
+    let items = &three["spec"]["template"]["spec"]["containers"][0]["env"];
+    assert_eq!(*items, json!([{"name": "B", "value": "2"}, {"name": "C", "value": "3"}]));
+}
+
+#[test]
+fn applied_order_wins_and_other_items_keep_their_places() {
+    let topology = Topology::builtin();
+    let place = ["spec", "containers"].iter().fold(topology.root(), |place, name| place.field(name));
+    let list = |names: &str| Value::Array(names.chars().map(|name| json!({"name": name.to_string()})).collect());
+    for (live, config, merged) in [
+        ("abc", "ca", "bca"),
+        ("abc", "xb", "axbc"),
+        ("ab", "ba", "ba"),
+        ("", "ab", "ab"),
+        ("ab", "", "ab"),
+        ("abcd", "dyb", "acdyb"),
+    ] {
+        assert_eq!(merge::merge(&list(live), &list(config), place), list(merged), "{live} + {config}");
+    }
+}
+
+#[test]
+fn a_port_without_a_protocol_is_a_tcp_port() {
+    let ports = |ports: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}});
+    let live = update(None, ports(json!([{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}])), "u");
+    let new = must(apply(Some(&live), &ports(json!([{"port": 53, "name": "dns"}])), "a", false));
+    assert_eq!(
+        new["spec"]["ports"],
+        json!([{"port": 53, "protocol": "TCP", "name": "dns"}, {"port": 53, "protocol": "UDP"}])
+    );
+}
+
+#[test]
+fn an_update_owns_what_it_changed_and_takes_it_from_others() {
+    let live = must(apply(None, &deployment(&json!({"replicas": 2, "paused": true})), "a", false));
+    let mut new = live.clone();
+    new["spec"]["replicas"] = json!(5);
+    new["spec"]["minReadySeconds"] = json!(1);
+    let new = update(Some(&live), new, "u");
+    assert_eq!(fields(&new, "a"), json!({"f:spec": {"f:paused": {}}}));
+    assert_eq!(fields(&new, "u"), json!({"f:spec": {"f:replicas": {}, "f:minReadySeconds": {}}}));
+}
+
+#[test]
+fn a_create_owns_everything_and_structs_held_by_value_are_nobodys() {
+    let mut object = deployment(&json!({"strategy": {"rollingUpdate": {"maxSurge": 1}}}));
+    object["metadata"]["labels"] = json!({"app": "web"});
+    let created = update(None, object, "u");
+    let expected = json!({
+        "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+        "f:spec": {"f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}}},
+    });
+    assert_eq!(fields(&created, "u"), expected);
+}
+
+#[test]
+fn an_update_that_removes_a_field_removes_it_from_every_record() {
+    let live = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
+    let mut new = live.clone();
+    new["spec"] = json!({});
+    let new = update(Some(&live), new, "u");
+    assert_eq!(new["metadata"].get("managedFields"), None);
+}
+
+#[test]
+fn an_object_from_before_has_an_owner_for_all_it_has() {
+    let live = deployment(&json!({"replicas": 2}));
+    let conflicts = apply(Some(&live), &deployment(&json!({"replicas": 3})), "a", false).unwrap_err();
+    assert_eq!(conflicts[0].manager, "before-first-apply");
+}
+
+#[test]
+fn managed_fields_survive_an_ignorant_client_and_go_when_reset() {
+    let live = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
+    let ignorant = update(Some(&live), deployment(&json!({"replicas": 2})), "u");
+    assert_eq!(ignorant, live);
+    let mut reset = live.clone();
+    reset["metadata"]["managedFields"] = json!([{}]);
+    assert_eq!(update(Some(&live), reset, "u")["metadata"].get("managedFields"), None);
+}
+
+#[test]
+fn a_subresource_has_an_entry_of_its_own() {
+    let live = update(None, deployment(&json!({"replicas": 2})), "u");
+    let mut new = live.clone();
+    new["status"] = json!({"replicas": 2, "conditions": [{"type": "Available", "status": "True"}]});
+    let through_status = Manager { subresource: "status", ..manager("u", "2026-01-02T00:00:00Z") };
+    track_update(Some(&live), &mut new, &through_status, &Topology::builtin());
+    let entries = new["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(entries.len(), 2);
+    assert_eq!(entries[1]["subresource"], "status");
+    let expected = json!({"f:status": {
+        "f:replicas": {},
+        "f:conditions": {".": {}, "k:{\"type\":\"Available\"}": {".": {}, "f:type": {}, "f:status": {}}},
+    }});
+    assert_eq!(entries[1]["fieldsV1"], expected);
+}
+
+#[test]
+fn updaters_beyond_ten_are_put_together() {
+    let mut object = update(None, deployment(&json!({"replicas": 1})), "u");
+    for index in 0..20 {
+        let mut new = object.clone();
+        new["metadata"]["annotations"][format!("a{index}")] = json!("x");
+        let (name, now) = (format!("u{index}"), format!("2026-01-01T00:00:{index:02}Z"));
+        track_update(Some(&object), &mut new, &manager(&name, &now), &Topology::builtin());
+        object = new;
+    }
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(entries.len(), 10);
+    assert_eq!(entries[0]["manager"], "ancient-changes");
+    assert_eq!(fields(&object, "u19"), json!({"f:metadata": {"f:annotations": {"f:a19": {}}}}));
+}
+
+#[test]
+fn a_custom_resource_is_merged_as_its_schema_says() {
+    let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "whole": {"type": "array", "items": {"type": "string"}},
+    }}}}))
+    .unwrap();
+    let topology = Topology::from_schema(&schema);
+    let apply = |live: Option<&Value>, spec: Value, who: &str| {
+        let config = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec});
+        must(server_side_apply(live, &config, &manager(who, "2026-01-01T00:00:00Z"), true, &topology))
+    };
+    let one = apply(None, json!({"tags": ["a"], "whole": ["a"]}), "a");
+    let two = apply(Some(&one), json!({"tags": ["b"], "whole": ["b"]}), "b");
+    assert_eq!(two["spec"], json!({"tags": ["a", "b"], "whole": ["b"]}));
+    assert_eq!(fields(&two, "a"), json!({"f:spec": {"f:tags": {"v:\"a\"": {}}}}));
+}
+
+#[test]
+fn what_is_as_deep_as_json_may_be_is_applied_and_tracked() {
+    let deep = "{\"a\":".repeat(120) + "1" + &"}".repeat(120);
+    let deep: Value = serde_json::from_str(&deep).unwrap();
+    let mut config = deployment(&json!({"replicas": 1}));
+    config["spec"]["deep"] = deep;
+    let object = must(apply(None, &config, "a", false));
+    assert_eq!(must(apply(Some(&object), &config, "a", false)), object);
+    let left = must(apply(Some(&object), &deployment(&json!({"replicas": 1})), "a", false));
+    assert_eq!(left["spec"], json!({"replicas": 1}));
+}
+
+/// Parts of deployments, small enough that managers meet.
+fn any_config() -> impl Strategy<Value = Value> {
+    let labels = prop::collection::btree_map("[ab]", "[xy]", 0..3);
+    let env = prop::collection::btree_map("[AB]", "[xy]", 0..3);
+    let container = (prop::option::of("[xy]"), env, prop::bool::ANY);
+    let containers = prop::collection::btree_map("[cd]", container, 0..3);
+    let finalizers = prop::collection::btree_set("[fg]", 0..3);
+    let spec = (prop::option::of(1..3), prop::option::of("[xy]"), containers, prop::bool::ANY);
+    (labels, finalizers, spec).prop_map(|(labels, finalizers, (replicas, strategy, containers, with_template))| {
+        let containers: Vec<Value> = containers
+            .into_iter()
+            .map(|(name, (image, env, with_resources))| {
+                let env: Vec<Value> =
+                    env.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+                let mut container = json!({"name": name, "env": env});
+                if let Some(image) = image {
+                    container["image"] = json!(image);
+                }
+                if with_resources {
+                    container["resources"] = json!({"limits": {"cpu": "1"}});
+                }
+                container
+            })
+            .collect();
+        let mut object = deployment(&json!({}));
+        // The server drops empty ones from built-in kinds, so that nobody can own them.
+        if !labels.is_empty() {
+            object["metadata"]["labels"] = json!(labels);
+        }
+        if !finalizers.is_empty() {
+            object["metadata"]["finalizers"] = json!(finalizers);
+        }
+        if let Some(replicas) = replicas {
+            object["spec"]["replicas"] = json!(replicas);
+        }
+        if let Some(strategy) = strategy {
+            object["spec"]["strategy"] = json!({"type": strategy});
+        }
+        if with_template {
+            object["spec"]["template"] = json!({"spec": {"containers": containers}});
+        }
+        object
+    })
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(vec![
+        "metadata",
+        "spec",
+        "containers",
+        "ports",
+        "labels",
+        "finalizers",
+        "managedFields",
+        "name",
+        "env",
+        "manager",
+        "operation",
+        "fieldsV1",
+        "f:spec",
+        "apiVersion",
+        "",
+        "$patch",
+        "template",
+    ]);
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(vec!["a", "Apply", "Update", "merge", "replace"]).prop_map(Value::from),
+    ];
+    scalar.prop_recursive(6, 64, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(name.clone().prop_map(str::to_owned), inner, 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn applying_again_is_no_operation(first in any_config(), second in any_config()) {
+        let one = must(apply(None, &first, "a", false));
+        let two = must(apply(Some(&one), &second, "b", true));
+        let later = manager("b", "2030-01-01T00:00:00Z");
+        let again = must(server_side_apply(Some(&two), &second, &later, false, &Topology::builtin()));
+        prop_assert_eq!(again, two);
+    }
+
+    #[test]
+    fn applying_nothing_leaves_what_the_others_own(mine in any_config(), theirs in any_config()) {
+        let before = must(apply(None, &theirs, "other", false));
+        let with_mine = must(apply(Some(&before), &mine, "me", true));
+        let nothing = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});
+        let after = must(apply(Some(&with_mine), &nothing, "me", false));
+        prop_assert_eq!(fields(&after, "me"), Value::Null);
+        prop_assert_eq!(fields(&after, "other"), fields(&with_mine, "other"));
+        // Everything that is left is someone's, or on the way to it.
+        let left = Set::of(&without_managed(&after), Topology::builtin().root()).difference(&NEVER_OWNED);
+        let owned = Owners::of(&after).unwrap().all();
+        prop_assert_eq!(left.leaves().difference(&owned), Set::new());
+    }
+
+    #[test]
+    fn an_applier_touches_no_field_that_it_does_not_name(mine in any_config(), theirs in any_config()) {
+        let before = must(apply(None, &theirs, "other", false));
+        let after = must(apply(Some(&before), &mine, "me", true));
+        let topology = Topology::builtin();
+        let changes = compare(&without_managed(&before), &without_managed(&after), topology.root());
+        let named = compare(&json!({}), &mine, topology.root()).set();
+        prop_assert_eq!(changes.touched().difference(&named), Set::new());
+    }
+
+    #[test]
+    fn an_updater_owns_all_that_it_created_and_changed(first in any_config(), second in any_config()) {
+        let one = update(None, first, "u");
+        // An object of which nothing was recorded stays unrecorded, as in the real server.
+        prop_assume!(!fields(&one, "u").is_null());
+        let two = update(Some(&one), second.clone(), "u");
+        prop_assert_eq!(without_managed(&two), second.clone());
+        let owned = Set::parse(&fields(&two, "u")).unwrap_or_default();
+        let topology = Topology::builtin();
+        let all = compare(&json!({}), &second, topology.root()).set().difference(&NEVER_OWNED);
+        prop_assert_eq!(all.leaves().difference(&owned), Set::new());
+    }
+
+    #[test]
+    fn no_input_makes_it_panic(live in any_json(), config in any_json(), force in any::<bool>()) {
+        let _outcome = apply(Some(&live), &config, "a", force);
+        let _outcome = apply(None, &config, "a", force);
+        let _updated = update(Some(&live), config.clone(), "u");
+        let _updated = update(None, config, "u");
+    }
+}

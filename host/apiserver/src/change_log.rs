@@ -1,0 +1,128 @@
+//! The bounded history of one resource: what watches read. `storage` records, `watch` reads.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One committed write.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) kind: ChangeKind,
+    /// The new state; of a deletion the last one, with the deletion's resource version.
+    pub(crate) object: Arc<Value>,
+    /// The state before: whether a selector saw the object until now.
+    pub(crate) previous: Option<Arc<Value>>,
+}
+
+/// The changes asked for are no longer all known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    /// Changes up to here may be missing.
+    pub(crate) up_to: u64,
+}
+
+/// The latest changes of one resource, in order of revision.
+pub(crate) struct ChangeLog {
+    changes: VecDeque<Change>,
+    capacity: usize,
+    /// Changes up to this revision may have been dropped; all later ones are here.
+    forgotten: u64,
+    /// The resource is no longer served: watches end.
+    closed: bool,
+    signal: watch::Sender<()>,
+}
+
+impl ChangeLog {
+    /// The log of a resource that had no objects before.
+    pub(crate) fn new(capacity: usize) -> ChangeLog {
+        ChangeLog { changes: VecDeque::new(), capacity, forgotten: 0, closed: false, signal: watch::Sender::new(()) }
+    }
+
+    pub(crate) fn record(&mut self, change: Change) {
+        self.changes.push_back(change);
+        if self.changes.len() > self.capacity
+            && let Some(dropped) = self.changes.pop_front()
+        {
+            self.forgotten = dropped.revision;
+        }
+        self.signal.send_replace(());
+    }
+
+    pub(crate) fn compact(&mut self, revision: u64) {
+        self.changes.clear();
+        self.forgotten = revision;
+        self.signal.send_replace(());
+    }
+
+    /// Ends watches once they have seen everything, or lets them begin again.
+    pub(crate) fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+        self.signal.send_replace(());
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The changes after `revision`.
+    pub(crate) fn since(&self, revision: u64) -> Result<Vec<Change>, Forgotten> {
+        if revision < self.forgotten {
+            return Err(Forgotten { up_to: self.forgotten });
+        }
+        let first = self.changes.partition_point(|change| change.revision <= revision);
+        Ok(self.changes.range(first..).cloned().collect())
+    }
+
+    /// Signals every later change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.signal.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log_with(revisions: &[u64], capacity: usize) -> ChangeLog {
+        let mut log = ChangeLog::new(capacity);
+        for &revision in revisions {
+            let object = Arc::new(Value::Null);
+            log.record(Change { revision, kind: ChangeKind::Added, object, previous: None });
+        }
+        log
+    }
+
+    #[test]
+    fn only_later_changes_are_returned() {
+        let log = log_with(&[2, 5, 9], 10);
+        let revisions: Vec<u64> =
+            log.since(5).expect("nothing is forgotten").iter().map(|change| change.revision).collect();
+        assert_eq!(revisions, [9]);
+    }
+
+    #[test]
+    fn what_fell_out_of_the_history_is_reported_as_forgotten() {
+        let log = log_with(&[2, 5, 9], 2);
+        assert_eq!(log.since(1).expect_err("revision 2 was dropped"), Forgotten { up_to: 2 });
+        assert_eq!(log.since(2).expect("5 and 9 are here").len(), 2);
+    }
+
+    #[test]
+    fn after_compaction_nothing_older_can_be_resumed() {
+        let mut log = log_with(&[2, 5], 10);
+        log.compact(6);
+        assert!(log.since(5).is_err());
+        assert!(log.since(6).is_ok());
+    }
+}

@@ -1,0 +1,117 @@
+//! Defaults of the built-ins that run no pods.
+
+use serde_json::{Map, Value, json};
+
+use super::{default, default_text, each};
+use crate::base64;
+use crate::object::{self, as_map_mut, text};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn service(spec: &mut Map<String, Value>) {
+    default_text(spec, "type", "ClusterIP");
+    default_text(spec, "sessionAffinity", "None");
+    let kind = spec["type"].as_str().unwrap_or_default().to_owned();
+    if kind != "ExternalName" {
+        default_text(spec, "internalTrafficPolicy", "Cluster");
+    }
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+        default_text(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        default(spec, "allocateLoadBalancerNodePorts", json!(true));
+    }
+    for port in each(spec, "ports") {
+        default_text(port, "protocol", "TCP");
+        let number = port.get("port").cloned().unwrap_or(Value::Null);
+        default(port, "targetPort", number);
+    }
+}
+
+/// Every namespace can be selected by its name.
+pub(super) fn namespace(namespace: &mut Value) {
+    let name = json!(object::name(namespace));
+    let labels = object::map_mut(object::map_mut_value(namespace, "metadata"), "labels");
+    labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+}
+
+/// `stringData` is a way to write `data`, and is not kept.
+pub(super) fn secret(secret: &mut Value) {
+    let fields = as_map_mut(secret);
+    default_text(fields, "type", "Opaque");
+    let Some(Value::Object(texts)) = fields.remove("stringData") else { return };
+    let data = object::map_mut(secret, "data");
+    for (key, value) in texts {
+        data.insert(key, json!(base64::encode(value.as_str().unwrap_or_default().as_bytes())));
+    }
+}
+
+pub(super) fn binding(binding: &mut Value) {
+    let is_binding = binding.get("roleRef").is_some_and(Value::is_object);
+    if !is_binding {
+        return;
+    }
+    default_text(object::map_mut(binding, "roleRef"), "apiGroup", RBAC);
+    for subject in each(as_map_mut(binding), "subjects") {
+        let is_account = subject.get("kind").and_then(Value::as_str) == Some("ServiceAccount");
+        if !is_account {
+            default_text(subject, "apiGroup", RBAC);
+        }
+    }
+}
+
+pub(super) fn network_policy(policy: &mut Value) {
+    let types =
+        if policy.pointer("/spec/egress").is_some() { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    let spec = object::map_mut(policy, "spec");
+    default(spec, "policyTypes", types);
+    default(spec, "podSelector", json!({}));
+    for rules in ["ingress", "egress"] {
+        for rule in each(spec, rules) {
+            each(rule, "ports").for_each(|port| default_text(port, "protocol", "TCP"));
+        }
+    }
+}
+
+pub(super) fn endpoint_slice(slice: &mut Value) {
+    for port in each(as_map_mut(slice), "ports") {
+        default(port, "name", json!(""));
+        default_text(port, "protocol", "TCP");
+    }
+}
+
+/// A job selects its pods by its own UID, unless it says that it selects by hand.
+pub(super) fn job_selector(job: &mut Value) {
+    if job.pointer("/spec/manualSelector") == Some(&json!(true)) {
+        return;
+    }
+    let uid = text(job, "/metadata/uid").to_owned();
+    let name = text(job, "/metadata/name").to_owned();
+    let spec = object::map_mut(job, "spec");
+    spec.insert("selector".to_owned(), json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": uid } }));
+    let template = spec.entry("template").or_insert_with(|| json!({}));
+    let labels = object::map_mut(object::map_mut_value(template, "metadata"), "labels");
+    for prefix in ["", "batch.kubernetes.io/"] {
+        labels.insert(format!("{prefix}controller-uid"), json!(uid));
+        labels.insert(format!("{prefix}job-name"), json!(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_data_becomes_data() {
+        let mut object = json!({ "stringData": { "a": "hi", "b": "abc", "c": "" } });
+        secret(&mut object);
+        assert_eq!(object, json!({ "type": "Opaque", "data": { "a": "aGk=", "b": "YWJj", "c": "" } }));
+    }
+
+    #[test]
+    fn a_service_port_targets_itself() {
+        let mut spec = json!({ "ports": [{ "port": 80 }] });
+        service(as_map_mut(&mut spec));
+        assert_eq!(spec["ports"], json!([{ "port": 80, "protocol": "TCP", "targetPort": 80 }]));
+    }
+}

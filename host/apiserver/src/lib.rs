@@ -1,0 +1,228 @@
+//! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
+//!
+//! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
+//! what it lacks. The way of a request: `server` (HTTP) → `route`, `request`, `media` (what is asked) → `verbs` (the
+//! rules, under one lock) → `storage`, `change_log` (the state and its history) → `watch`, and `collector` and
+//! `stand_ins`, which follow the changes as a cluster's controllers do → `respond`, `represent`, `table` (the answer).
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), windlass_apiserver::StartError> {
+//! use windlass_apiserver::{ApiServer, Config};
+//!
+//! let server = ApiServer::start(Config::default()).await?;
+//! println!("{}", server.kubeconfig());
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod apply;
+mod base64;
+mod bootstrap;
+mod builtin;
+mod change_log;
+mod clock;
+mod collector;
+mod convert;
+mod crd;
+mod decode;
+mod defaults;
+mod discovery;
+mod events_convert;
+mod fields;
+mod json_path;
+mod lists;
+mod media;
+mod names;
+mod object;
+mod openapi;
+mod protobuf;
+mod registry;
+mod represent;
+mod request;
+mod resource;
+mod respond;
+mod route;
+mod schema;
+mod selector;
+mod server;
+mod service_addresses;
+mod stand_ins;
+mod state;
+mod status_error;
+mod storage;
+mod strategic;
+mod table;
+mod validation;
+mod verbs;
+mod watch;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::server::Context;
+use crate::state::Shared;
+
+/// How the server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where it listens; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Whether workloads become ready and namespaces get a service account, as controllers would see to.
+    pub stand_ins: bool,
+    /// How many changes of each resource are kept for watches to resume from.
+    pub watch_history: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), stand_ins: true, watch_history: 4096 }
+    }
+}
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is taken or not ours.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address of the configuration.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// How often a client asked for something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestCount {
+    /// The client's User-Agent, whole.
+    pub user_agent: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; `unknown` for a method that
+    /// the path does not have.
+    pub verb: String,
+    /// As in RBAC, with group and subresource: `deployments.apps/status`.
+    pub resource: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A running server. Dropping it stops it without waiting; [`ApiServer::shutdown`] waits.
+pub struct ApiServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+}
+
+impl ApiServer {
+    /// Listens and serves on the current tokio runtime.
+    pub async fn start(config: Config) -> Result<ApiServer, StartError> {
+        let listen = |source| StartError::Listen { address: config.address, source };
+        let listener = TcpListener::bind(config.address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let shared = Arc::new(Shared::new(config.watch_history));
+
+        let mut tasks = JoinSet::new();
+        {
+            let mut state = shared.lock();
+            tasks.spawn(collector::run(Arc::clone(&shared), state.store.follow()));
+            if config.stand_ins {
+                tasks.spawn(stand_ins::run(Arc::clone(&shared), state.store.follow()));
+            }
+            bootstrap::populate(&mut state, address);
+        }
+        let context = Context { shared: Arc::clone(&shared), address };
+        let app = Router::new().fallback(server::handle).with_state(context);
+        // Watch events are small and must not wait for each other.
+        let listener = listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "cannot set TCP_NODELAY");
+            }
+        });
+        let stopped = shared.stop.clone().cancelled_owned();
+        tasks.spawn(async move {
+            if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(stopped).await {
+                tracing::error!(%error, "the embedded API server ended");
+            }
+        });
+        Ok(ApiServer { address, shared, tasks })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The server's URL, as in a kubeconfig.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A kubeconfig (YAML) with the context `windlass` and no credentials.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             current-context: windlass\n\
+             clusters:\n\
+             - name: windlass\n  \
+               cluster:\n    \
+                 server: {}\n\
+             contexts:\n\
+             - name: windlass\n  \
+               context:\n    \
+                 cluster: windlass\n    \
+                 namespace: default\n    \
+                 user: windlass\n\
+             users:\n\
+             - name: windlass\n  \
+               user: {{}}\n",
+            self.url()
+        )
+    }
+
+    /// What was served so far, ordered by client, verb and resource.
+    #[must_use]
+    pub fn requests(&self) -> Vec<RequestCount> {
+        self.shared.requests()
+    }
+
+    /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so
+    /// does every request for an older version.
+    pub fn compact(&self) {
+        let mut state = self.shared.lock();
+        state.store.compact();
+        state.snapshots.clear();
+    }
+
+    /// Ends watches and open connections, and waits until all is down.
+    pub async fn shutdown(mut self) {
+        self.shared.stop.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a task of the embedded API server failed");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}

@@ -1,0 +1,107 @@
+//! Rules for names, labels and their keys, with the messages of a real server. Pure.
+
+const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// Up to 253 characters of dot-separated labels: what most object names must be.
+pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
+    if name.len() > 253 {
+        return Err("must be no more than 253 characters".to_owned());
+    }
+    let well_formed = !name.is_empty() && name.split('.').all(is_lower_label);
+    well_formed.then_some(()).ok_or_else(|| DNS_SUBDOMAIN.to_owned())
+}
+
+/// Names of namespaces and the like.
+pub(crate) fn check_dns_label(name: &str) -> Result<(), String> {
+    if name.len() > 63 {
+        return Err("must be no more than 63 characters".to_owned());
+    }
+    is_lower_label(name).then_some(()).ok_or_else(|| DNS_LABEL.to_owned())
+}
+
+/// Names of services: they become DNS names and may not begin with a digit.
+pub(crate) fn check_dns_1035_label(name: &str) -> Result<(), String> {
+    if name.len() > 63 {
+        return Err("must be no more than 63 characters".to_owned());
+    }
+    let well_formed = is_lower_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase());
+    well_formed.then_some(()).ok_or_else(|| DNS_1035.to_owned())
+}
+
+/// Names of RBAC objects: anything that can stand in a path.
+pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
+    match name {
+        "." | ".." => Err(format!("may not be '{name}'")),
+        name if name.contains('/') => Err("may not contain '/'".to_owned()),
+        name if name.contains('%') => Err("may not contain '%'".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// `[prefix/]name`, as label and annotation keys and finalizers are.
+pub(crate) fn check_label_key(key: &str) -> Result<(), String> {
+    let name = match key.split_once('/') {
+        Some((prefix, name)) => {
+            check_subdomain(prefix).map_err(|why| format!("prefix part {why}"))?;
+            name
+        }
+        None => key,
+    };
+    match name {
+        "" => Err(format!("name part must be non-empty; {QUALIFIED}")),
+        name if name.len() > 63 => Err("name part must be no more than 63 characters".to_owned()),
+        name if is_qualified(name) => Ok(()),
+        _ => Err(QUALIFIED.to_owned()),
+    }
+}
+
+pub(crate) fn check_label_value(value: &str) -> Result<(), String> {
+    match value {
+        "" => Ok(()),
+        value if value.len() > 63 => Err("must be no more than 63 characters".to_owned()),
+        value if is_qualified(value) => Ok(()),
+        _ => Err(LABEL_VALUE.to_owned()),
+    }
+}
+
+fn is_lower_label(label: &str) -> bool {
+    let alphanumeric = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+    label.starts_with(alphanumeric)
+        && label.ends_with(alphanumeric)
+        && label.chars().all(|character| alphanumeric(character) || character == '-')
+}
+
+fn is_qualified(name: &str) -> bool {
+    let alphanumeric = |character: char| character.is_ascii_alphanumeric();
+    name.starts_with(alphanumeric)
+        && name.ends_with(alphanumeric)
+        && name.chars().all(|character| alphanumeric(character) || matches!(character, '-' | '_' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_held_to_their_rules() {
+        assert!(check_subdomain("a.b-c.d1").is_ok());
+        for bad in ["", "A", "-a", "a-", "a..b", "a_b"] {
+            assert!(check_subdomain(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_dns_1035_label("1a").is_err());
+        assert!(check_dns_label("1a").is_ok());
+    }
+
+    #[test]
+    fn label_keys_may_have_a_prefix_and_values_may_be_empty() {
+        assert!(check_label_key("app.kubernetes.io/name").is_ok());
+        assert!(check_label_key("/name").is_err());
+        assert!(check_label_key("a/b/c").is_err());
+        assert!(check_label_value("").is_ok());
+        assert!(check_label_value("a b").is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! From a request's path to what it is about. Pure; `server` calls it once per request.
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Version,
+    Health,
+    /// `/api`
+    CoreVersions,
+    /// `/apis`
+    Groups,
+    /// `/apis/apps`
+    Group(String),
+    /// `/api/v1`, `/apis/apps/v1`
+    GroupVersion(String, String),
+    /// `/openapi/v2`
+    OpenApiV2,
+    /// `/openapi/v3`
+    OpenApiV3Index,
+    /// `/openapi/v3/api/v1`, `/openapi/v3/apis/apps/v1`
+    OpenApiV3(String, String),
+    Resource(ResourcePath),
+    Unknown,
+}
+
+/// A resource, one of its objects, or a subresource of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ResourcePath {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) plural: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+/// What is to be done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// The verb as RBAC and the request counts name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Verb::Get => "get",
+            Verb::List => "list",
+            Verb::Watch => "watch",
+            Verb::Create => "create",
+            Verb::Update => "update",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// The verb of a request to `path`, or none if the method is not allowed there.
+    pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Option<Verb> {
+        match (method.as_str(), path.name.is_some()) {
+            ("GET", false) if watch => Some(Verb::Watch),
+            ("GET", true) => Some(Verb::Get),
+            ("GET", false) => Some(Verb::List),
+            // POST to an object's subresource is how evictions, bindings and tokens are made.
+            ("POST", named) if !named || path.subresource.is_some() => Some(Verb::Create),
+            ("PUT", true) => Some(Verb::Update),
+            ("PATCH", true) => Some(Verb::Patch),
+            ("DELETE", true) => Some(Verb::Delete),
+            ("DELETE", false) => Some(Verb::DeleteCollection),
+            _ => None,
+        }
+    }
+}
+
+impl Route {
+    pub(crate) fn parse(path: &str) -> Route {
+        let decoded: Vec<String> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+            .collect();
+        let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+        match segments.as_slice() {
+            ["version"] => Route::Version,
+            ["healthz" | "livez" | "readyz", ..] => Route::Health,
+            ["openapi", "v2"] => Route::OpenApiV2,
+            ["openapi", "v3"] => Route::OpenApiV3Index,
+            ["openapi", "v3", "api", version] => Route::OpenApiV3(String::new(), (*version).to_owned()),
+            ["openapi", "v3", "apis", group, version] => Route::OpenApiV3((*group).to_owned(), (*version).to_owned()),
+            ["api"] => Route::CoreVersions,
+            ["apis"] => Route::Groups,
+            ["api", version] => Route::GroupVersion(String::new(), (*version).to_owned()),
+            ["apis", group] => Route::Group((*group).to_owned()),
+            ["apis", group, version] => Route::GroupVersion((*group).to_owned(), (*version).to_owned()),
+            ["api", version, rest @ ..] => resource("", version, rest),
+            ["apis", group, version, rest @ ..] => resource(group, version, rest),
+            _ => Route::Unknown,
+        }
+    }
+}
+
+fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
+    // `namespaces/x/status` is about the namespace itself, `namespaces/x/pods` about what is in it.
+    let (namespace, rest) = match rest {
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
+        ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),
+        _ => (None, rest),
+    };
+    let path = |plural: &str, name: Option<&str>, subresource: Option<&str>| {
+        Route::Resource(ResourcePath {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            plural: plural.to_owned(),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+        })
+    };
+    match rest {
+        [plural] => path(plural, None, None),
+        [plural, name] => path(plural, Some(name), None),
+        [plural, name, subresource] => path(plural, Some(name), Some(subresource)),
+        _ => Route::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(path: &str) -> ResourcePath {
+        match Route::parse(path) {
+            Route::Resource(path) => path,
+            other => panic!("{path} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_a_resource_and_a_place() {
+        let object = parsed("/api/v1/namespaces/x");
+        assert_eq!((object.plural.as_str(), object.name.as_deref()), ("namespaces", Some("x")));
+        let status = parsed("/api/v1/namespaces/x/status");
+        assert_eq!((status.plural.as_str(), status.subresource.as_deref()), ("namespaces", Some("status")));
+        let pods = parsed("/api/v1/namespaces/x/pods");
+        assert_eq!((pods.plural.as_str(), pods.namespace.as_deref()), ("pods", Some("x")));
+    }
+
+    #[test]
+    fn subresources_and_escaped_names_are_read() {
+        let path = parsed("/apis/apps/v1/namespaces/d/deployments/a%3Ab/scale");
+        assert_eq!(path.name.as_deref(), Some("a:b"));
+        assert_eq!(path.subresource.as_deref(), Some("scale"));
+    }
+
+    #[test]
+    fn a_method_that_makes_no_sense_for_the_path_has_no_verb() {
+        let list = parsed("/api/v1/pods");
+        assert_eq!(Verb::of(&Method::PUT, &list, false), None);
+        assert_eq!(Verb::of(&Method::GET, &list, true), Some(Verb::Watch));
+        let object = parsed("/api/v1/namespaces/d/pods/x");
+        assert_eq!(Verb::of(&Method::POST, &object, false), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! The structural schema of one version of a custom resource: what the API server defaults, prunes and validates by.
+//!
+//! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
+//! It is not a general `OpenAPI` validator: `$ref` and its kin are refused, and CEL rules are kept but not evaluated.
+//! Called by the custom resource handlers, and by [`crate::lists::Topology`], which reads the list types from it.
+//!
+//! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
+//! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
+
+mod error;
+mod format;
+mod logic;
+mod parse;
+mod pattern;
+mod shape;
+mod structural;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Number, Value};
+
+pub(crate) use error::{FieldError, SchemaError};
+use pattern::Pattern;
+
+use crate::lists::ListKind;
+
+/// A parsed structural schema. Cloning is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema {
+    root: Arc<Node>,
+}
+
+impl Schema {
+    /// Reads an `openAPIV3Schema`, and refuses it when it is not structural.
+    pub(crate) fn parse(openapi: &Value) -> Result<Self, SchemaError> {
+        let root = parse::node(openapi, &parse::Path::root())?;
+        structural::check(&root)?;
+        Ok(Self { root: Arc::new(root) })
+    }
+
+    /// Fills in defaults, and drops nulls from fields that may not be null, as the server does on every write and read.
+    pub(crate) fn default(&self, object: &mut Value) {
+        shape::fill_defaults(&self.root, object);
+    }
+
+    /// Removes the fields that the schema does not name and answers their dotted paths.
+    ///
+    /// `apiVersion`, `kind` and `metadata` of the object, and of every embedded resource, always stay.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        shape::prune(&self.root, object)
+    }
+
+    /// Everything that is wrong with the object, in the order in which a reader meets it.
+    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
+        validate::run(&self.root, object)
+    }
+
+    /// Where the schema has `x-kubernetes-validations`. They are accepted and not evaluated; the server warns of them.
+    pub(crate) fn unevaluated_rules(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        structural::collect_rules(&self.root, &parse::Path::root(), &mut found);
+        found
+    }
+
+    /// The node that describes the whole object.
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+}
+
+/// The schema of one value.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    /// The declared type; none only where `int-or-string` or `preserve-unknown-fields` stands in for it.
+    pub(crate) kind: Option<Kind>,
+    /// Named fields.
+    pub(crate) properties: BTreeMap<String, Node>,
+    /// What other fields may hold.
+    pub(crate) additional: Additional,
+    /// What each item of a list is.
+    pub(crate) items: Option<Box<Node>>,
+    /// `default`.
+    pub(crate) default: Option<Value>,
+    /// How items of a list are told apart.
+    pub(crate) list: ListKind,
+    /// What else is true of it.
+    marks: Vec<Mark>,
+    checks: Checks,
+}
+
+impl Node {
+    /// Whether this is true of the node.
+    pub(crate) fn is(&self, mark: Mark) -> bool {
+        self.marks.contains(&mark)
+    }
+
+    /// Whether a null here is a mistake to drop and not a value to keep.
+    fn refuses_null(&self) -> bool {
+        !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
+    }
+}
+
+/// What may be true of a node besides its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// `x-kubernetes-map-type: atomic`.
+    AtomicMap,
+    /// `x-kubernetes-preserve-unknown-fields`.
+    PreserveUnknown,
+    /// `x-kubernetes-embedded-resource`.
+    EmbeddedResource,
+    /// `x-kubernetes-int-or-string`.
+    IntOrString,
+    /// `nullable`.
+    Nullable,
+    /// It has a title or a description.
+    Described,
+    /// It has `x-kubernetes-validations`.
+    HasRules,
+}
+
+/// `type` of a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Array,
+    Boolean,
+    Integer,
+    Number,
+    Object,
+    String,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [Self::Array, Self::Boolean, Self::Integer, Self::Number, Self::Object, Self::String];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Boolean => "boolean",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Object => "object",
+            Self::String => "string",
+        }
+    }
+}
+
+/// `additionalProperties`.
+#[derive(Debug, Default)]
+pub(crate) enum Additional {
+    /// Fields that are not named are unknown.
+    #[default]
+    Unknown,
+    /// `true`: anything.
+    Anything,
+    /// Every other field looks like this.
+    Like(Box<Node>),
+}
+
+impl Additional {
+    /// The schema of the fields that are not named, when there is one.
+    pub(crate) fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Like(node) => Some(node),
+            Self::Unknown | Self::Anything => None,
+        }
+    }
+}
+
+/// The parts of a schema that only say which values are acceptable.
+#[derive(Debug, Default)]
+struct Checks {
+    required: Vec<String>,
+    one_of_values: Option<Vec<Value>>,
+    minimum: Option<Bound>,
+    maximum: Option<Bound>,
+    multiple_of: Option<Number>,
+    length: Range,
+    items: Range,
+    properties: Range,
+    pattern: Option<Pattern>,
+    format: Option<String>,
+    unique_items: bool,
+    all_of: Vec<Node>,
+    any_of: Vec<Node>,
+    one_of: Vec<Node>,
+    not: Option<Box<Node>>,
+}
+
+impl Checks {
+    /// The nested schemas, with the keyword and index that lead to each.
+    fn nested(&self) -> impl Iterator<Item = (String, &Node)> {
+        fn numbered<'a>(keyword: &'a str, nodes: &'a [Node]) -> impl Iterator<Item = (String, &'a Node)> {
+            nodes.iter().enumerate().map(move |(index, node)| (format!("{keyword}[{index}]"), node))
+        }
+        numbered("allOf", &self.all_of)
+            .chain(numbered("anyOf", &self.any_of))
+            .chain(numbered("oneOf", &self.one_of))
+            .chain(self.not.as_deref().map(|node| ("not".to_owned(), node)))
+    }
+}
+
+/// A limit on a number.
+#[derive(Debug)]
+struct Bound {
+    at: Number,
+    exclusive: bool,
+}
+
+/// Limits on a size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Range {
+    least: Option<u64>,
+    most: Option<u64>,
+}

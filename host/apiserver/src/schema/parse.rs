@@ -1,0 +1,247 @@
+//! From the JSON of an `openAPIV3Schema` to [`Node`]s. What is not a schema at all is refused here; what is a schema
+//! but not structural, in [`super::structural`].
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::{Map, Number, Value};
+
+use super::{Additional, Bound, Checks, Kind, Mark, Node, Pattern, Range, SchemaError};
+use crate::lists::ListKind;
+
+/// Where in a schema: `properties[spec].items`.
+#[derive(Clone, Debug)]
+pub(super) struct Path(String);
+
+impl Path {
+    pub(super) fn root() -> Self {
+        Self(String::new())
+    }
+
+    pub(super) fn child(&self, name: &str) -> Self {
+        let dot = if self.0.is_empty() { "" } else { "." };
+        Self(format!("{}{dot}{name}", self.0))
+    }
+
+    pub(super) fn property(&self, name: &str) -> Self {
+        self.child(&format!("properties[{name}]"))
+    }
+
+    pub(super) fn refuse(&self, reason: impl Into<String>) -> SchemaError {
+        SchemaError { path: self.0.clone(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// Keywords of `OpenAPI` that a custom resource's schema may not use.
+const FORBIDDEN: [&str; 6] = ["$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties"];
+
+/// Reads one schema and everything below it.
+pub(super) fn node(schema: &Value, at: &Path) -> Result<Node, SchemaError> {
+    let Value::Object(schema) = schema else { return Err(at.refuse("Invalid value: must be an object")) };
+    let read = Reader { schema, at };
+    if let Some(keyword) = FORBIDDEN.iter().find(|keyword| schema.contains_key(**keyword)) {
+        return Err(at.child(keyword).refuse(format!("Forbidden: {keyword} is not supported")));
+    }
+    Ok(Node {
+        kind: read.kind()?,
+        properties: read.properties()?,
+        additional: read.additional()?,
+        items: read.one("items")?.map(Box::new),
+        default: schema.get("default").cloned(),
+        list: read.list_kind()?,
+        marks: read.marks()?,
+        checks: read.checks()?,
+    })
+}
+
+/// Reads the keywords of one schema.
+struct Reader<'a> {
+    schema: &'a Map<String, Value>,
+    at: &'a Path,
+}
+
+impl<'a> Reader<'a> {
+    /// A keyword's value, if present and not null, read as `read` says; otherwise an error that names what was wanted.
+    fn keyword<T>(
+        &self,
+        name: &str,
+        wanted: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, SchemaError> {
+        match self.schema.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match read(value) {
+                Some(read) => Ok(Some(read)),
+                None => Err(self.at.child(name).refuse(format!("Invalid value: {value}: must be {wanted}"))),
+            },
+        }
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, SchemaError> {
+        Ok(self.keyword(name, "a boolean", Value::as_bool)?.unwrap_or(false))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&'a str>, SchemaError> {
+        self.keyword(name, "a string", Value::as_str)
+    }
+
+    fn count(&self, name: &str) -> Result<Option<u64>, SchemaError> {
+        self.keyword(name, "a number that is not negative", Value::as_u64)
+    }
+
+    fn number(&self, name: &str) -> Result<Option<Number>, SchemaError> {
+        self.keyword(name, "a number", |value| value.as_number().cloned())
+    }
+
+    fn names(&self, name: &str) -> Result<Vec<String>, SchemaError> {
+        let read = |value: &Value| -> Option<Vec<String>> {
+            value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+        };
+        Ok(self.keyword(name, "a list of strings", read)?.unwrap_or_default())
+    }
+
+    fn one(&self, name: &str) -> Result<Option<Node>, SchemaError> {
+        match self.schema.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(schema) => node(schema, &self.at.child(name)).map(Some),
+        }
+    }
+
+    fn many(&self, name: &str) -> Result<Vec<Node>, SchemaError> {
+        let list = self.keyword(name, "a list of schemas", Value::as_array)?;
+        list.into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(index, schema)| node(schema, &self.at.child(&format!("{name}[{index}]"))))
+            .collect()
+    }
+
+    fn kind(&self) -> Result<Option<Kind>, SchemaError> {
+        let Some(name) = self.text("type")?.filter(|name| !name.is_empty()) else { return Ok(None) };
+        match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
+            Some(kind) => Ok(Some(kind)),
+            None => Err(self.at.child("type").refuse(format!(
+                "Unsupported value: \"{name}\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \
+                 \"object\", \"string\""
+            ))),
+        }
+    }
+
+    fn properties(&self) -> Result<BTreeMap<String, Node>, SchemaError> {
+        let properties = self.keyword("properties", "an object", Value::as_object)?;
+        properties
+            .into_iter()
+            .flatten()
+            .map(|(name, schema)| Ok((name.clone(), node(schema, &self.at.property(name))?)))
+            .collect()
+    }
+
+    fn additional(&self) -> Result<Additional, SchemaError> {
+        const NAME: &str = "additionalProperties";
+        match self.schema.get(NAME) {
+            None | Some(Value::Null) => Ok(Additional::Unknown),
+            Some(Value::Bool(true)) => Ok(Additional::Anything),
+            Some(Value::Bool(false)) => {
+                Err(self.at.child(NAME).refuse("Forbidden: additionalProperties cannot be set to false"))
+            }
+            Some(schema) => Ok(Additional::Like(Box::new(node(schema, &self.at.child(NAME))?))),
+        }
+    }
+
+    fn list_kind(&self) -> Result<ListKind, SchemaError> {
+        const NAME: &str = "x-kubernetes-list-type";
+        let keys = self.names("x-kubernetes-list-map-keys")?;
+        match self.text(NAME)? {
+            Some("map") if keys.is_empty() => Err(self
+                .at
+                .child("x-kubernetes-list-map-keys")
+                .refuse("Required value: must not be empty if x-kubernetes-list-type is map")),
+            Some("map") => Ok(ListKind::Map(keys)),
+            _ if !keys.is_empty() => Err(self
+                .at
+                .child(NAME)
+                .refuse("Required value: must be map if x-kubernetes-list-map-keys is non-empty")),
+            None | Some("atomic") => Ok(ListKind::Atomic),
+            Some("set") => Ok(ListKind::Set),
+            Some(other) => Err(self
+                .at
+                .child(NAME)
+                .refuse(format!("Unsupported value: \"{other}\": supported values: \"atomic\", \"map\", \"set\""))),
+        }
+    }
+
+    fn marks(&self) -> Result<Vec<Mark>, SchemaError> {
+        let rules = self.keyword("x-kubernetes-validations", "a list", Value::as_array)?;
+        let found = [
+            (Mark::AtomicMap, self.is_atomic_map()?),
+            (Mark::PreserveUnknown, self.flag("x-kubernetes-preserve-unknown-fields")?),
+            (Mark::EmbeddedResource, self.flag("x-kubernetes-embedded-resource")?),
+            (Mark::IntOrString, self.flag("x-kubernetes-int-or-string")?),
+            (Mark::Nullable, self.flag("nullable")?),
+            (Mark::Described, self.schema.contains_key("title") || self.schema.contains_key("description")),
+            (Mark::HasRules, rules.is_some_and(|rules| !rules.is_empty())),
+        ];
+        Ok(found.into_iter().filter(|(_, holds)| *holds).map(|(mark, _)| mark).collect())
+    }
+
+    fn is_atomic_map(&self) -> Result<bool, SchemaError> {
+        const NAME: &str = "x-kubernetes-map-type";
+        match self.text(NAME)? {
+            None | Some("granular") => Ok(false),
+            Some("atomic") => Ok(true),
+            Some(other) => Err(self
+                .at
+                .child(NAME)
+                .refuse(format!("Unsupported value: \"{other}\": supported values: \"atomic\", \"granular\""))),
+        }
+    }
+
+    fn checks(&self) -> Result<Checks, SchemaError> {
+        let enumeration = self.keyword("enum", "a list", Value::as_array)?;
+        Ok(Checks {
+            required: self.names("required")?,
+            one_of_values: enumeration.cloned(),
+            minimum: self.bound("minimum", "exclusiveMinimum")?,
+            maximum: self.bound("maximum", "exclusiveMaximum")?,
+            multiple_of: self.multiple_of()?,
+            length: Range { least: self.count("minLength")?, most: self.count("maxLength")? },
+            items: Range { least: self.count("minItems")?, most: self.count("maxItems")? },
+            properties: Range { least: self.count("minProperties")?, most: self.count("maxProperties")? },
+            pattern: self.pattern()?,
+            format: self.text("format")?.map(str::to_owned),
+            unique_items: self.flag("uniqueItems")?,
+            all_of: self.many("allOf")?,
+            any_of: self.many("anyOf")?,
+            one_of: self.many("oneOf")?,
+            not: self.one("not")?.map(Box::new),
+        })
+    }
+
+    fn bound(&self, name: &str, exclusive: &str) -> Result<Option<Bound>, SchemaError> {
+        let exclusive = self.flag(exclusive)?;
+        Ok(self.number(name)?.map(|at| Bound { at, exclusive }))
+    }
+
+    fn multiple_of(&self) -> Result<Option<Number>, SchemaError> {
+        match self.number("multipleOf")? {
+            Some(factor) if factor.as_f64().is_none_or(|factor| factor <= 0.0) => {
+                Err(self.at.child("multipleOf").refuse(format!("Invalid value: {factor}: must be greater than 0")))
+            }
+            factor => Ok(factor),
+        }
+    }
+
+    fn pattern(&self) -> Result<Option<Pattern>, SchemaError> {
+        let Some(source) = self.text("pattern")?.filter(|source| !source.is_empty()) else { return Ok(None) };
+        Pattern::parse(source).map(Some).map_err(|why| {
+            let quoted = Value::from(source);
+            let reason = format!("Invalid value: {quoted}: must be a valid regular expression, but isn't: {why}");
+            self.at.child("pattern").refuse(reason)
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Patterns are Go's regular expressions; here Rust's read them. Both descend from RE2, and differ in little: in Go
+//! `\d`, `\w`, `\s` and `\b` are about ASCII, a brace that begins no repetition is a brace, and `[`, `&` and `~` are
+//! plain characters between brackets.
+
+use regex::{Regex, RegexBuilder};
+
+/// A `pattern`.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    source: String,
+    regex: Regex,
+}
+
+/// How much memory a compiled pattern may take. Go limits repetitions instead, to 1000; this is room for that.
+const MOST_BYTES: usize = 4 << 20;
+
+impl Pattern {
+    /// Reads a pattern; the error says in one line what is wrong.
+    pub(super) fn parse(source: &str) -> Result<Self, String> {
+        match RegexBuilder::new(&from_go(source)).size_limit(MOST_BYTES).build() {
+            Ok(regex) => Ok(Self { source: source.to_owned(), regex }),
+            Err(error) => Err(error.to_string().lines().last().unwrap_or_default().to_owned()),
+        }
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+
+    /// The pattern as its author wrote it.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+fn from_go(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut in_brackets = false;
+    let mut rest = source;
+    while let Some(next) = rest.chars().next() {
+        let length = match next {
+            '\\' => {
+                let escape: String = rest.chars().take(2).collect();
+                out.push_str(ascii_class(&escape, in_brackets).unwrap_or(&escape));
+                escape.len()
+            }
+            '[' if !in_brackets => {
+                in_brackets = true;
+                let opening = opening(rest);
+                out.push_str(&opening.replace(']', "\\]"));
+                opening.len()
+            }
+            // `[:alpha:]` means the same in both.
+            '[' if rest.starts_with("[:") => match rest.find(":]") {
+                Some(end) => {
+                    let end = end + ":]".len();
+                    out.push_str(rest.get(..end).unwrap_or_default());
+                    end
+                }
+                None => escaped(next, &mut out),
+            },
+            '[' | '&' | '~' if in_brackets => escaped(next, &mut out),
+            '{' if !in_brackets && !is_repetition(rest) => escaped(next, &mut out),
+            other => {
+                in_brackets &= other != ']';
+                out.push(other);
+                other.len_utf8()
+            }
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out
+}
+
+fn escaped(character: char, out: &mut String) -> usize {
+    out.push('\\');
+    out.push(character);
+    character.len_utf8()
+}
+
+/// A bracket with what may follow it: `^`, and then a `]` that closes nothing.
+fn opening(rest: &str) -> &str {
+    let openings = ["[^]", "[^", "[]", "["];
+    openings.into_iter().find(|opening| rest.starts_with(opening)).unwrap_or_default()
+}
+
+fn ascii_class(escape: &str, in_brackets: bool) -> Option<&'static str> {
+    match escape {
+        "\\d" => Some("[0-9]"),
+        "\\D" => Some("[^0-9]"),
+        "\\w" => Some("[0-9A-Za-z_]"),
+        "\\W" => Some("[^0-9A-Za-z_]"),
+        "\\s" => Some("[\\t\\n\\f\\r ]"),
+        "\\S" => Some("[^\\t\\n\\f\\r ]"),
+        "\\b" if !in_brackets => Some("(?-u:\\b)"),
+        _ => None,
+    }
+}
+
+/// Whether a brace begins `{2}`, `{2,}` or `{2,3}`.
+fn is_repetition(rest: &str) -> bool {
+    let Some((inside, _)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) else { return false };
+    let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    !least.is_empty() && digits(least) && digits(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_go() {
+        for (pattern, good, bad) in [
+            (r"^\d+$", "12", "１２"),
+            (r"^[\w.-]+$", "a_b.c-d", "é"),
+            (r"^\s$", " ", "\u{a0}"),
+            (r"^[^\d]$", "a", "1"),
+            (r"^\${[a-z]+}$", "${a}", "$a"),
+            (r"^a{2,3}$", "aa", "a"),
+            (r"^{$", "{", "a"),
+            (r"^[[]$", "[", "]"),
+            (r"^[]a]$", "]", "["),
+            (r"^[^]a]$", "[", "]"),
+            (r"^[a&&b~]+$", "&~", "c"),
+            (r"^[[:alpha:]_]+$", "a_", "1"),
+            (r"^\/a\-b$", "/a-b", "ab"),
+            (r"^\w+\b.*$", "a é", "é"),
+        ] {
+            let read = Pattern::parse(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            assert!(read.matches(good), "{pattern} fits {good}");
+            assert!(!read.matches(bad), "{pattern} does not fit {bad}");
+            assert_eq!(read.source(), pattern);
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_in_one_line() {
+        for pattern in ["(", "[", "*a", r"\", "(?=a)", "((a{1000}){1000}){1000}"] {
+            let error = Pattern::parse(pattern).expect_err(pattern);
+            assert!(!error.contains('\n') && !error.is_empty(), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_pattern_makes_it_panic(pattern in r"([\[\]^\\{}:&~,0-9dwé-]|.){0,12}") {
+            let _read = Pattern::parse(&pattern);
+        }
+    }
+}

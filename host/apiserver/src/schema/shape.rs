@@ -1,0 +1,107 @@
+//! What the server does to an object before it validates it: defaulting and pruning.
+//!
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/{defaulting,pruning}`.
+
+use serde_json::{Map, Value};
+
+use super::{Additional, Mark, Node};
+
+/// Drops nulls that the schema does not allow, then fills in defaults, from the top down: a defaulted object is itself
+/// defaulted further.
+pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            drop_forbidden_nulls(node, fields);
+            for (name, property) in &node.properties {
+                match &property.default {
+                    Some(default) if !fields.contains_key(name) => {
+                        fields.insert(name.clone(), default.clone());
+                    }
+                    _ => {}
+                }
+            }
+            for (name, field) in fields.iter_mut() {
+                if let Some(below) = node.properties.get(name).or_else(|| node.additional.node()) {
+                    fill_defaults(below, field);
+                }
+            }
+        }
+        Value::Array(list) => {
+            let Some(items) = &node.items else { return };
+            for item in list {
+                if let (Value::Null, Some(default), false) = (&*item, &items.default, items.is(Mark::Nullable)) {
+                    *item = default.clone();
+                }
+                fill_defaults(items, item);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn drop_forbidden_nulls(node: &Node, fields: &mut Map<String, Value>) {
+    fields.retain(|name, field| {
+        let below = node.properties.get(name).or_else(|| node.additional.node());
+        !(field.is_null() && below.is_some_and(Node::refuses_null))
+    });
+}
+
+/// Removes unknown fields and answers their paths, in the order of the object.
+pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
+    let mut pruner = Pruner { removed: Vec::new(), path: String::new() };
+    pruner.visit(root, object, true);
+    pruner.removed
+}
+
+struct Pruner {
+    removed: Vec<String>,
+    /// Where the walk is: `spec.list[0].name`.
+    path: String,
+}
+
+impl Pruner {
+    fn visit(&mut self, node: &Node, value: &mut Value, is_resource: bool) {
+        match value {
+            Value::Object(fields) => self.visit_object(node, fields, is_resource),
+            Value::Array(list) => {
+                let Some(items) = &node.items else { return };
+                for (index, item) in list.iter_mut().enumerate() {
+                    self.below(&format!("[{index}]"), |pruner| {
+                        pruner.visit(items, item, items.is(Mark::EmbeddedResource));
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn visit_object(&mut self, node: &Node, fields: &mut Map<String, Value>, is_resource: bool) {
+        let keeps_unknown = node.is(Mark::PreserveUnknown) || matches!(node.additional, Additional::Anything);
+        fields.retain(|name, field| {
+            if is_resource && ["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
+                return true;
+            }
+            let known = node.properties.get(name).or_else(|| node.additional.node());
+            let segment = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
+            self.below(&segment, |pruner| match known {
+                Some(known) => {
+                    pruner.visit(known, field, known.is(Mark::EmbeddedResource));
+                    true
+                }
+                None if keeps_unknown => true,
+                None => {
+                    pruner.removed.push(pruner.path.clone());
+                    false
+                }
+            })
+        });
+    }
+
+    fn below<T>(&mut self, segment: &str, visit: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        self.path.push_str(segment);
+        let answer = visit(self);
+        self.path.truncate(length);
+        answer
+    }
+}

@@ -1,0 +1,363 @@
+//! What schemas are refused, and what they do to objects.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn schema(spec: &Value) -> Schema {
+    Schema::parse(&json!({"type": "object", "properties": {"spec": spec}})).expect("a structural schema")
+}
+
+fn refusal(openapi: &Value) -> String {
+    Schema::parse(openapi).expect_err("not structural").to_string()
+}
+
+/// A schema of `spec` whose one field is described by `field`, and the errors of a value of that field.
+fn errors(field: &Value, value: &Value) -> Vec<String> {
+    let schema = schema(&json!({"type": "object", "properties": {"x": field}}));
+    schema.validate(&json!({"spec": {"x": value}})).iter().map(ToString::to_string).collect()
+}
+
+/// Each value of each field has exactly this to be said of it.
+fn assert_errors<const N: usize>(cases: [(Value, Value, &str); N]) {
+    for (field, value, expected) in cases {
+        assert_eq!(errors(&field, &value), [expected]);
+    }
+}
+
+#[test]
+fn errors_of_numbers_and_types_read_as_in_kubernetes() {
+    assert_errors([
+        (
+            json!({"type": "integer", "maximum": 50}),
+            json!(51),
+            "spec.x: Invalid value: 51: spec.x in body should be less than or equal to 50",
+        ),
+        (
+            json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true}),
+            json!(1),
+            "spec.x: Invalid value: 1: spec.x in body should be greater than 1",
+        ),
+        (
+            json!({"type": "integer", "maximum": 1_000_000}),
+            json!(1_000_001),
+            "spec.x: Invalid value: 1000001: spec.x in body should be less than or equal to 1e+06",
+        ),
+        (
+            json!({"type": "string"}),
+            json!(1),
+            "spec.x: Invalid value: \"integer\": spec.x in body must be of type string: \"integer\"",
+        ),
+    ]);
+}
+
+#[test]
+fn errors_of_texts_read_as_in_kubernetes() {
+    assert_errors([
+        (
+            json!({"type": "string", "enum": ["a", "b"]}),
+            json!("x"),
+            "spec.x: Unsupported value: \"x\": supported values: \"a\", \"b\"",
+        ),
+        (json!({"type": "string", "maxLength": 2}), json!("abc"), "spec.x: Too long: may not be more than 2 bytes"),
+        (
+            json!({"type": "string", "minLength": 2}),
+            json!("é"),
+            "spec.x: Invalid value: \"é\": spec.x in body should be at least 2 chars long",
+        ),
+        (
+            json!({"type": "string", "pattern": "^a+$"}),
+            json!("b"),
+            "spec.x: Invalid value: \"b\": spec.x in body should match '^a+$'",
+        ),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!("soon"),
+            "spec.x: Invalid value: \"soon\": spec.x in body must be of type date-time: \"soon\"",
+        ),
+    ]);
+}
+
+#[test]
+fn errors_of_lists_objects_and_operators_read_as_in_kubernetes() {
+    assert_errors([
+        (
+            json!({"type": "array", "maxItems": 1, "items": {"type": "string"}}),
+            json!(["a", "b"]),
+            "spec.x: Too many: 2: must have at most 1 item",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+            json!(["a", "a"]),
+            "spec.x[1]: Duplicate value: \"a\"",
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                   "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "string"}}}}),
+            json!([{"k": "a"}, {"k": "a", "v": "b"}]),
+            "spec.x[1]: Duplicate value: {\"k\":\"a\"}",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}}),
+            json!([{}]),
+            "spec.x[0].k: Required value",
+        ),
+        (
+            json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}}),
+            json!({}),
+            "spec.x: Invalid value: {}: spec.x in body should have at least 1 properties",
+        ),
+        (
+            json!({"type": "integer", "format": "int32"}),
+            json!(3_000_000_000_u64),
+            "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.x",
+        ),
+        (
+            json!({"type": "string", "not": {"enum": ["x"]}}),
+            json!("x"),
+            "<nil>: Invalid value: \"\": \"spec.x\" must not validate the schema (not)",
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.1}),
+            json!(0.25),
+            "spec.x: Invalid value: 0.25: spec.x in body should be a multiple of 0.1",
+        ),
+        (
+            json!({"type": "string"}),
+            json!(null),
+            "spec.x: Invalid value: \"null\": spec.x in body must be of type string: \"null\"",
+        ),
+    ]);
+}
+
+#[test]
+fn acceptable_values_pass() {
+    for (field, value) in [
+        (json!({"type": "number"}), json!(1)),
+        (json!({"type": "integer"}), json!(1.0)),
+        (json!({"type": "string", "nullable": true}), json!(null)),
+        (json!({"x-kubernetes-int-or-string": true}), json!("50%")),
+        (json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}), json!(3)),
+        (json!({"type": "number", "multipleOf": 0.1}), json!(0.3)),
+        (json!({"type": "integer", "maximum": 9_007_199_254_740_993_i64}), json!(9_007_199_254_740_993_i64)),
+        (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"any": [1]})),
+        (json!({"x-kubernetes-preserve-unknown-fields": true}), json!(null)),
+    ] {
+        assert_eq!(errors(&field, &value), [""; 0], "{field} {value}");
+    }
+}
+
+#[test]
+fn a_cause_has_its_field_reason_and_message_apart() {
+    let schema = schema(&json!({"type": "object", "required": ["image"]}));
+    let errors = schema.validate(&json!({"spec": {}}));
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    assert_eq!(
+        (error.field(), error.reason(), &*error.message()),
+        ("spec.image", "FieldValueRequired", "Required value")
+    );
+}
+
+#[test]
+fn one_of_reports_the_alternative_that_came_closest() {
+    let field = json!({
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+    });
+    let none = "<nil>: Invalid value: \"\": \"spec.x\" must validate one and only one schema (oneOf). Found none valid";
+    assert_eq!(errors(&field, &json!({})), [none, "spec.x.a: Required value"]);
+    assert_eq!(errors(&field, &json!({"a": ""})), [""; 0]);
+    assert_eq!(errors(&field, &json!({"a": "", "b": ""})).len(), 1);
+}
+
+#[test]
+fn schemas_that_are_not_structural_are_refused_with_path_and_reason() {
+    let of = |spec: Value| json!({"type": "object", "properties": {"spec": spec}});
+    for (openapi, expected) in [
+        (json!({}), "type: Required value: must not be empty at the root"),
+        (json!({"type": "string"}), "type: Invalid value: must be object at the root"),
+        (of(json!({})), "properties[spec].type: Required value: must not be empty for specified object fields"),
+        (
+            of(json!({"type": "array", "items": {}})),
+            "properties[spec].items.type: Required value: must not be empty for specified array items",
+        ),
+        (of(json!({"type": "array"})), "properties[spec].items: Required value: must be specified"),
+        (of(json!({"$ref": "#/x"})), "properties[spec].$ref: Forbidden: $ref is not supported"),
+        (
+            of(json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true})),
+            "properties[spec].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+        ),
+        (
+            of(json!({"type": "object", "anyOf": [{"type": "object"}]})),
+            "properties[spec].anyOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (
+            of(json!({"type": "string", "default": 1})),
+            "properties[spec].default: Invalid value: 1: <nil>: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+        ),
+        (
+            json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"uid": {"type": "string"}}}}}),
+            "properties[metadata]: Forbidden: must not specify anything other than name and generateName",
+        ),
+    ] {
+        assert_eq!(refusal(&openapi), expected);
+    }
+    for openapi in [
+        of(json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true})),
+        of(json!({"type": "object", "oneOf": [{"required": ["a"], "properties": {"a": {}}}]})),
+        of(json!({"type": "string", "pattern": "("})),
+        of(json!({"type": "number", "multipleOf": 0})),
+        of(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"})),
+        of(json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"})),
+        of(json!({"type": "object", "x-kubernetes-embedded-resource": true})),
+        of(json!(7)),
+    ] {
+        refusal(&openapi);
+    }
+}
+
+#[test]
+fn defaults_reach_into_what_they_created() {
+    let schema = schema(&json!({"type": "object", "default": {}, "properties": {
+        "replicas": {"type": "integer", "default": 1},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"p": {"type": "string", "default": "TCP"}}}},
+    }}));
+    let mut object = json!({});
+    schema.default(&mut object);
+    assert_eq!(object, json!({"spec": {"replicas": 1}}));
+    let mut object = json!({"spec": {"replicas": null, "list": [{}, {"p": "UDP"}]}});
+    schema.default(&mut object);
+    assert_eq!(object, json!({"spec": {"replicas": 1, "list": [{"p": "TCP"}, {"p": "UDP"}]}}));
+}
+
+#[test]
+fn a_null_stays_where_it_is_allowed_and_goes_where_not() {
+    let schema = schema(&json!({"type": "object", "properties": {
+        "kept": {"type": "string", "nullable": true, "default": "x"},
+        "gone": {"type": "string"},
+        "open": {"x-kubernetes-preserve-unknown-fields": true},
+    }}));
+    let mut object = json!({"spec": {"kept": null, "gone": null, "open": null}});
+    schema.default(&mut object);
+    assert_eq!(object, json!({"spec": {"kept": null, "open": null}}));
+}
+
+#[test]
+fn unknown_fields_go_and_are_named() {
+    let schema = schema(&json!({"type": "object", "properties": {
+        "known": {"type": "string"},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                 "properties": {"closed": {"type": "object"}}},
+        "any": {"type": "object", "additionalProperties": true},
+        "pod": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"spec": {"type": "object"}}},
+    }}));
+    let mut object = json!({
+        "apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x", "labels": {"a": "b"}}, "stray": 1,
+        "spec": {
+            "known": "x", "other": 1, "list": [{"a": "b", "c": "d"}], "open": {"x": 1, "closed": {"y": 1}}, "any": {"z": 1},
+            "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"q": 1}, "status": {}},
+        },
+    });
+    let mut removed = schema.prune(&mut object);
+    removed.sort();
+    let expected =
+        ["spec.list[0].c", "spec.open.closed.y", "spec.other", "spec.pod.spec.q", "spec.pod.status", "stray"];
+    assert_eq!(removed, expected);
+    assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
+    assert_eq!(object["spec"]["open"], json!({"x": 1, "closed": {}}));
+    assert_eq!(object["spec"]["pod"]["metadata"], json!({"name": "p"}));
+    assert_eq!(object["spec"]["any"], json!({"z": 1}));
+}
+
+#[test]
+fn rules_that_nobody_evaluates_are_named() {
+    let rule = json!([{"rule": "self.a > 0"}]);
+    let schema = schema(&json!({"type": "object", "x-kubernetes-validations": rule, "properties": {
+        "list": {"type": "array", "items": {"type": "object", "x-kubernetes-validations": rule}},
+    }}));
+    let expected = [
+        "properties[spec].x-kubernetes-validations",
+        "properties[spec].properties[list].items.x-kubernetes-validations",
+    ];
+    assert_eq!(schema.unevaluated_rules(), expected);
+}
+
+/// JSON that looks a good deal like schemas, and like objects for them.
+fn any_json() -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(vec![
+        "type",
+        "properties",
+        "items",
+        "additionalProperties",
+        "default",
+        "required",
+        "enum",
+        "minimum",
+        "maxLength",
+        "pattern",
+        "format",
+        "multipleOf",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "nullable",
+        "spec",
+        "a",
+        "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-embedded-resource",
+        "metadata",
+    ]);
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(vec!["object", "array", "string", "integer", "map", "set", "a", "date-time"])
+            .prop_map(Value::from),
+    ];
+    scalar.prop_recursive(5, 64, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(name.clone().prop_map(str::to_owned), inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_schema_and_no_object_make_it_panic(mut openapi in any_json(), mut object in any_json()) {
+        if let Value::Object(root) = &mut openapi {
+            root.insert("type".to_owned(), json!("object"));
+        }
+        if let Ok(schema) = Schema::parse(&openapi) {
+            schema.default(&mut object);
+            schema.prune(&mut object);
+            schema.validate(&object);
+        }
+    }
+
+    #[test]
+    fn shaping_twice_is_shaping_once(object in any_json()) {
+        let schema = schema(&json!({"type": "object", "default": {}, "properties": {
+            "a": {"type": "string", "default": "x"}, "items": {"type": "array", "items": {"type": "object", "properties": {
+                "a": {"type": "integer", "default": 1}}}},
+        }}));
+        let shape = |mut object: Value| {
+            schema.prune(&mut object);
+            schema.default(&mut object);
+            object
+        };
+        let once = shape(object);
+        prop_assert_eq!(shape(once.clone()), once);
+    }
+}

@@ -1,0 +1,246 @@
+//! Errors in Kubernetes' shape: what becomes the `Status` object of a failed request.
+//!
+//! Constructors are named by what happened and write the message that a real server writes, because clients and people
+//! match on it. Every module that can refuse a request makes these; only `respond` turns them into HTTP.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::resource::{GroupResource, ResourceType};
+
+/// A request that was refused, with everything its `Status` says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct ApiError {
+    code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Option<Value>,
+}
+
+/// One reason for which an object is invalid: becomes an entry of `details.causes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// A reason such as `FieldValueRequired`.
+    pub(crate) reason: String,
+    /// What is wrong, without the field: `Required value: name or generateName is required`.
+    pub(crate) message: String,
+    /// The dotted path of the field.
+    pub(crate) field: String,
+}
+
+impl Cause {
+    /// A field that must be given and is not.
+    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Cause {
+        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        Cause { reason: "FieldValueRequired".to_owned(), message, field: field.into() }
+    }
+
+    /// A field whose value is refused; `value` is shown as JSON.
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
+        let message = format!("Invalid value: {value}: {detail}");
+        Cause { reason: "FieldValueInvalid".to_owned(), message, field: field.into() }
+    }
+
+    /// A field that must not be set, or not be changed so.
+    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
+        Cause { reason: "FieldValueForbidden".to_owned(), message: format!("Forbidden: {detail}"), field: field.into() }
+    }
+
+    /// A value outside the set of those allowed.
+    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Cause {
+        let allowed: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
+        Cause {
+            reason: "FieldValueNotSupported".to_owned(),
+            message: format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
+            field: field.into(),
+        }
+    }
+}
+
+impl ApiError {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, target: &GroupResource, name: &str) -> ApiError {
+        let mut details = json!({ "kind": target.plural });
+        if !name.is_empty() {
+            details["name"] = json!(name);
+        }
+        if !target.group.is_empty() {
+            details["group"] = json!(target.group);
+        }
+        self.details = Some(details);
+        self
+    }
+
+    fn with_causes(mut self, causes: Value) -> ApiError {
+        self.details.get_or_insert_with(|| json!({}))["causes"] = causes;
+        self
+    }
+
+    pub(crate) fn not_found(target: &GroupResource, name: &str) -> ApiError {
+        let message = format!("{target} \"{name}\" not found");
+        ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).about(target, name)
+    }
+
+    /// No such path or kind, as opposed to no such object.
+    pub(crate) fn no_such_resource() -> ApiError {
+        let message = "the server could not find the requested resource";
+        ApiError::new(StatusCode::NOT_FOUND, "NotFound", message)
+    }
+
+    pub(crate) fn already_exists(target: &GroupResource, name: &str) -> ApiError {
+        let message = format!("{target} \"{name}\" already exists");
+        ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
+    }
+
+    pub(crate) fn conflict(target: &GroupResource, name: &str, why: &str) -> ApiError {
+        let message = format!("Operation cannot be fulfilled on {target} \"{name}\": {why}");
+        ApiError::new(StatusCode::CONFLICT, "Conflict", message).about(target, name)
+    }
+
+    /// The write was made against an older version of the object.
+    pub(crate) fn modified(target: &GroupResource, name: &str) -> ApiError {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        ApiError::conflict(target, name, why)
+    }
+
+    /// Server-side apply met fields of other managers: `(manager, field, one line)` of each.
+    pub(crate) fn apply_conflict(message: String, conflicts: &[(String, String)]) -> ApiError {
+        let causes = conflicts
+            .iter()
+            .map(|(message, field)| json!({ "reason": "FieldManagerConflict", "message": message, "field": field }))
+            .collect();
+        ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(causes)
+    }
+
+    /// The object is invalid for the reasons given (at least one).
+    pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
+        let lines: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let what = match lines.as_slice() {
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let kind = match resource.id.group.as_str() {
+            "" => resource.kind.clone(),
+            group => format!("{}.{group}", resource.kind),
+        };
+        let causes: Value = causes
+            .iter()
+            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }))
+            .collect();
+        let message = format!("{kind} \"{name}\" is invalid: {what}");
+        let mut error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(&resource.id, name);
+        if let Some(details) = &mut error.details {
+            details["kind"] = json!(resource.kind);
+        }
+        error.with_causes(causes)
+    }
+
+    /// A patch that is well-formed but cannot be carried out.
+    pub(crate) fn unprocessable(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+    }
+
+    /// An option of the request is invalid; `kind` is `ListOptions` and the like.
+    pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
+        let causes = json!([{ "reason": cause.reason, "message": cause.message, "field": cause.field }]);
+        let mut error = ApiError::unprocessable(message);
+        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": causes }));
+        error
+    }
+
+    /// A failure that a real server answers without a reason.
+    pub(crate) fn internal(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub(crate) fn forbidden(target: &GroupResource, name: &str, why: &str) -> ApiError {
+        let message = format!("{target} \"{name}\" is forbidden: {why}");
+        ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).about(target, name)
+    }
+
+    pub(crate) fn namespace_terminating(target: &GroupResource, name: &str, namespace: &str) -> ApiError {
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        ApiError::forbidden(target, name, &why).with_causes(json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]))
+    }
+
+    pub(crate) fn method_not_allowed() -> ApiError {
+        let message = "the server does not allow this method on the requested resource";
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details()
+    }
+
+    pub(crate) fn create_not_allowed_while_terminating(target: &GroupResource) -> ApiError {
+        let message = format!("create not allowed while custom resource definition is terminating: {target}");
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    pub(crate) fn not_acceptable(accepted: &str) -> ApiError {
+        let message = format!("only the following media types are accepted: {accepted}");
+        ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    pub(crate) fn unsupported_media(accepted: &str) -> ApiError {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> ApiError {
+        let message = format!("Request entity too large: limit is {limit}");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// The history that the request needs is forgotten.
+    pub(crate) fn expired(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// The request names a version that this server has not reached.
+    pub(crate) fn future_version(asked: u64, current: u64) -> ApiError {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_causes(json!([{
+            "reason": "ResourceVersionTooLarge",
+            "message": "Too large resource version",
+        }]))
+    }
+
+    fn with_details(mut self) -> ApiError {
+        self.details.get_or_insert_with(|| json!({}));
+        self
+    }
+
+    pub(crate) fn code(&self) -> StatusCode {
+        self.code
+    }
+
+    /// The `Status` object.
+    pub(crate) fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code.as_u16(),
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+}

@@ -1,0 +1,120 @@
+//! Creation: POST, a PUT or an apply to a name that does not exist, and what the stand-ins make.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Written, prepare};
+use crate::builtin;
+use crate::clock;
+use crate::decode;
+use crate::defaults;
+use crate::object;
+use crate::request::{Target, WriteOptions};
+use crate::state::State;
+use crate::status_error::{ApiError, Cause};
+use crate::storage::ObjectKey;
+
+/// Whether `metadata.managedFields` is still to be written, or server-side apply has done it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    Update,
+    Applied,
+}
+
+/// Creates what a client sent.
+pub(crate) fn create(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    mut object: Value,
+) -> Result<Written, ApiError> {
+    decode::check(target, &mut object)?;
+    insert(state, target, options, object, Tracking::Update)
+}
+
+/// Creates a checked object.
+pub(super) fn insert(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    mut object: Value,
+    tracking: Tracking,
+) -> Result<Written, ApiError> {
+    let resource = &target.resource;
+    name_object(state, target, &mut object)?;
+    let name = object::name(&object).to_owned();
+    check_place(state, target, &name)?;
+    if !object::resource_version(&object).is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    prepare::without_status(resource, &mut object);
+    let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    warnings.extend(prepare::advice(resource, &object));
+    if tracking == Tracking::Update {
+        prepare::track(target, options, None, &mut object);
+    }
+    new_metadata(target, &mut object);
+    defaults::on_create(state, resource, &mut object);
+    prepare::validate(resource, &object, None)?;
+    let object = prepare::commit(state, target, options, object);
+    Ok(Written { object, created: true, warnings })
+}
+
+fn name_object(state: &State, target: &Target, object: &mut Value) -> Result<(), ApiError> {
+    if !object::name(object).is_empty() {
+        return Ok(());
+    }
+    let prefix = object::text(object, "/metadata/generateName").to_owned();
+    if prefix.is_empty() {
+        let cause = Cause::required("metadata.name", "name or generateName is required");
+        return Err(ApiError::invalid(&target.resource, "", &[cause]));
+    }
+    // A real server tries once and answers AlreadyExists on a clash; trying again is what its clients then do.
+    let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix()))
+        .find(|name| state.store.get(&target.key(name)).is_none())
+        .unwrap_or(prefix);
+    object::metadata_mut(object).insert("name".to_owned(), json!(name));
+    Ok(())
+}
+
+/// Five characters of the alphabet that avoids accidental words.
+fn random_suffix() -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let random = Uuid::new_v4();
+    random.as_bytes()[..5].iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
+}
+
+/// The namespace exists and takes new objects, and the name is free.
+fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiError> {
+    let resource = &target.resource;
+    if let Some(namespace) = &target.namespace {
+        let place = ObjectKey { resource: builtin::namespaces(), namespace: String::new(), name: namespace.clone() };
+        match state.store.get(&place) {
+            None => return Err(ApiError::not_found(&place.resource, namespace)),
+            Some(found) if object::is_terminating(found) => {
+                return Err(ApiError::namespace_terminating(&resource.id, name, namespace));
+            }
+            Some(_) => {}
+        }
+    }
+    if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
+        return Err(ApiError::create_not_allowed_while_terminating(&resource.id));
+    }
+    match state.store.get(&target.key(name)) {
+        Some(_) => Err(ApiError::already_exists(&resource.id, name)),
+        None => Ok(()),
+    }
+}
+
+/// What the server alone decides about a new object.
+fn new_metadata(target: &Target, object: &mut Value) {
+    let metadata = object::metadata_mut(object);
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {
+        metadata.remove(key);
+    }
+    metadata.insert("uid".to_owned(), json!(Uuid::new_v4().to_string()));
+    metadata.insert("creationTimestamp".to_owned(), json!(clock::now()));
+    if target.resource.has_generation {
+        metadata.insert("generation".to_owned(), json!(1));
+    }
+}

@@ -1,0 +1,197 @@
+//! Deletion: of one object, of a collection, and what the garbage collector deletes.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::builtin;
+use crate::clock;
+use crate::convert;
+use crate::crd;
+use crate::object::{self, text};
+use crate::request::{Query, Target, dry_run};
+use crate::resource::ResourceType;
+use crate::selector::Selectors;
+use crate::state::State;
+use crate::status_error::{ApiError, Cause};
+use crate::storage::ObjectKey;
+
+/// The finalizer of an object whose dependents lose their reference to it before it goes.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer of an object that waits for its dependents to go.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// What happens to the dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) dry_run: bool,
+}
+
+/// The answer to a deletion.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    /// The last state, or the terminating one.
+    pub(crate) object: Arc<Value>,
+    /// The object is gone, not only terminating.
+    pub(crate) gone: bool,
+}
+
+impl DeleteOptions {
+    /// From the body (`DeleteOptions`, optional) and the query.
+    pub(crate) fn read(body: Option<&Value>, query: &Query) -> Result<DeleteOptions, ApiError> {
+        let nothing = Value::Null;
+        let body = body.unwrap_or(&nothing);
+        let policy = match (text(body, "/propagationPolicy"), query.get("propagationPolicy")) {
+            ("", query) => query,
+            (body, _) => body,
+        };
+        let orphan = match query.get("orphanDependents") {
+            "" => body["orphanDependents"].as_bool(),
+            text => Some(text == "true"),
+        };
+        let propagation = match (policy, orphan) {
+            ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
+            ("Foreground", _) => Some(Propagation::Foreground),
+            ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
+            ("", None) => None,
+            (other, _) => {
+                let cause =
+                    Cause::not_supported("propagationPolicy", &json!(other), &["Background", "Foreground", "Orphan"]);
+                return Err(ApiError::invalid_options("DeleteOptions", &cause));
+            }
+        };
+        let precondition =
+            |key: &str| body.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned);
+        let dry = dry_run(query)? || !object::strings(body, "/dryRun").is_empty();
+        Ok(DeleteOptions {
+            propagation,
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+            dry_run: dry,
+        })
+    }
+}
+
+/// Deletes the object at `target`.
+pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    let key = target.key(target.name());
+    let current = super::get(state, target)?;
+    check_preconditions(&target.resource, &current, options)?;
+    protect_namespaces(&target.resource, target.name())?;
+    let deleted = remove(state, &target.resource, &key, options);
+    deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+}
+
+/// Deletes all that the selectors match; answers those objects.
+pub(crate) fn delete_collection(
+    state: &mut State,
+    target: &Target,
+    selectors: &Selectors,
+    options: &DeleteOptions,
+) -> Vec<Arc<Value>> {
+    let resource = &target.resource;
+    let objects = state.store.list(&resource.storage, target.namespace.as_deref());
+    let chosen: Vec<Arc<Value>> = objects
+        .map(|stored| convert::for_reader(resource, stored))
+        .filter(|object| selectors.matches(object))
+        .collect();
+    for object in &chosen {
+        let namespace = object::namespace(object).to_owned();
+        let name = object::name(object).to_owned();
+        remove(state, resource, &ObjectKey { resource: resource.storage.clone(), namespace, name }, options);
+    }
+    chosen
+}
+
+/// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.
+pub(crate) fn remove(
+    state: &mut State,
+    resource: &ResourceType,
+    key: &ObjectKey,
+    options: &DeleteOptions,
+) -> Option<Deleted> {
+    let current = Arc::clone(state.store.get(key)?);
+    let answer = |object: &Arc<Value>, gone| Deleted { object: convert::for_reader(resource, object), gone };
+    let finalizers = finalizers_after(key, &current, options);
+    let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
+    if options.dry_run {
+        return Some(answer(&current, !held));
+    }
+    if !held {
+        return state.erase(key).map(|last| answer(&last, true));
+    }
+    let mut terminating = Value::clone(&current);
+    let finalizers: Vec<&str> = finalizers.iter().map(String::as_str).collect();
+    object::set_finalizers(&mut terminating, &finalizers);
+    if !object::is_terminating(&current) {
+        mark_terminating(key, &mut terminating);
+    }
+    if terminating == *current {
+        return Some(answer(&current, false));
+    }
+    Some(answer(&state.commit(key, terminating), false))
+}
+
+fn mark_terminating(key: &ObjectKey, object: &mut Value) {
+    let generation = object::generation(object);
+    let metadata = object::metadata_mut(object);
+    metadata.insert("deletionTimestamp".to_owned(), json!(clock::now()));
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+    if let Some(generation) = generation {
+        metadata.insert("generation".to_owned(), json!(generation + 1));
+    }
+    if key.resource == builtin::namespaces() {
+        object::map_mut(object, "status").insert("phase".to_owned(), json!("Terminating"));
+    }
+}
+
+/// The finalizers that the propagation policy leaves; none given changes nothing.
+fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -> Vec<String> {
+    let present = object::finalizers(current);
+    let mut result: Vec<String> = present
+        .iter()
+        .filter(|name| options.propagation.is_none() || !matches!(**name, ORPHAN | FOREGROUND))
+        .map(|&name| name.to_owned())
+        .collect();
+    match options.propagation {
+        Some(Propagation::Orphan) => result.push(ORPHAN.to_owned()),
+        Some(Propagation::Foreground) => result.push(FOREGROUND.to_owned()),
+        Some(Propagation::Background) | None => {}
+    }
+    let cleanup = crd::CLEANUP_FINALIZER;
+    if crd::is_definition(&key.resource) && !object::is_terminating(current) && !present.contains(&cleanup) {
+        result.push(cleanup.to_owned());
+    }
+    result
+}
+
+fn check_preconditions(resource: &ResourceType, current: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+    let conflict = |what: &str, given: &str, found: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
+        ApiError::conflict(&resource.id, object::name(current), &why)
+    };
+    let (uid, version) = (object::uid(current), object::resource_version(current));
+    match (&options.uid, &options.resource_version) {
+        (Some(given), _) if given != uid => Err(conflict("UID", given, uid)),
+        (_, Some(given)) if given != version => Err(conflict("ResourceVersion", given, version)),
+        _ => Ok(()),
+    }
+}
+
+fn protect_namespaces(resource: &ResourceType, name: &str) -> Result<(), ApiError> {
+    let protected = resource.id == builtin::namespaces() && matches!(name, "default" | "kube-system" | "kube-public");
+    if protected {
+        return Err(ApiError::forbidden(&resource.id, name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}

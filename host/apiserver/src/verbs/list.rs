@@ -1,0 +1,115 @@
+//! Lists: selectors, pages that all show the same moment, and the rules for resource versions.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::convert;
+use crate::request::{Query, Target};
+use crate::selector::Selectors;
+use crate::state::{Snapshot, State};
+use crate::status_error::{ApiError, Cause};
+
+/// What was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) selectors: Selectors,
+    limit: Option<usize>,
+    /// Snapshot and offset, from an earlier page's token.
+    continuation: Option<(u64, usize)>,
+    resource_version: Option<u64>,
+    exact: bool,
+}
+
+/// One page.
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Arc<Value>>,
+    pub(crate) revision: u64,
+    pub(crate) continuation: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl ListOptions {
+    pub(crate) fn read(target: &Target, query: &Query) -> Result<ListOptions, ApiError> {
+        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let limit = query.number("limit")?.filter(|limit| *limit > 0);
+        let token = query.get("continue");
+        let resource_version = query.resource_version()?;
+        let matching = query.get("resourceVersionMatch");
+        if !matching.is_empty() && resource_version.is_none() {
+            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            return Err(invalid_option("resourceVersionMatch", why));
+        }
+        if !token.is_empty() && resource_version.is_some_and(|version| version != 0) {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        Ok(ListOptions {
+            selectors,
+            limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+            continuation: if token.is_empty() { None } else { Some(parse_token(token)?) },
+            resource_version,
+            exact: matching == "Exact",
+        })
+    }
+}
+
+/// A combination of options that is not allowed.
+pub(crate) fn invalid_option(field: &str, why: &str) -> ApiError {
+    ApiError::invalid_options("ListOptions", &Cause::forbidden(field, why))
+}
+
+pub(crate) fn list(state: &mut State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
+    let (snapshot, id, offset) = match options.continuation {
+        Some((id, offset)) => {
+            let message = "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.";
+            let snapshot = state.snapshots.get(id).ok_or_else(|| ApiError::expired(message))?;
+            (snapshot, Some(id), offset)
+        }
+        None => (Arc::new(current(state, target, options)?), None, 0),
+    };
+    let total = snapshot.objects.len();
+    let start = offset.min(total);
+    let end = options.limit.map_or(total, |limit| start.saturating_add(limit).min(total));
+    let page = |continuation, remaining| Page {
+        objects: snapshot.objects[start..end].to_vec(),
+        revision: snapshot.revision,
+        continuation,
+        remaining,
+    };
+    if end == total {
+        return Ok(page(None, None));
+    }
+    let id = id.unwrap_or_else(|| state.snapshots.keep(Arc::clone(&snapshot)));
+    // A real server cannot know the rest when a selector has yet to be run over it.
+    let remaining = options.selectors.is_empty().then_some(total - end);
+    Ok(page(Some(format_token(id, end)), remaining))
+}
+
+fn current(state: &State, target: &Target, options: &ListOptions) -> Result<Snapshot, ApiError> {
+    let revision = state.store.revision();
+    match options.resource_version {
+        Some(asked) if asked > revision => return Err(ApiError::future_version(asked, revision)),
+        Some(asked) if options.exact && asked != revision => {
+            let message = format!("The resourceVersion for the provided list is too old: {asked} ({revision})");
+            return Err(ApiError::expired(message));
+        }
+        _ => {}
+    }
+    let resource = &target.resource;
+    let objects = state.store.list(&resource.storage, target.namespace.as_deref());
+    let objects = objects
+        .map(|stored| convert::for_reader(resource, stored))
+        .filter(|object| options.selectors.matches(object))
+        .collect();
+    Ok(Snapshot { revision, objects })
+}
+
+fn format_token(snapshot: u64, offset: usize) -> String {
+    format!("v1-{snapshot}-{offset}")
+}
+
+fn parse_token(token: &str) -> Result<(u64, usize), ApiError> {
+    let parts = token.strip_prefix("v1-").and_then(|rest| rest.split_once('-'));
+    let parsed = parts.and_then(|(snapshot, offset)| Some((snapshot.parse().ok()?, offset.parse().ok()?)));
+    parsed.ok_or_else(|| ApiError::bad_request("invalid continue token: continue key is not valid"))
+}

@@ -1,0 +1,34 @@
+//! What can be done with objects, one verb a file. All are functions of the locked [`State`](crate::state::State) and a
+//! checked request; none knows HTTP. `server` calls them, and so do the garbage collector and the stand-ins for their
+//! own writes.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod list;
+pub(crate) mod patch;
+mod prepare;
+pub(crate) mod reviews;
+pub(crate) mod scale;
+pub(crate) mod update;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::request::Target;
+use crate::state::State;
+use crate::status_error::ApiError;
+
+/// The answer to a write.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) object: Arc<Value>,
+    pub(crate) created: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The object at `target`, in the request's version.
+pub(crate) fn get(state: &State, target: &Target) -> Result<Arc<Value>, ApiError> {
+    let found = state.read(&target.resource, &target.key(target.name()));
+    found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
+}

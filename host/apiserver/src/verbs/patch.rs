@@ -1,0 +1,168 @@
+//! The four kinds of PATCH. Each computes a new state from the current one and leaves the rest to `update`.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::create::{self, Tracking};
+use super::{Written, prepare, update};
+use crate::apply::{self, Conflict, Manager, conflict_message};
+use crate::clock;
+use crate::decode;
+use crate::media::PatchKind;
+use crate::object;
+use crate::request::{Target, WriteOptions};
+use crate::state::State;
+use crate::status_error::{ApiError, Cause};
+use crate::strategic;
+
+/// Patches the object at `target`.
+pub(crate) fn patch(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    kind: PatchKind,
+    body: &[u8],
+) -> Result<Written, ApiError> {
+    if kind == PatchKind::Apply {
+        return apply(state, target, options, decode::parse_yaml(body)?);
+    }
+    let current = super::get(state, target)?;
+    let mut object = patched(&current, kind, body)?;
+    decode::check(target, &mut object)?;
+    update::replace(state, target, options, &current, object, Tracking::Update)
+}
+
+/// What `current` becomes by a patch that is not an apply.
+pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<Value, ApiError> {
+    match kind {
+        PatchKind::Json => {
+            let patch: json_patch::Patch = serde_json::from_slice(body)
+                .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+            let mut object = current.clone();
+            json_patch::patch(&mut object, &patch).map_err(|error| {
+                tracing::debug!(%error, "a JSON patch does not fit");
+                ApiError::unprocessable("the server rejected our request due to an error in our request")
+            })?;
+            Ok(object)
+        }
+        PatchKind::Merge => {
+            let mut object = current.clone();
+            json_patch::merge(&mut object, &patch_object(body)?);
+            Ok(object)
+        }
+        PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body)?)
+            .map_err(|error| ApiError::bad_request(error.to_string())),
+    }
+}
+
+fn patch_object(body: &[u8]) -> Result<Value, ApiError> {
+    let patch: Value = serde_json::from_slice(body)
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    match patch {
+        Value::Object(_) => Ok(patch),
+        _ => Err(ApiError::bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
+        )),
+    }
+}
+
+/// Server-side apply: makes the object what the manager says, for the fields that it names.
+fn apply(state: &mut State, target: &Target, options: &WriteOptions, mut config: Value) -> Result<Written, ApiError> {
+    let Some(name) = &options.explicit_manager else {
+        let cause = Cause::required("fieldManager", "is required for apply patch");
+        return Err(ApiError::invalid_options("PatchOptions", &cause));
+    };
+    if config.pointer("/metadata/managedFields").is_some_and(|fields| !fields.is_null() && *fields != json!([])) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    decode::check(target, &mut config)?;
+    let unknown = prepare::prune(&target.resource, &mut config);
+    if !unknown.is_empty() {
+        return Err(not_typed(target, &unknown));
+    }
+    keep_own_part(target, &mut config);
+
+    let current = state.read(&target.resource, &target.key(target.name()));
+    check_version(target, current.as_ref(), &mut config)?;
+    let now = clock::now();
+    let api_version = target.resource.api_version();
+    let manager = Manager { name, api_version: &api_version, subresource: target.subresource(), now: &now };
+    let topology = target.resource.topology();
+    let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, topology)
+        .map_err(|conflicts| refused(&conflicts))?;
+    match current {
+        Some(current) => update::replace(state, target, options, &current, merged, Tracking::Applied),
+        None if target.subresource.is_some() => Err(ApiError::not_found(&target.resource.id, target.name())),
+        None => create::insert(state, target, options, merged, Tracking::Applied),
+    }
+}
+
+/// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation.
+fn not_typed(target: &Target, unknown: &[String]) -> ApiError {
+    let lines: Vec<String> = unknown.iter().map(|field| format!(".{field}: field not declared in schema")).collect();
+    let errors = match lines.as_slice() {
+        [only] => only.clone(),
+        many => format!("errors:\n  {}", many.join("\n  ")),
+    };
+    let place = target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    ApiError::internal(format!(
+        "failed to create typed patch object ({place}{}; {}, Kind={}): {errors}",
+        target.name(),
+        target.resource.api_version(),
+        target.resource.kind
+    ))
+}
+
+/// Only the fields that the subresource may write count as applied.
+fn keep_own_part(target: &Target, config: &mut Value) {
+    let fields = object::as_map_mut(config);
+    match target.subresource() {
+        "status" => fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status")),
+        _ if target.resource.has_status => {
+            fields.remove("status");
+        }
+        _ => {}
+    }
+    if target.subresource() == "status" {
+        object::metadata_mut(config)
+            .retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+    }
+}
+
+/// An applied configuration may name the version and UID that it is for; neither is a field that it owns.
+fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Value) -> Result<(), ApiError> {
+    let (id, name) = (&target.resource.id, target.name());
+    let metadata = object::metadata_mut(config);
+    let mut taken =
+        |key: &str| metadata.remove(key).and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
+    let (version, uid) = (taken("resourceVersion"), taken("uid"));
+    for key in ["creationTimestamp", "generation", "selfLink", "deletionTimestamp", "managedFields"] {
+        metadata.remove(key);
+    }
+    match current {
+        None if !uid.is_empty() => {
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            Err(ApiError::conflict(id, name, &why))
+        }
+        None if !version.is_empty() => Err(ApiError::not_found(id, name)),
+        Some(current) if !uid.is_empty() && uid != object::uid(current) => {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                object::uid(current)
+            );
+            Err(ApiError::conflict(id, name, &why))
+        }
+        Some(current) if !version.is_empty() && version != object::resource_version(current) => {
+            Err(ApiError::modified(id, name))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refused(conflicts: &[Conflict]) -> ApiError {
+    let causes: Vec<(String, String)> =
+        conflicts.iter().map(|conflict| (conflict.message(), conflict.field.clone())).collect();
+    ApiError::apply_conflict(conflict_message(conflicts), &causes)
+}

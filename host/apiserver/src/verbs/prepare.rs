@@ -1,0 +1,177 @@
+//! The steps that creates and updates share: decoding by the schema, the server's own metadata, validation, the commit.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::delete;
+use crate::apply::{self, Manager};
+use crate::clock;
+use crate::convert;
+use crate::crd;
+use crate::defaults;
+use crate::object;
+use crate::request::{FieldValidation, Target, WriteOptions};
+use crate::resource::ResourceType;
+use crate::state::State;
+use crate::status_error::{ApiError, Cause};
+use crate::validation;
+
+/// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
+/// warnings; strict field validation makes them an error.
+pub(super) fn normalise(
+    resource: &ResourceType,
+    options: &WriteOptions,
+    object: &mut Value,
+) -> Result<Vec<String>, ApiError> {
+    let unknown = prune(resource, object);
+    let warnings = field_warnings(resource, options, unknown)?;
+    set_defaults(resource, object);
+    Ok(warnings)
+}
+
+/// Removes what the schema does not know and names it.
+pub(super) fn prune(resource: &ResourceType, object: &mut Value) -> Vec<String> {
+    let mut unknown = prune_metadata(object);
+    match &resource.custom {
+        Some(custom) => unknown.extend(custom.schema.prune(object)),
+        None => defaults::drop_nulls(object),
+    }
+    unknown
+}
+
+fn prune_metadata(object: &mut Value) -> Vec<String> {
+    let mut unknown = Vec::new();
+    object::metadata_mut(object).retain(|key, _| {
+        let known = object::METADATA.contains(&key.as_str());
+        if !known {
+            unknown.push(format!("metadata.{key}"));
+        }
+        known
+    });
+    unknown
+}
+
+fn set_defaults(resource: &ResourceType, object: &mut Value) {
+    match &resource.custom {
+        Some(custom) => custom.schema.default(object),
+        None => defaults::apply(resource, object),
+    }
+}
+
+/// What strictness makes of the unknown fields of a request.
+pub(super) fn field_warnings(
+    resource: &ResourceType,
+    options: &WriteOptions,
+    unknown: Vec<String>,
+) -> Result<Vec<String>, ApiError> {
+    let lines: Vec<String> = unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect();
+    match options.field_validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(lines),
+        FieldValidation::Strict if lines.is_empty() => Ok(Vec::new()),
+        FieldValidation::Strict => {
+            let (kind, version) = (&resource.kind, &resource.version);
+            Err(ApiError::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
+                lines.join(", ")
+            )))
+        }
+    }
+}
+
+/// Records in `metadata.managedFields` what this request changed.
+pub(super) fn track(target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
+    let metadata = object::metadata_mut(object);
+    match live.and_then(|live| live.pointer("/metadata/managedFields")) {
+        Some(fields) => metadata.insert("managedFields".to_owned(), fields.clone()),
+        None => metadata.remove("managedFields"),
+    };
+    let now = clock::now();
+    let api_version = target.resource.api_version();
+    let manager =
+        Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };
+    apply::track_update(live, object, &manager, target.resource.topology());
+}
+
+/// Everything that is wrong with the object, as one error.
+pub(super) fn validate(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
+    let mut causes = validation::metadata(resource, object);
+    match &resource.custom {
+        Some(custom) => causes.extend(custom.schema.validate(object).iter().map(|error| Cause {
+            reason: error.reason().to_owned(),
+            message: error.message().clone(),
+            field: error.field().to_owned(),
+        })),
+        None => causes.extend(validation::builtin(resource, object, previous)),
+    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
+}
+
+/// What counts for `metadata.generation`: all but metadata and, where it is written apart, status.
+pub(super) fn content_differs(resource: &ResourceType, one: &Value, other: &Value) -> bool {
+    let counts = |key: &str| key != "metadata" && !(key == "status" && resource.has_status);
+    let content = |object: &Value| -> Vec<(String, Value)> {
+        let fields = object.as_object().into_iter().flatten();
+        fields.filter(|(key, _)| counts(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    content(one) != content(other)
+}
+
+/// Whether two states differ in more than the times of field managers.
+pub(super) fn is_same(one: &Value, other: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let managers = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for manager in managers.into_iter().flatten() {
+            object::as_map_mut(manager).remove("time");
+        }
+        object
+    };
+    // Most writes change something outside metadata: compare that before copying anything.
+    let body = |object: &Value| object.as_object().map(|map| map.iter().filter(|(key, _)| *key != "metadata").count());
+    body(one) == body(other) && timeless(one) == timeless(other)
+}
+
+/// Stores the object, or on a dry run only answers as if.
+pub(super) fn commit(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Arc<Value> {
+    if options.dry_run {
+        return Arc::new(object);
+    }
+    let key = target.key(object::name(&object));
+    let object = convert::for_storage(&state.registry, &target.resource, object);
+    let stored = state.commit(&key, object);
+    convert::for_reader(&target.resource, &stored)
+}
+
+/// What the client should know beside unknown fields: a deprecated version, a finalizer whose name may clash, rules that
+/// this server cannot check.
+pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
+    let unqualified = object::finalizers(object).into_iter().filter(|name| {
+        !name.contains('/') && ![delete::ORPHAN, delete::FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)
+    });
+    let mut lines: Vec<String> = unqualified
+        .map(|name| {
+            format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                 with other finalizer writers"
+            )
+        })
+        .collect();
+    match &resource.custom {
+        Some(custom) => lines.extend(custom.deprecation_warning.clone()),
+        None if crd::is_definition(&resource.id) => lines.extend(crd::unevaluated_rules(object)),
+        None => {}
+    }
+    lines
+}
+
+/// Empties what only the status subresource may write.
+pub(super) fn without_status(resource: &ResourceType, object: &mut Value) {
+    if resource.has_status {
+        object::as_map_mut(object).remove("status");
+        if resource.custom.is_none() {
+            object["status"] = json!({});
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The scale subresource: an `autoscaling/v1` Scale as a window on the parent's replica fields.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::create::Tracking;
+use super::{Written, patch, update};
+use crate::media::PatchKind;
+use crate::object::{self, text};
+use crate::request::{Target, WriteOptions};
+use crate::resource::ScalePaths;
+use crate::state::State;
+use crate::status_error::{ApiError, Cause};
+
+pub(crate) fn get(state: &State, target: &Target) -> Result<Value, ApiError> {
+    let parent = super::get(state, target)?;
+    Ok(scale_of(&parent, paths(target)?))
+}
+
+/// PUT of a whole Scale.
+pub(crate) fn update(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    scale: &Value,
+) -> Result<Written, ApiError> {
+    let parent = super::get(state, target)?;
+    write(state, target, options, &parent, scale)
+}
+
+/// PATCH of the Scale; apply is not offered for it.
+pub(crate) fn patch(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    kind: PatchKind,
+    body: &[u8],
+) -> Result<Written, ApiError> {
+    let parent = super::get(state, target)?;
+    // A Scale has no list, so merge and strategic patches mean the same.
+    let kind = match kind {
+        PatchKind::Strategic => PatchKind::Merge,
+        PatchKind::Apply => {
+            return Err(ApiError::unsupported_media("application/json-patch+json, application/merge-patch+json"));
+        }
+        other => other,
+    };
+    let scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body)?;
+    write(state, target, options, &parent, &scale)
+}
+
+fn write(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    parent: &Arc<Value>,
+    scale: &Value,
+) -> Result<Written, ApiError> {
+    let paths = paths(target)?;
+    let replicas = scale.pointer("/spec/replicas").unwrap_or(&Value::Null);
+    if !replicas.is_null() && replicas.as_i64().is_none_or(|replicas| replicas < 0) {
+        let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
+    }
+    let mut object = Value::clone(parent);
+    let replicas = if replicas.is_null() { json!(0) } else { replicas.clone() };
+    object::set_path(&mut object, &paths.spec_replicas, replicas);
+    let metadata = object::metadata_mut(&mut object);
+    for key in ["resourceVersion", "uid"] {
+        metadata.insert(key.to_owned(), json!(text(scale, &format!("/metadata/{key}"))));
+    }
+    let written = update::replace(state, target, options, parent, object, Tracking::Update)?;
+    Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
+}
+
+fn paths(target: &Target) -> Result<&ScalePaths, ApiError> {
+    target.resource.scale.as_ref().ok_or_else(ApiError::no_such_resource)
+}
+
+fn scale_of(parent: &Value, paths: &ScalePaths) -> Value {
+    let number = |path: &str| object::at_path(parent, path).and_then(Value::as_i64).unwrap_or(0);
+    let mut metadata = json!({});
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        object::copy_field(&mut metadata, &parent["metadata"], key);
+    }
+    let mut scale = json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": { "replicas": number(&paths.spec_replicas) },
+        "status": { "replicas": number(&paths.status_replicas) },
+    });
+    let selector = paths.label_selector.as_ref().and_then(|path| object::at_path(parent, path));
+    if let Some(selector) = selector {
+        scale["status"]["selector"] = json!(selector_text(selector));
+    }
+    scale
+}
+
+/// A label selector as one line; custom resources already hold it so.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    if let Some(text) = selector.as_str() {
+        return text.to_owned();
+    }
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    let equal =
+        labels.into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let tests = expressions.into_iter().flatten().map(|expression| {
+        let key = text(expression, "/key");
+        let values = object::strings(expression, "/values").join(",");
+        match text(expression, "/operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        }
+    });
+    equal.chain(tests).collect::<Vec<_>>().join(",")
+}

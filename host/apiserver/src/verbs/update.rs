@@ -1,0 +1,166 @@
+//! Replacement of an object's state: PUT, and the end of every patch.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::create::{self, Tracking};
+use super::{Written, prepare};
+use crate::decode;
+use crate::defaults;
+use crate::object::{self, text};
+use crate::request::{Target, WriteOptions};
+use crate::state::State;
+use crate::status_error::{ApiError, Cause};
+
+/// Metadata that no client changes.
+const SYSTEM_METADATA: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+
+/// Replaces what is there by what a client sent.
+pub(crate) fn update(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    mut object: Value,
+) -> Result<Written, ApiError> {
+    if object::name(&object).is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name()
+        )));
+    }
+    decode::check(target, &mut object)?;
+    let Some(current) = state.read(&target.resource, &target.key(target.name())) else {
+        if target.resource.create_on_update && target.subresource.is_none() {
+            return create::insert(state, target, options, object, Tracking::Update);
+        }
+        return Err(ApiError::not_found(&target.resource.id, target.name()));
+    };
+    let uid = object::uid(&object);
+    if !uid.is_empty() && uid != object::uid(&current) {
+        let found = object::uid(&current);
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
+        return Err(ApiError::conflict(&target.resource.id, target.name(), &why));
+    }
+    if object::resource_version(&object).is_empty() && !target.resource.unconditional_update {
+        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
+    }
+    replace(state, target, options, &current, object, Tracking::Update)
+}
+
+/// Makes `object` the new state of what is `current`, as far as the rules and the subresource allow.
+pub(super) fn replace(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    current: &Arc<Value>,
+    mut object: Value,
+    tracking: Tracking,
+) -> Result<Written, ApiError> {
+    let resource = &target.resource;
+    check_version(target, current, &object)?;
+    for key in SYSTEM_METADATA {
+        object::copy_field(object::map_mut_value(&mut object, "metadata"), &current["metadata"], key);
+    }
+    let mut object = isolate(target, current, object);
+    let mut warnings = prepare::normalise(resource, options, &mut object)?;
+    warnings.extend(prepare::advice(resource, &object));
+    if tracking == Tracking::Update {
+        prepare::track(target, options, Some(current), &mut object);
+    }
+    defaults::on_update(state, resource, &mut object, current);
+    let version = json!(object::resource_version(current));
+    object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
+    count_generation(target, current, &mut object);
+    check_finalizers(target, current, &object)?;
+    prepare::validate(resource, &object, Some(current))?;
+    if prepare::is_same(current, &object) {
+        return Ok(Written { object: Arc::clone(current), created: false, warnings });
+    }
+    let object = finish(state, target, options, object);
+    Ok(Written { object, created: false, warnings })
+}
+
+/// Stores the new state; a terminating object that nothing holds any more goes with it.
+fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Arc<Value> {
+    let released = object::is_terminating(&object)
+        && object::finalizers(&object).is_empty()
+        && object::strings(&object, "/spec/finalizers").is_empty();
+    if !released || options.dry_run {
+        return prepare::commit(state, target, options, object);
+    }
+    // The last state is what the deletion's watch event shows, so it is stored before it is removed.
+    let key = target.key(object::name(&object));
+    let last = prepare::commit(state, target, options, object);
+    state.erase(&key);
+    last
+}
+
+/// The version must be the current one; a UID is a precondition of a PUT, and elsewhere a change that is not allowed.
+fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
+    let version = object::resource_version(object);
+    if !version.is_empty() && version != object::resource_version(current) {
+        return Err(ApiError::modified(&target.resource.id, target.name()));
+    }
+    let uid = object::uid(object);
+    if !uid.is_empty() && uid != object::uid(current) {
+        let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
+        return Err(ApiError::invalid(&target.resource, target.name(), &[cause]));
+    }
+    Ok(())
+}
+
+/// Keeps of the new state what the subresource may change, and of the current one the rest.
+fn isolate(target: &Target, current: &Value, object: Value) -> Value {
+    let resource = &target.resource;
+    match target.subresource() {
+        "status" => {
+            let mut result = current.clone();
+            object::copy_field(&mut result, &object, "status");
+            result
+        }
+        "finalize" => {
+            let mut result = current.clone();
+            object::copy_field(object::map_mut_value(&mut result, "spec"), &object["spec"], "finalizers");
+            result
+        }
+        _ => {
+            let mut result = object;
+            if resource.has_status {
+                object::copy_field(&mut result, current, "status");
+            }
+            if resource.other_subresources.contains(&"finalize") {
+                object::copy_field(object::map_mut_value(&mut result, "spec"), &current["spec"], "finalizers");
+            }
+            result
+        }
+    }
+}
+
+fn count_generation(target: &Target, current: &Value, object: &mut Value) {
+    let Some(generation) = object::generation(current) else { return };
+    if target.resource.has_generation && prepare::content_differs(&target.resource, current, object) {
+        object::metadata_mut(object).insert("generation".to_owned(), json!(generation + 1));
+    }
+}
+
+/// An object on its way out takes no new finalizers.
+fn check_finalizers(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
+    if !object::is_terminating(current) {
+        return Ok(());
+    }
+    let known = object::finalizers(current);
+    let new: Vec<&str> = object::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let listed: Vec<String> = new.iter().map(|name| format!("{name:?}")).collect();
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        listed.join(", ")
+    );
+    let cause = Cause::forbidden("metadata.finalizers", &why);
+    Err(ApiError::invalid(&target.resource, text(current, "/metadata/name"), &[cause]))
+}

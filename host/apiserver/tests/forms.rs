@@ -1,0 +1,94 @@
+//! The forms of answers: discovery, Tables, partial metadata, the two forms of events; and the request counts.
+
+mod support;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use support::{CONFIG_MAPS, Cluster, WEBAPPS, config_map, webapp};
+
+const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
+
+#[tokio::test]
+async fn a_table_has_the_columns_of_the_definition() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let table = cluster.send("GET", WEBAPPS, &[TABLE], b"").await.expect(StatusCode::OK);
+    let columns: Vec<&Value> =
+        table["columnDefinitions"].as_array().expect("columns").iter().map(|column| &column["name"]).collect();
+    assert_eq!(columns, ["Name", "Image", "Replicas"]);
+    assert_eq!(table["rows"][0]["cells"], json!(["a", "nginx", 2]));
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+}
+
+#[tokio::test]
+async fn metadata_alone_can_be_asked_for() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let accept = ("accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
+    let list = cluster.send("GET", CONFIG_MAPS, &[accept], b"").await.expect(StatusCode::OK);
+    assert_eq!(list["kind"], "PartialObjectMetadataList");
+    assert!(list["items"][0].get("data").is_none());
+    cluster.send("GET", CONFIG_MAPS, &[("accept", "text/html")], b"").await.refused(406, "NotAcceptable");
+}
+
+#[tokio::test]
+async fn discovery_shows_a_definition_at_once() {
+    let cluster = Cluster::with_webapps().await;
+    let path = "/apis/apps.kubedojo.io/v1beta1";
+    let resources = cluster.get(path).await.expect(StatusCode::OK);
+    let names: Vec<&Value> =
+        resources["resources"].as_array().expect("resources").iter().map(|resource| &resource["name"]).collect();
+    assert_eq!(names, ["webapps", "webapps/scale", "webapps/status"]);
+    let accept = ("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    let all = cluster.send("GET", "/apis", &[accept], b"").await.expect(StatusCode::OK);
+    assert_eq!(all["kind"], "APIGroupDiscoveryList");
+    let groups = all["items"].as_array().expect("groups");
+    let found = groups.iter().find(|group| group["metadata"]["name"] == "apps.kubedojo.io").expect("the group");
+    assert_eq!(found["versions"][0]["resources"][0]["shortNames"], json!(["wa"]));
+    let openapi = cluster.get("/openapi/v3/apis/apps.kubedojo.io/v1beta1").await.expect(StatusCode::OK);
+    assert!(openapi["paths"].as_object().expect("paths").keys().any(|path| path.ends_with("/webapps/{name}")));
+}
+
+#[tokio::test]
+async fn an_event_of_the_new_form_is_read_in_the_old() {
+    let cluster = Cluster::quiet().await;
+    let event = json!({
+        "metadata": { "name": "e", "namespace": "default" },
+        "regarding": { "kind": "Pod", "name": "p", "namespace": "default", "uid": "u" },
+        "note": "it happened",
+        "reportingController": "windlass.dev/webapp",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Normal",
+    });
+    cluster.post("/apis/events.k8s.io/v1/namespaces/default/events", &event).await.expect(StatusCode::CREATED);
+    let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid%3Du,involvedObject.name%3Dp";
+    let list = cluster.get(path).await.expect(StatusCode::OK);
+    assert_eq!(list["items"][0]["message"], "it happened");
+    assert_eq!(list["items"][0]["reportingComponent"], "windlass.dev/webapp");
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=regarding.name%3Dother";
+    assert_eq!(cluster.get(path).await.expect(StatusCode::OK)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_client_verb_and_resource() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.get(WEBAPPS).await.expect(StatusCode::OK);
+    cluster.get(WEBAPPS).await.expect(StatusCode::OK);
+    cluster.get(&format!("{WEBAPPS}/a/status")).await.refused(404, "NotFound");
+    let counts = cluster.server.requests();
+    let count = |verb: &str, resource: &str| {
+        let found = counts.iter().find(|count| count.verb == verb && count.resource == resource);
+        found.map_or(0, |count| count.count)
+    };
+    assert_eq!(count("list", "webapps.apps.kubedojo.io"), 2);
+    assert_eq!(count("get", "webapps.apps.kubedojo.io/status"), 1);
+    assert!(counts.iter().all(|count| count.user_agent == "test/1"));
+}
+
+#[tokio::test]
+async fn the_server_is_ready_and_says_its_version() {
+    let cluster = Cluster::quiet().await;
+    assert_eq!(cluster.get("/readyz").await.expect(StatusCode::OK), json!("ok"));
+    assert_eq!(cluster.get("/version").await.expect(StatusCode::OK)["major"], "1");
+    assert!(cluster.server.kubeconfig().contains(&cluster.server.url()));
+}

@@ -1,0 +1,155 @@
+//! How objects end: finalizers, garbage collection, namespaces, definitions; and how stand-ins bring workloads up.
+
+mod support;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use support::{
+    CONFIG_MAPS, Cluster, DEPLOYMENTS, MERGE, WEBAPPS, config_map, deployment, owned_config_map, version_of, webapp,
+};
+use windlass_apiserver::Config;
+
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webapps.apps.kubedojo.io";
+
+async fn owner_with_children(names: &[&str]) -> (Cluster, Value) {
+    let cluster = Cluster::with_webapps().await;
+    let owner = cluster.post(WEBAPPS, &webapp("owner")).await.expect(StatusCode::CREATED);
+    for name in names {
+        cluster.post(CONFIG_MAPS, &owned_config_map(name, &owner, true)).await.expect(StatusCode::CREATED);
+    }
+    (cluster, owner)
+}
+
+#[tokio::test]
+async fn dependents_go_after_their_owner() {
+    let (cluster, _) = owner_with_children(&["a", "b"]).await;
+    let status = cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
+    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
+    cluster.wait_gone(CONFIG_MAPS, "a").await;
+    cluster.wait_gone(CONFIG_MAPS, "b").await;
+}
+
+#[tokio::test]
+async fn an_owner_deleted_in_the_foreground_waits_for_its_dependents() {
+    let (cluster, owner) = owner_with_children(&[]).await;
+    let mut held = owned_config_map("held", &owner, true);
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    cluster.post(CONFIG_MAPS, &held).await.expect(StatusCode::CREATED);
+    let path = format!("{WEBAPPS}/owner?propagationPolicy=Foreground");
+    let terminating = cluster.delete(&path).await.expect(StatusCode::OK);
+    assert_eq!(terminating["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    cluster.get(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
+    let release = json!({ "metadata": { "finalizers": null } });
+    cluster.patch(&format!("{CONFIG_MAPS}/held"), MERGE, &release).await.expect(StatusCode::OK);
+    cluster.wait_gone(WEBAPPS, "owner").await;
+    cluster.get(&format!("{CONFIG_MAPS}/held")).await.refused(404, "NotFound");
+}
+
+#[tokio::test]
+async fn orphans_stay_without_their_reference() {
+    let (cluster, _) = owner_with_children(&["a"]).await;
+    cluster.delete(&format!("{WEBAPPS}/owner?propagationPolicy=Orphan")).await.expect(StatusCode::OK);
+    cluster.wait_gone(WEBAPPS, "owner").await;
+    let orphan = cluster.get(&format!("{CONFIG_MAPS}/a")).await.expect(StatusCode::OK);
+    assert!(orphan["metadata"].get("ownerReferences").is_none(), "{orphan}");
+}
+
+#[tokio::test]
+async fn an_object_born_to_a_dead_owner_is_collected() {
+    let (cluster, owner) = owner_with_children(&[]).await;
+    cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
+    cluster.post(CONFIG_MAPS, &owned_config_map("late", &owner, true)).await.expect(StatusCode::CREATED);
+    cluster.wait_gone(CONFIG_MAPS, "late").await;
+}
+
+#[tokio::test]
+async fn finalizers_hold_an_object_until_they_are_removed() {
+    let cluster = Cluster::quiet().await;
+    let mut object = config_map("a");
+    object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let terminating = cluster.delete(&path).await.expect(StatusCode::OK);
+    assert!(terminating["metadata"]["deletionTimestamp"].is_string());
+    let again = cluster.delete(&path).await.expect(StatusCode::OK);
+    assert_eq!(version_of(&again), version_of(&terminating));
+    let more = json!({ "metadata": { "finalizers": ["example.com/hold", "example.com/more"] } });
+    let message = cluster.patch(&path, MERGE, &more).await.refused(422, "Invalid");
+    assert!(message.contains("no new finalizers can be added if the object is being deleted"), "{message}");
+    let none = json!({ "metadata": { "finalizers": [] } });
+    cluster.patch(&path, MERGE, &none).await.expect(StatusCode::OK);
+    cluster.get(&path).await.refused(404, "NotFound");
+}
+
+#[tokio::test]
+async fn deletion_preconditions_are_checked() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let json = [("content-type", "application/json")];
+    for precondition in [json!({ "uid": "other" }), json!({ "resourceVersion": "1" })] {
+        let options = json!({ "preconditions": precondition }).to_string();
+        cluster.send("DELETE", &path, &json, options.as_bytes()).await.refused(409, "Conflict");
+    }
+}
+
+#[tokio::test]
+async fn a_terminating_namespace_refuses_content_and_goes_when_it_is_empty() {
+    let cluster = Cluster::quiet().await;
+    let namespaces = "/api/v1/namespaces";
+    cluster.post(namespaces, &json!({ "metadata": { "name": "shop" } })).await.expect(StatusCode::CREATED);
+    let inside = "/api/v1/namespaces/shop/configmaps";
+    let mut held = config_map("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    cluster.post(inside, &held).await.expect(StatusCode::CREATED);
+    let terminating = cluster.delete(&format!("{namespaces}/shop")).await.expect(StatusCode::OK);
+    assert_eq!(terminating["status"]["phase"], "Terminating");
+    let answer = cluster.post(inside, &config_map("late")).await;
+    assert_eq!(answer.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    answer.refused(403, "Forbidden");
+    // Before or after the collector came by: the finalizer is all that holds the object.
+    let release = json!({ "metadata": { "finalizers": null } });
+    cluster.patch(&format!("{inside}/held"), MERGE, &release).await.expect(StatusCode::OK);
+    cluster.wait_gone(namespaces, "shop").await;
+    assert_eq!(cluster.get(inside).await.expect(StatusCode::OK)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_definition_takes_its_objects_and_its_resource_with_it() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let mut watch = cluster.watch(&format!("{WEBAPPS}?watch=true")).await;
+    assert_eq!(watch.next_name().await.0, "ADDED");
+    cluster.delete(DEFINITION).await.expect(StatusCode::OK);
+    assert_eq!(watch.next_name().await, ("DELETED".to_owned(), "a".to_owned()));
+    assert!(watch.next().await.is_none());
+    cluster.get(WEBAPPS).await.refused(404, "NotFound");
+    cluster.get("/apis/apps.kubedojo.io").await.refused(404, "NotFound");
+}
+
+#[tokio::test]
+async fn an_invalid_definition_is_refused() {
+    let cluster = Cluster::quiet().await;
+    let mut definition = support::webapp_definition();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["type"] = json!("nonsense");
+    definition["metadata"]["name"] = json!("other.apps.kubedojo.io");
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let message = cluster.post(path, &definition).await.refused(422, "Invalid");
+    assert!(message.contains("must be spec.names.plural+\".\"+spec.group"), "{message}");
+    assert!(message.contains("spec.validation.openAPIV3Schema.type: Unsupported value"), "{message}");
+}
+
+#[tokio::test]
+async fn deployments_become_available() {
+    let cluster = Cluster::start(Config::default()).await;
+    let mut watch = cluster.watch(&format!("{DEPLOYMENTS}?watch=true")).await;
+    cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
+    let ready = loop {
+        let (_, object) = watch.next().await.expect("the watch goes on");
+        if object["status"]["availableReplicas"] == 2 {
+            break object;
+        }
+    };
+    assert_eq!(ready["status"]["observedGeneration"], ready["metadata"]["generation"]);
+    assert_eq!(ready["status"]["conditions"][0]["type"], "Available");
+}

@@ -1,0 +1,195 @@
+//! Creates, updates and patches over HTTP: metadata, conflicts, subresources, dry runs, errors.
+
+mod support;
+
+use http::StatusCode;
+use serde_json::json;
+use support::{
+    APPLY, CONFIG_MAPS, Cluster, DEPLOYMENTS, JSON_PATCH, MERGE, STRATEGIC, WEBAPPS, config_map, deployment,
+    version_of, webapp,
+};
+
+#[tokio::test]
+async fn a_created_object_gets_the_servers_metadata() {
+    let cluster = Cluster::with_webapps().await;
+    let object = cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    assert_eq!(object["metadata"]["generation"], 1);
+    assert_eq!(object["metadata"]["namespace"], "default");
+    assert_eq!(object["metadata"]["uid"].as_str().map(str::len), Some(36));
+    assert_eq!(object["spec"]["replicas"], 2);
+    assert_eq!(object["metadata"]["managedFields"][0]["manager"], "test");
+}
+
+#[tokio::test]
+async fn generate_name_gives_different_names() {
+    let cluster = Cluster::quiet().await;
+    let mut object = config_map("");
+    object["metadata"] = json!({ "generateName": "x-" });
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        let created = cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+        names.push(created["metadata"]["name"].as_str().expect("a name").to_owned());
+    }
+    names.sort();
+    names.dedup();
+    assert!(names.len() == 3 && names.iter().all(|name| name.len() == 7), "{names:?}");
+}
+
+#[tokio::test]
+async fn an_update_of_an_old_version_is_a_conflict() {
+    let cluster = Cluster::quiet().await;
+    let old = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let mut new = old.clone();
+    new["data"]["a"] = json!("c");
+    let path = format!("{CONFIG_MAPS}/a");
+    cluster.put(&path, &new).await.expect(StatusCode::OK);
+    let message = cluster.put(&path, &new).await.refused(409, "Conflict");
+    assert_eq!(
+        message,
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to \
+         the latest version and try again"
+    );
+    new["metadata"]["resourceVersion"] = json!("");
+    cluster.put(&path, &new).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_update_that_changes_nothing_keeps_the_version() {
+    let cluster = Cluster::with_webapps().await;
+    let before = cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{WEBAPPS}/a");
+    let same = cluster.put(&path, &before).await.expect(StatusCode::OK);
+    assert_eq!(version_of(&same), version_of(&before));
+    let config = webapp("a");
+    let first =
+        cluster.patch(&format!("{path}?fieldManager=m&force=true"), APPLY, &config).await.expect(StatusCode::OK);
+    let second = cluster.patch(&format!("{path}?fieldManager=m"), APPLY, &config).await.expect(StatusCode::OK);
+    assert_eq!(version_of(&first), version_of(&second));
+}
+
+#[tokio::test]
+async fn status_and_spec_are_written_apart() {
+    let cluster = Cluster::with_webapps().await;
+    let mut object = webapp("a");
+    object["status"] = json!({ "phase": "Forged" });
+    let created = cluster.post(WEBAPPS, &object).await.expect(StatusCode::CREATED);
+    assert!(created.get("status").is_none(), "{created}");
+
+    let path = format!("{WEBAPPS}/a/status");
+    let change = json!({ "spec": { "image": "other" }, "status": { "phase": "Running" } });
+    let updated = cluster.patch(&path, MERGE, &change).await.expect(StatusCode::OK);
+    assert_eq!(updated["status"]["phase"], "Running");
+    assert_eq!(updated["spec"]["image"], "nginx");
+    assert_eq!(updated["metadata"]["generation"], 1);
+
+    let change = json!({ "spec": { "image": "other" }, "status": { "phase": "Forged" } });
+    let updated = cluster.patch(&format!("{WEBAPPS}/a"), MERGE, &change).await.expect(StatusCode::OK);
+    assert_eq!(updated["status"]["phase"], "Running");
+    assert_eq!(updated["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn every_kind_of_patch_is_carried_out() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{DEPLOYMENTS}/a");
+    let change = json!([{ "op": "replace", "path": "/spec/replicas", "value": 3 }]);
+    let object = cluster.patch(&path, JSON_PATCH, &change).await.expect(StatusCode::OK);
+    assert_eq!(object["spec"]["replicas"], 3);
+    let object = cluster.patch(&path, MERGE, &json!({ "spec": { "replicas": 4 } })).await.expect(StatusCode::OK);
+    assert_eq!(object["spec"]["replicas"], 4);
+    let containers = json!([{ "name": "side", "image": "b" }]);
+    let change = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
+    let object = cluster.patch(&path, STRATEGIC, &change).await.expect(StatusCode::OK);
+    assert_eq!(object["spec"]["template"]["spec"]["containers"].as_array().map(Vec::len), Some(2));
+    let message = cluster.patch(&path, "text/plain", &change).await.refused(415, "UnsupportedMediaType");
+    assert!(message.contains("application/apply-patch+yaml"), "{message}");
+}
+
+#[tokio::test]
+async fn applying_creates_and_meets_other_managers() {
+    let cluster = Cluster::with_webapps().await;
+    let path = format!("{WEBAPPS}/a");
+    cluster.patch(&format!("{path}?fieldManager=one"), APPLY, &webapp("a")).await.expect(StatusCode::CREATED);
+    let mut other = webapp("a");
+    other["spec"]["image"] = json!("httpd");
+    let refused = cluster.patch(&format!("{path}?fieldManager=two"), APPLY, &other).await;
+    assert_eq!(refused.body["details"]["causes"][0]["field"], ".spec.image");
+    let message = refused.refused(409, "Conflict");
+    assert_eq!(message, "Apply failed with 1 conflict: conflict with \"one\": .spec.image");
+    let forced = cluster.patch(&format!("{path}?fieldManager=two&force=true"), APPLY, &other).await;
+    assert_eq!(forced.expect(StatusCode::OK)["spec"]["image"], "httpd");
+    cluster.patch(&path, APPLY, &other).await.refused(422, "Invalid");
+}
+
+#[tokio::test]
+async fn a_dry_run_stores_nothing() {
+    let cluster = Cluster::quiet().await;
+    cluster.post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("a")).await.expect(StatusCode::CREATED);
+    cluster.get(&format!("{CONFIG_MAPS}/a")).await.refused(404, "NotFound");
+}
+
+#[tokio::test]
+async fn the_scale_subresource_changes_replicas() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let path = format!("{WEBAPPS}/a/scale");
+    let scale = cluster.get(&path).await.expect(StatusCode::OK);
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(2)));
+    cluster.patch(&path, MERGE, &json!({ "spec": { "replicas": 5 } })).await.expect(StatusCode::OK);
+    let object = cluster.get(&format!("{WEBAPPS}/a")).await.expect(StatusCode::OK);
+    assert_eq!(object["spec"]["replicas"], 5);
+    let message = cluster.patch(&path, MERGE, &json!({ "spec": { "replicas": 51 } })).await.refused(422, "Invalid");
+    assert_eq!(
+        message,
+        "WebApp.apps.kubedojo.io \"a\" is invalid: spec.replicas: Invalid value: 51: spec.replicas in body should be \
+         less than or equal to 50"
+    );
+}
+
+#[tokio::test]
+async fn unknown_fields_are_refused_or_warned_of() {
+    let cluster = Cluster::with_webapps().await;
+    let mut object = webapp("a");
+    object["spec"]["colour"] = json!("red");
+    let message = cluster.post(&format!("{WEBAPPS}?fieldValidation=Strict"), &object).await.refused(400, "BadRequest");
+    assert!(message.ends_with("strict decoding error: unknown field \"spec.colour\""), "{message}");
+    let answer = cluster.post(&format!("{WEBAPPS}?fieldValidation=Warn"), &object).await;
+    assert_eq!(answer.warnings, ["299 - \"unknown field \\\"spec.colour\\\"\""]);
+    assert!(answer.expect(StatusCode::CREATED)["spec"].get("colour").is_none());
+}
+
+#[tokio::test]
+async fn bad_requests_are_told_apart() {
+    let cluster = Cluster::quiet().await;
+    let json = [("content-type", "application/json")];
+    cluster.send("POST", CONFIG_MAPS, &json, b"{").await.refused(400, "BadRequest");
+    cluster.send("POST", CONFIG_MAPS, &json, b"[]").await.refused(400, "BadRequest");
+    cluster.send("POST", CONFIG_MAPS, &json, br#"{"metadata":{"labels":[]}}"#).await.refused(400, "BadRequest");
+    cluster.send("POST", CONFIG_MAPS, &[("content-type", "text/csv")], b"a").await.refused(415, "UnsupportedMediaType");
+    cluster.send("PUT", CONFIG_MAPS, &json, b"{}").await.refused(405, "MethodNotAllowed");
+    cluster.post(CONFIG_MAPS, &deployment("a")).await.refused(400, "BadRequest");
+    cluster.put(&format!("{CONFIG_MAPS}/other"), &config_map("a")).await.refused(400, "BadRequest");
+    cluster.get("/apis/nothing/v1/things").await.refused(404, "NotFound");
+    cluster.post("/api/v1/namespaces/nope/configmaps", &config_map("a")).await.refused(404, "NotFound");
+    let message = cluster.post(CONFIG_MAPS, &config_map("A_b")).await.refused(422, "Invalid");
+    assert!(message.starts_with("ConfigMap \"A_b\" is invalid: metadata.name: Invalid value: \"A_b\": "), "{message}");
+    cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    let message = cluster.post(CONFIG_MAPS, &config_map("a")).await.refused(409, "AlreadyExists");
+    assert_eq!(message, "configmaps \"a\" already exists");
+}
+
+#[tokio::test]
+async fn deployments_are_held_to_their_selector() {
+    let cluster = Cluster::quiet().await;
+    let mut object = deployment("a");
+    object["spec"]["template"]["metadata"]["labels"]["app"] = json!("b");
+    let message = cluster.post(DEPLOYMENTS, &object).await.refused(422, "Invalid");
+    assert!(message.contains("`selector` does not match template `labels`"), "{message}");
+    cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
+    let mut changed = deployment("a");
+    changed["spec"]["selector"]["matchLabels"] = json!({ "app": "b" });
+    changed["spec"]["template"]["metadata"]["labels"] = json!({ "app": "b" });
+    let message = cluster.put(&format!("{DEPLOYMENTS}/a"), &changed).await.refused(422, "Invalid");
+    assert!(message.ends_with("field is immutable"), "{message}");
+}
