@@ -1,0 +1,94 @@
+//! The command line, one file a subcommand.
+
+mod dev;
+mod run;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::telemetry::{self, LogFormat};
+
+/// A Kubernetes reconciler host: operators as sandboxed WebAssembly components.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct LogArgs {
+    /// How log lines look.
+    #[arg(long, global = true, value_enum, default_value = "text", env = "WINDLASS_LOG_FORMAT")]
+    log_format: LogFormat,
+    /// What is logged: a level (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`.
+    #[arg(long, global = true, default_value = "info", env = "WINDLASS_LOG")]
+    log_level: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run plugins against a cluster.
+    ///
+    /// Loads each NAME.wasm of the plugin directory, starts the watches that its manifest declares, and calls it once for
+    /// each object that changes. The cluster is found as kubectl finds it: --kubeconfig, else KUBECONFIG, else
+    /// ~/.kube/config, else the service account of the Pod.
+    #[command(after_help = "Example:\n  windlass run --plugins /etc/windlass/plugins --context staging")]
+    Run(run::RunArgs),
+    /// Run plugins against an embedded API server, to develop and try them.
+    ///
+    /// The API server lives in this process, on a loopback port, with its state in memory. Its kubeconfig is written to
+    /// .windlass/kubeconfig, so `kubectl --kubeconfig .windlass/kubeconfig` works against it.
+    #[command(after_help = "Example:\n  windlass dev --plugins target/plugins\n  \
+        kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp")]
+    Dev(dev::DevArgs),
+}
+
+/// Where plugins come from and how they run; the same for every command that runs them.
+#[derive(Debug, Args)]
+pub(crate) struct PluginArgs {
+    /// The directory of plugins: each NAME.wasm in it is one.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
+    pub(crate) plugins: PathBuf,
+    /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
+    #[arg(long, short, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) concurrent_calls: Option<u16>,
+}
+
+impl Cli {
+    /// Runs the subcommand to its end.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        telemetry::start(self.log.log_format, &self.log.log_level)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
+        runtime.block_on(async {
+            match self.command {
+                Command::Run(args) => args.run().await,
+                Command::Dev(args) => args.run().await,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_needs_a_plugin_directory_and_says_so() {
+        let error = Cli::try_parse_from(["windlass", "run"]).expect_err("a flag is missing").to_string();
+        assert!(error.contains("--plugins <DIR>"), "{error}");
+    }
+}

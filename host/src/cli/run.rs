@@ -1,0 +1,31 @@
+//! `windlass run`: plugins against a cluster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use windlass_kube::client::{self, ConnectOptions};
+
+use super::PluginArgs;
+use crate::{manager, shutdown};
+
+/// Arguments of `windlass run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    plugins: PluginArgs,
+    /// The kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the Pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl RunArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let stop = shutdown::on_signal()?;
+        let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
+        let connection = client::connect(&options).await?;
+        manager::run(connection, self.plugins.into(), stop).await
+    }
+}

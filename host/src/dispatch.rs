@@ -1,0 +1,202 @@
+//! Workers: take a key, call the plugin about it, do with the key what `core::outcome` decides.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tracing::Instrument;
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::outcome::{self, CallResult, Decision, Retry};
+use windlass_core::ports::{CallContext, Event, EventType, Ports};
+use windlass_core::principal::Principal;
+use windlass_core::queue::Queue;
+use windlass_core::settle::{self, Hold};
+use windlass_kube::Store;
+use windlass_wasm::{CallLimits, Plugin, Request};
+
+use crate::supervise;
+
+/// How often a key is tried that has used up its counted retries (§3.1).
+const SLOW_LANE: Duration = Duration::from_secs(1000);
+
+/// All that a worker of one controller needs.
+pub(crate) struct Dispatch {
+    pub(crate) plugin: Arc<Plugin>,
+    /// The controller's name in the manifest.
+    pub(crate) controller: Arc<str>,
+    pub(crate) primary: PrimaryKind,
+    /// Where primaries are found: one store for each namespace that is watched, or one for all.
+    pub(crate) primaries: Vec<Store>,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) ports: Ports,
+    pub(crate) queue: Queue<ObjectKey>,
+    pub(crate) limits: CallLimits,
+    pub(crate) max_retries: u32,
+}
+
+/// How a key that failed is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    /// After its backoff.
+    Backoff,
+    /// Rarely: its counted retries are used up.
+    Slow,
+}
+
+fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
+    match retry {
+        Retry::Counted if counted_so_far >= max_retries => Lane::Slow,
+        Retry::Counted | Retry::Uncounted => Lane::Backoff,
+    }
+}
+
+impl Dispatch {
+    /// Works on keys until the queue is shut down and empty.
+    pub(crate) async fn work(&self) {
+        while let Some(key) = self.queue.get().await {
+            let trace_id = trace_id();
+            let span = tracing::info_span!(
+                "reconcile", plugin = %self.plugin.name(), controller = %self.controller, key = %key, trace_id
+            );
+            self.process(&key, &trace_id).instrument(span).await;
+            self.queue.done(&key);
+        }
+    }
+
+    /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
+    /// may be processed again.
+    async fn process(&self, key: &ObjectKey, trace_id: &str) {
+        let (hold, settled) = settle::hold();
+        // A panic of the host's own fails this key like a trap of the guest's would, and no other.
+        let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
+        if let Err(panic) = run {
+            let message = supervise::cause(&*panic);
+            tracing::error!(cause = message, "the host panicked while it processed this key");
+            self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
+        }
+        settled.wait().await;
+    }
+
+    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
+        let primary = self.primaries.iter().find_map(|store| store.get(key));
+        let context = Arc::new(CallContext {
+            principal: self.principal.clone(),
+            controller: self.controller.clone(),
+            primary_kind: self.primary.kind.clone(),
+            primary_key: key.clone(),
+            primary: primary.clone(),
+            trace_id: trace_id.into(),
+            hold,
+        });
+        let request = self.request(key, primary.as_ref(), trace_id);
+        let started = tokio::time::Instant::now();
+        let result = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone()).await;
+        tracing::debug!(elapsed = ?started.elapsed(), ?result, "called");
+        self.settle_key(key, &result, &context);
+    }
+
+    fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
+        Request {
+            controller: self.controller.clone(),
+            key: key.clone(),
+            uid: primary.map(|object| object.header.uid.clone()),
+            object: primary.map(|object| object.text.clone()),
+            deleting: primary.is_some_and(|object| object.header.deleting),
+            attempt: self.queue.num_requeues(key),
+            trace_id: trace_id.into(),
+        }
+    }
+
+    /// Carries out what the outcome of a call means for its key.
+    fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
+        match outcome::decide(result, &self.primary.kind, key) {
+            Decision::Forget => self.queue.forget(key),
+            Decision::ForgetAndAddAfter(delay) => {
+                self.queue.forget(key);
+                self.queue.add_after(key.clone(), delay);
+            }
+            Decision::ForgetAndReport(message) => {
+                self.queue.forget(key);
+                tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
+                self.warn(context, "ReconcileFailed", message);
+            }
+            Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
+        }
+    }
+
+    fn retry(
+        &self,
+        key: &ObjectKey,
+        retry: Retry,
+        at_least: Option<Duration>,
+        result: &CallResult,
+        context: &CallContext,
+    ) {
+        let error = describe(result);
+        let attempt = self.queue.num_requeues(key);
+        match lane(retry, attempt, self.max_retries) {
+            Lane::Backoff => {
+                let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
+                tracing::warn!(error, attempt, ?retry_in, "failed");
+            }
+            Lane::Slow => {
+                self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
+                tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
+                self.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
+            }
+        }
+    }
+
+    fn warn(&self, context: &CallContext, reason: &str, note: String) {
+        if context.primary.is_none() {
+            return; // An Event about an object that has gone would be shown nowhere.
+        }
+        let event = Event {
+            regarding: None,
+            related: None,
+            event_type: EventType::Warning,
+            reason: reason.to_owned(),
+            action: "Reconcile".to_owned(),
+            note,
+        };
+        self.ports.events.emit(context, event);
+    }
+}
+
+fn describe(result: &CallResult) -> String {
+    match result {
+        CallResult::Failed(failures) => outcome::summary(failures),
+        CallResult::Trapped { message, .. } => message.clone(),
+        CallResult::Done | CallResult::RequeueAfter(_) => String::new(),
+    }
+}
+
+/// 32 hexadecimal digits, as W3C Trace Context wants them.
+fn trace_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
+        assert_eq!(lane(Retry::Counted, 14, 15), Lane::Backoff);
+        assert_eq!(lane(Retry::Counted, 15, 15), Lane::Slow);
+    }
+
+    #[test]
+    fn an_uncounted_failure_never_goes_to_the_slow_lane() {
+        assert_eq!(lane(Retry::Uncounted, 99, 15), Lane::Backoff);
+    }
+
+    #[test]
+    fn a_trace_id_has_the_form_of_w3c_trace_context() {
+        let id = trace_id();
+        assert_eq!(id.len(), 32);
+        assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+}

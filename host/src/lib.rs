@@ -1,0 +1,1 @@
+//! A Kubernetes reconciler host whose reconcile logic runs as sandboxed WebAssembly components.

@@ -1,0 +1,29 @@
+//! The `windlass` binary: reads the command line and runs it.
+
+mod cli;
+mod clock;
+mod controller;
+mod directory;
+mod dispatch;
+mod feed;
+mod manager;
+mod resolve;
+mod shutdown;
+mod supervise;
+mod telemetry;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match cli.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The log may be JSON or filtered; whoever started this must see why it ended.
+            eprintln!("windlass: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The order in which everything starts and, the other way round, stops.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::StreamExt;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use windlass_kube::Discovery;
+use windlass_kube::Informers;
+use windlass_kube::Recorder;
+use windlass_kube::Writer;
+use windlass_kube::client::{self, Connection};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+
+use crate::cli::PluginArgs;
+use crate::controller::{Controller, End};
+use crate::directory;
+
+/// How long Kubernetes Events may take to be sent when the host stops (§3.9).
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// What the host is told to do.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    plugins: PathBuf,
+    namespace: Option<String>,
+    concurrent_calls: u32,
+}
+
+impl From<PluginArgs> for Settings {
+    fn from(arguments: PluginArgs) -> Self {
+        let processors =
+            std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+        Self {
+            plugins: arguments.plugins,
+            namespace: arguments.namespace,
+            concurrent_calls: arguments.concurrent_calls.map_or(2 * processors, u32::from),
+        }
+    }
+}
+
+/// What all controllers share.
+pub(crate) struct Host {
+    pub(crate) discovery: Discovery,
+    pub(crate) informers: Informers,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) recorder: Arc<Recorder>,
+    /// The only namespace that this host may watch.
+    pub(crate) namespace: Option<String>,
+    /// Which process this is, for those who read its writes in an audit log.
+    pub(crate) replica: Arc<str>,
+}
+
+/// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
+/// or that it did not stop cleanly.
+pub(crate) async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let files = directory::plugins(&settings.plugins)?;
+    let version = client::check(&connection).await?;
+    tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
+    let sandbox =
+        Sandbox::new(SandboxOptions { concurrent_calls: settings.concurrent_calls, ..SandboxOptions::default() })?;
+    let plugins = load(&sandbox, &files).await;
+    if plugins.is_empty() {
+        bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
+    }
+    tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
+    let host = Arc::new(Host::new(connection, settings.namespace));
+    let mut controllers = start(&host, &plugins, &stop);
+    let mut clean = true;
+    while let Some(ended) = controllers.join_next().await {
+        clean &= ended? == End::Clean;
+        if controllers.is_empty() && !stop.is_cancelled() {
+            bail!("no controller can run: the log says why for each");
+        }
+    }
+    host.recorder.flush(FLUSH).await;
+    tracing::info!(clean, "stopped");
+    if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
+}
+
+impl Host {
+    fn new(connection: Connection, namespace: Option<String>) -> Self {
+        let discovery = Discovery::new(connection.client.clone());
+        Self {
+            informers: Informers::new(connection.client.clone(), discovery.clone()),
+            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
+            recorder: Arc::new(Recorder::new(connection.client)),
+            discovery,
+            namespace,
+            replica: replica().into(),
+        }
+    }
+}
+
+/// Loads what can be loaded, each file by itself: a broken one is told of and left out.
+async fn load(sandbox: &Sandbox, files: &[PathBuf]) -> Vec<Arc<Plugin>> {
+    let side_by_side = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let loading = files.iter().map(|file| sandbox.load(file));
+    let mut loading = futures::stream::iter(loading).buffered(side_by_side);
+    let mut plugins = Vec::new();
+    while let Some(loaded) = loading.next().await {
+        match loaded.map_err(anyhow::Error::from).and_then(whole) {
+            Ok(plugin) => {
+                tracing::info!(
+                    plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
+                    bytes = plugin.size(), "plugin loaded"
+                );
+                plugins.push(plugin);
+            }
+            Err(error) => tracing::error!(error = format!("{error:#}"), "plugin not loaded"),
+        }
+    }
+    plugins
+}
+
+/// Refuses a plugin that needs what this version does not have: half of a plugin would be worse than none.
+fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
+    let missing = plugin.manifest().unimplemented();
+    if missing.is_empty() {
+        return Ok(plugin);
+    }
+    let path = plugin.path().display();
+    bail!("{path}: its manifest asks for what this version does not implement: {}", missing.join(", "))
+}
+
+/// Starts every controller of every plugin, each to wait by itself for what it needs.
+fn start(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
+    let mut controllers = JoinSet::new();
+    for plugin in plugins {
+        for index in 0..plugin.manifest().controllers.len() {
+            let controller = Controller { host: host.clone(), plugin: plugin.clone(), index };
+            let stop = stop.clone();
+            controllers.spawn(async move { controller.run(&stop).await });
+        }
+    }
+    controllers
+}
+
+/// The Pod's name, where one says it; else the machine's.
+fn replica() -> String {
+    let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
+    said.unwrap_or_else(|| format!("process-{}", std::process::id()))
+}

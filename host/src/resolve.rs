@@ -1,0 +1,172 @@
+//! From what a manifest declares to what the host can watch and grant: kinds become resources, and `--namespace` narrows.
+
+use std::sync::Arc;
+
+use windlass_core::grants::{Grants, Rule};
+use windlass_core::mapping::{Mapping, PrimaryKind};
+use windlass_core::object::ObjectKind;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{Discovery, DiscoveryError, Resource};
+use windlass_wasm::Manifest;
+use windlass_wasm::manifest::{Controller, Watch};
+
+use crate::feed::Route;
+
+/// Why a controller cannot start yet, or at all.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    /// A kind is not served, or the server could not be asked.
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    /// The host is confined to a namespace that the manifest leaves out.
+    #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
+    NoNamespace {
+        /// What is watched.
+        kind: ObjectKind,
+        /// Where the manifest wants it.
+        declared: Vec<String>,
+        /// Where the host may.
+        namespace: String,
+    },
+}
+
+/// One declared watch, ready to be subscribed to.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// One for each namespace, or one for all.
+    pub(crate) specs: Vec<WatchSpec>,
+    pub(crate) route: Route,
+    /// Its objects are the controller's primaries.
+    pub(crate) is_primary: bool,
+}
+
+/// A controller whose kinds are all served.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) primary: PrimaryKind,
+    pub(crate) watches: Vec<Watched>,
+    pub(crate) grants: Grants,
+}
+
+/// Resolves `controller` of `manifest`; `only` is the host's `--namespace`.
+pub(crate) async fn resolve(
+    discovery: &Discovery,
+    manifest: &Manifest,
+    controller: &Controller,
+    only: Option<&str>,
+) -> Result<Resolved, ResolveError> {
+    let resource = discovery.resolve(&controller.primary.object_kind()).await?;
+    let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
+    let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
+    let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
+    let mapped =
+        mapped.chain(controller.watches.iter().filter_map(|watch| Some((watch, watch.mapping.as_ref()?.to_core()?))));
+    for (watch, mapping) in mapped {
+        let resource = discovery.resolve(&watch.object_kind()).await?;
+        watches.push(watched(watch, &resource, mapping, &primary, only)?);
+    }
+    watches[0].is_primary = true;
+    let grants = grants(discovery, manifest, only).await?;
+    Ok(Resolved { primary, watches, grants })
+}
+
+fn watched(
+    watch: &Watch,
+    resource: &Arc<Resource>,
+    mapping: Mapping,
+    primary: &PrimaryKind,
+    only: Option<&str>,
+) -> Result<Watched, ResolveError> {
+    let namespaces = namespaces(&resource.kind, resource.namespaced, &watch.namespaces, only)?;
+    let declared = watch.specs();
+    let place = |namespace: Option<String>| {
+        declared.first().map(|spec| WatchSpec { namespace: namespace.map(Into::into), ..spec.clone() })
+    };
+    let specs = namespaces.into_iter().filter_map(place).collect();
+    let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
+    Ok(Watched { specs, route, is_primary: false })
+}
+
+/// Where a kind is watched: None stands for all namespaces, and for a kind without them.
+fn namespaces(
+    kind: &ObjectKind,
+    namespaced: bool,
+    declared: &[String],
+    only: Option<&str>,
+) -> Result<Vec<Option<String>>, ResolveError> {
+    match only.filter(|_| namespaced) {
+        None if declared.is_empty() || !namespaced => Ok(vec![None]),
+        None => Ok(declared.iter().cloned().map(Some).collect()),
+        Some(only) if declared.is_empty() || declared.iter().any(|namespace| namespace == only) => {
+            Ok(vec![Some(only.to_owned())])
+        }
+        Some(only) => Err(ResolveError::NoNamespace {
+            kind: kind.clone(),
+            declared: declared.to_vec(),
+            namespace: only.to_owned(),
+        }),
+    }
+}
+
+/// What the plugin may do: what its manifest asks for, within the host's `--namespace`.
+async fn grants(discovery: &Discovery, manifest: &Manifest, only: Option<&str>) -> Result<Grants, ResolveError> {
+    let mut rules = Vec::new();
+    for access in manifest.implied_access() {
+        let resource = match discovery.resolve(&access.kind).await {
+            Ok(resource) => resource,
+            // Another controller's kind: that controller waits for it, and is resolved again when it has come.
+            Err(DiscoveryError::NotServed { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let namespaces = match namespaces(&access.kind, resource.namespaced, &access.namespaces, only) {
+            Ok(namespaces) => namespaces.into_iter().flatten().collect(),
+            Err(ResolveError::NoNamespace { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        rules.push(Rule {
+            groups: vec![resource.group().to_owned()],
+            resources: vec![match access.subresource {
+                Some(subresource) => format!("{}/{subresource}", resource.plural),
+                None => resource.plural.clone(),
+            }],
+            verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            namespaces,
+            names: vec![],
+        });
+    }
+    rules.extend(manifest.permission_rules());
+    Ok(Grants::new(rules))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(namespaced: bool, declared: &[&str], only: Option<&str>) -> Result<Vec<Option<String>>, ResolveError> {
+        let declared: Vec<String> = declared.iter().map(|it| (*it).to_owned()).collect();
+        namespaces(&ObjectKind::new("v1", "Pod"), namespaced, &declared, only)
+    }
+
+    #[test]
+    fn without_namespaces_everything_is_watched_at_once() {
+        assert_eq!(places(true, &[], None).expect("allowed"), [None]);
+    }
+
+    #[test]
+    fn each_declared_namespace_is_a_watch_of_its_own() {
+        assert_eq!(places(true, &["a", "b"], None).expect("allowed"), [Some("a".to_owned()), Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn the_hosts_namespace_narrows_what_is_declared() {
+        assert_eq!(places(true, &[], Some("a")).expect("allowed"), [Some("a".to_owned())]);
+        assert_eq!(places(true, &["a", "b"], Some("a")).expect("allowed"), [Some("a".to_owned())]);
+        let error = places(true, &["b"], Some("a")).expect_err("nothing is left").to_string();
+        assert!(error.contains("--namespace a") && error.contains('b'), "{error}");
+    }
+
+    #[test]
+    fn a_kind_without_namespaces_is_watched_whole() {
+        assert_eq!(places(false, &["a"], Some("a")).expect("allowed"), [None]);
+    }
+}
