@@ -1,0 +1,63 @@
+//! `windlass dev`: the embedded API server and the plugins in one process.
+
+use std::ffi::OsStr;
+
+use windlass_tests::host::Host;
+use windlass_tests::kubectl::Kubectl;
+use windlass_tests::objects::Objects;
+use windlass_tests::server;
+use windlass_tests::story::Story;
+
+use crate::webapp::plugin_directory;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_works_with_the_kubeconfig_that_dev_writes() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("made/for/it/kubeconfig");
+    let plugins = plugin_directory()?;
+    let arguments: [&OsStr; 5] = [
+        "dev".as_ref(),
+        "--plugins".as_ref(),
+        plugins.path().as_ref(),
+        "--kubeconfig-out".as_ref(),
+        kubeconfig.as_ref(),
+    ];
+    let host = Host::start(&arguments, None)?;
+    host.says("embedded API server is ready").await?;
+
+    // The plugin is there before its CRD: it must say so, and start when the CRD comes.
+    host.says("does not serve apps.kubedojo.io/v1beta1 WebApp").await?;
+    let objects = Objects::new(server::client(&kubeconfig).await?, "default");
+    server::install_webapp(&objects).await?;
+    host.says("controller started").await?;
+    Story::new(&objects).create().await?;
+    Story::new(&objects).run().await?;
+    let kubectl = Kubectl::new(&kubeconfig, "default");
+    let all = kubectl.run(&["get", "webapps,deployments,services"]).await?;
+    assert!(all.contains("deployment.apps/shop") && all.contains("service/shop"), "{all}");
+    let status = host.terminate().await?;
+    assert!(status.success(), "{status}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_are_json_when_asked_for() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    let plugins = plugin_directory()?;
+    let arguments: [&OsStr; 7] = [
+        "dev".as_ref(),
+        "--log-format".as_ref(),
+        "json".as_ref(),
+        "--plugins".as_ref(),
+        plugins.path().as_ref(),
+        "--kubeconfig-out".as_ref(),
+        kubeconfig.as_ref(),
+    ];
+    let host = Host::start(&arguments, None)?;
+    let line = host.says("embedded API server is ready").await?;
+    let line: serde_json::Value = serde_json::from_str(&line)?;
+    assert_eq!(line["level"], "INFO");
+    assert!(line["server"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")), "{line}");
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
+
+mod bad_input;
+mod dev;
+mod kubectl;
+mod webapp;

@@ -1,0 +1,48 @@
+//! The real kube-apiserver of `tests/cluster`, one process for all tests of a run.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context, anyhow};
+
+use crate::paths;
+
+/// A running cluster. It ends with the process that started it: its standard input closes then.
+pub struct Cluster {
+    kubeconfig: PathBuf,
+    _process: Child,
+}
+
+static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
+
+/// The cluster of this test run, started by whoever asks first.
+pub fn shared() -> anyhow::Result<&'static Cluster> {
+    SHARED.get_or_init(|| start().map_err(|error| format!("{error:#}"))).as_ref().map_err(|error| anyhow!("{error}"))
+}
+
+impl Cluster {
+    /// A kubeconfig with all rights.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &std::path::Path {
+        &self.kubeconfig
+    }
+}
+
+fn start() -> anyhow::Result<Cluster> {
+    let binary = paths::cluster()?;
+    let mut process = Command::new(&binary)
+        .arg("--until-stdin-closes")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("start {}", binary.display()))?;
+    let output = process.stdout.take().context("standard output is piped")?;
+    for line in BufReader::new(output).lines() {
+        if let Some(path) = line?.strip_prefix("KUBECONFIG=") {
+            return Ok(Cluster { kubeconfig: path.into(), _process: process });
+        }
+    }
+    Err(anyhow!("{} ended before it was ready: {}", binary.display(), process.wait()?))
+}

@@ -1,0 +1,103 @@
+//! The host as its users have it: the `windlass` binary as a process.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::{paths, wait};
+
+/// A running `windlass`. It is killed when dropped.
+pub struct Host {
+    process: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+/// Is told each line that the host logs.
+pub type Listener = Box<dyn Fn(&str) + Send>;
+
+impl Host {
+    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`.
+    pub fn run(kubeconfig: &Path, namespace: &str, plugins: &Path) -> anyhow::Result<Self> {
+        let arguments: [&OsStr; 7] = [
+            "run".as_ref(),
+            "--kubeconfig".as_ref(),
+            kubeconfig.as_ref(),
+            "--namespace".as_ref(),
+            namespace.as_ref(),
+            "--plugins".as_ref(),
+            plugins.as_ref(),
+        ];
+        Self::start(&arguments, None)
+    }
+
+    /// Starts `windlass ARGUMENTS`.
+    pub fn start<S: AsRef<OsStr>>(arguments: &[S], listener: Option<Listener>) -> anyhow::Result<Self> {
+        let binary = paths::windlass()?;
+        let mut process = Command::new(&binary)
+            .args(arguments)
+            .current_dir(paths::root())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("start {}", binary.display()))?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let errors = process.stderr.take().context("standard error is piped")?;
+        tokio::spawn(read(errors, lines.clone(), listener));
+        Ok(Self { process, lines })
+    }
+
+    /// Everything that it has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+
+    /// Waits for a log line with `text` in it.
+    pub async fn says(&self, text: &str) -> anyhow::Result<String> {
+        let found = || {
+            let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.iter().find(|line| line.contains(text)).cloned()
+        };
+        let waited = wait::until(text, || async { found().ok_or("no such line") }).await;
+        waited.with_context(|| format!("the host logged:\n{}", self.log()))
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
+        let id = self.process.id().context("the host still runs")?;
+        let sent = Command::new("kill").args(["-TERM", &id.to_string()]).status().await?;
+        if !sent.success() {
+            bail!("kill -TERM {id}: {sent}");
+        }
+        self.ends().await
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
+        let ended = tokio::time::timeout(wait::PATIENCE, self.process.wait()).await;
+        Ok(ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??)
+    }
+}
+
+async fn read(errors: impl AsyncRead + Unpin, lines: Arc<Mutex<Vec<String>>>, listener: Option<Listener>) {
+    let mut reader = BufReader::new(errors).lines();
+    while let Ok(Some(line)) = reader.next_line().await {
+        if let Some(listener) = &listener {
+            listener(&line);
+        }
+        lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}

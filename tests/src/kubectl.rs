@@ -1,0 +1,67 @@
+//! `kubectl`, as a user types it.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use anyhow::{Context, bail};
+use tokio::process::Command;
+
+/// kubectl for one kubeconfig and namespace.
+pub struct Kubectl<'a> {
+    kubeconfig: &'a Path,
+    namespace: &'a str,
+}
+
+impl<'a> Kubectl<'a> {
+    /// kubectl that asks `kubeconfig`'s server about `namespace`.
+    #[must_use]
+    pub fn new(kubeconfig: &'a Path, namespace: &'a str) -> Self {
+        Self { kubeconfig, namespace }
+    }
+
+    /// Runs `kubectl ARGUMENTS` and returns what it printed. Fails as it fails, with all that it said.
+    pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.output(arguments).await?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("kubectl {}: {}\n{printed}{said}", arguments.join(" "), output.status);
+        }
+        Ok(printed)
+    }
+
+    /// Runs `kubectl ARGUMENTS`, which must fail, and returns what it said.
+    pub async fn refused(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.output(arguments).await?;
+        if output.status.success() {
+            bail!("kubectl {} should have failed", arguments.join(" "));
+        }
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// A command to be given more, such as an editor.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("kubectl");
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig)
+            .args(["--namespace", self.namespace])
+            .args(arguments)
+            // Its discovery cache would outlive the server.
+            .env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let running = self.command(arguments).output();
+        let limited = tokio::time::timeout(crate::wait::PATIENCE, running).await;
+        limited
+            .with_context(|| format!("kubectl {} does not end", arguments.join(" ")))?
+            .context("start kubectl: is it installed? `make setup TESTS=1` does that")
+    }
+}

@@ -1,0 +1,14 @@
+//! What Windlass's cross-crate tests and its demo share: API servers, the host as a process, kubectl, and the story of a
+//! `WebApp` that both servers must tell alike.
+//!
+//! Nothing here is part of the product. Everything runs on loopback.
+
+pub mod chameleon;
+pub mod cluster;
+pub mod host;
+pub mod kubectl;
+pub mod objects;
+pub mod paths;
+pub mod server;
+pub mod story;
+pub mod wait;

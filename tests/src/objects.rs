@@ -1,0 +1,110 @@
+//! Objects as JSON, read and written as a user's client would.
+
+use anyhow::Context;
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+/// A client of one namespace.
+#[derive(Clone)]
+pub struct Objects {
+    client: Client,
+    namespace: String,
+}
+
+/// The field manager of everything that the tests themselves write.
+const MANAGER: &str = "windlass-tests";
+
+impl Objects {
+    /// Objects of `namespace`.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self { client, namespace: namespace.to_owned() }
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The client beneath.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The object's JSON. None: it does not exist.
+    pub async fn get(&self, kind: &str, name: &str) -> anyhow::Result<Option<Value>> {
+        let found = self.api(kind)?.get_opt(name).await.with_context(|| format!("get {kind} {name}"))?;
+        Ok(found.map(serde_json::to_value).transpose()?)
+    }
+
+    /// All objects of a kind that match a label selector.
+    pub async fn list(&self, kind: &str, labels: &str) -> anyhow::Result<Vec<Value>> {
+        let list = self.api(kind)?.list(&ListParams::default().labels(labels)).await?;
+        Ok(list.items.into_iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
+    }
+
+    /// Applies `object` server-side; its namespace is replaced by ours.
+    pub async fn apply(&self, object: &Value) -> anyhow::Result<Value> {
+        let kind = object["kind"].as_str().context("the object has a kind")?;
+        let name = object["metadata"]["name"].as_str().context("the object has a name")?;
+        let mut object = object.clone();
+        if is_namespaced(kind) {
+            object["metadata"]["namespace"] = Value::from(self.namespace.as_str());
+        }
+        let applied = self.api(kind)?.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await;
+        Ok(serde_json::to_value(applied.with_context(|| format!("apply {kind} {name}"))?)?)
+    }
+
+    /// Patches an object with a JSON merge patch.
+    pub async fn merge(&self, kind: &str, name: &str, patch: &Value) -> anyhow::Result<Value> {
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let patched = self.api(kind)?.patch(name, &parameters, &Patch::Merge(patch)).await;
+        Ok(serde_json::to_value(patched.with_context(|| format!("patch {kind} {name}"))?)?)
+    }
+
+    /// Deletes an object in the background.
+    pub async fn delete(&self, kind: &str, name: &str) -> anyhow::Result<()> {
+        let parameters = DeleteParams::background();
+        self.api(kind)?.delete(name, &parameters).await.with_context(|| format!("delete {kind} {name}"))?;
+        Ok(())
+    }
+
+    fn api(&self, kind: &str) -> anyhow::Result<Api<DynamicObject>> {
+        let resource = resource(kind)?;
+        Ok(if is_namespaced(kind) {
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
+        })
+    }
+}
+
+/// The documents of a YAML file.
+pub fn documents(path: &std::path::Path) -> anyhow::Result<Vec<Value>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    serde_saphyr::from_multiple(&text).with_context(|| format!("parse {}", path.display()))
+}
+
+fn is_namespaced(kind: &str) -> bool {
+    !matches!(kind, "Namespace" | "CustomResourceDefinition")
+}
+
+fn resource(kind: &str) -> anyhow::Result<ApiResource> {
+    let (group, version, plural) = match kind {
+        "WebApp" => ("apps.kubedojo.io", "v1beta1", "webapps"),
+        "Deployment" => ("apps", "v1", "deployments"),
+        "ReplicaSet" => ("apps", "v1", "replicasets"),
+        "Pod" => ("", "v1", "pods"),
+        "Service" => ("", "v1", "services"),
+        "ConfigMap" => ("", "v1", "configmaps"),
+        "Namespace" => ("", "v1", "namespaces"),
+        "Event" => ("events.k8s.io", "v1", "events"),
+        "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+        _ => anyhow::bail!("the tests know no kind {kind}"),
+    };
+    Ok(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural))
+}

@@ -1,0 +1,56 @@
+//! Where the parts under test are. `make test` builds them first and says where by environment variables; without
+//! those, they are looked for where `make` puts them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// The root of the checkout.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The `windlass` binary: `WINDLASS_BIN`, else beside the running test.
+pub fn windlass() -> anyhow::Result<PathBuf> {
+    let beside =
+        std::env::current_exe()?.ancestors().map(|directory| directory.join("windlass")).find(|path| path.is_file());
+    let built = std::env::var_os("WINDLASS_BIN").map(PathBuf::from).or(beside);
+    existing(built, "the windlass binary", "make build")
+}
+
+/// The directory of built plugins: `WINDLASS_PLUGIN_DIR`, else `target/plugins`.
+pub fn plugins() -> anyhow::Result<PathBuf> {
+    let directory = from_environment("WINDLASS_PLUGIN_DIR", "target/plugins");
+    existing(Some(directory), "the directory of plugins", "make plugins")
+}
+
+/// The test guest `name`: in `WINDLASS_GUEST_DIR`, else `target/guests`.
+pub fn guest(name: &str) -> anyhow::Result<PathBuf> {
+    let file = from_environment("WINDLASS_GUEST_DIR", "target/guests").join(format!("{name}.wasm"));
+    existing(Some(file), "a test guest", "make plugins")
+}
+
+/// The binary with a real kube-apiserver: `WINDLASS_CLUSTER_BIN`.
+pub fn cluster() -> anyhow::Result<PathBuf> {
+    let built = std::env::var_os("WINDLASS_CLUSTER_BIN").map(PathBuf::from);
+    existing(built, "the real kube-apiserver (WINDLASS_CLUSTER_BIN)", "make test, or tools/build-cluster")
+}
+
+/// A file of the example `webapp`.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    root().join("examples/webapp").join(name)
+}
+
+fn from_environment(variable: &str, otherwise: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| root().join(otherwise), PathBuf::from)
+}
+
+fn existing(path: Option<PathBuf>, what: &str, how: &str) -> anyhow::Result<PathBuf> {
+    let path = path.with_context(|| format!("{what} is not built: run `{how}`"))?;
+    if !path.exists() {
+        bail!("{what} is not at {}: run `{how}`", path.display());
+    }
+    Ok(path)
+}

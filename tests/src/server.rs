@@ -1,0 +1,94 @@
+//! The two API servers that every story is told on.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::json;
+use tempfile::TempDir;
+use windlass_apiserver::{ApiServer, Config as ServerConfig};
+
+use crate::objects::Objects;
+use crate::{cluster, wait};
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Windlass's own, in this process.
+    Embedded,
+    /// kube-apiserver with etcd and the real controllers.
+    Real,
+}
+
+/// A server for one test, with a namespace of the test's own.
+pub struct Server {
+    /// Which one.
+    pub kind: Kind,
+    kubeconfig: PathBuf,
+    objects: Objects,
+    embedded: Option<ApiServer>,
+    _directory: TempDir,
+}
+
+static NAMESPACES: AtomicU32 = AtomicU32::new(0);
+
+impl Server {
+    /// Starts the server, or joins the run's shared one, and makes a namespace.
+    pub async fn start(kind: Kind) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let (kubeconfig, embedded) = match kind {
+            Kind::Real => (tokio::task::spawn_blocking(cluster::shared).await??.kubeconfig().to_owned(), None),
+            Kind::Embedded => {
+                let server = ApiServer::start(ServerConfig::default()).await?;
+                let path = directory.path().join("kubeconfig");
+                std::fs::write(&path, server.kubeconfig())?;
+                (path, Some(server))
+            }
+        };
+        let namespace = format!("case-{}", NAMESPACES.fetch_add(1, Ordering::Relaxed));
+        let objects = Objects::new(client(&kubeconfig).await?, &namespace);
+        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        objects.apply(&made).await?;
+        Ok(Self { kind, kubeconfig, objects, embedded, _directory: directory })
+    }
+
+    /// The objects of the test's namespace.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// A kubeconfig with all rights.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The embedded server, for what only it can tell or do.
+    #[must_use]
+    pub fn embedded(&self) -> Option<&ApiServer> {
+        self.embedded.as_ref()
+    }
+
+    /// Installs the CRD of `WebApp` and waits until it is served.
+    pub async fn install_webapp(&self) -> anyhow::Result<()> {
+        install_webapp(&self.objects).await
+    }
+}
+
+/// Installs the CRD of `WebApp` and waits until it is served.
+pub async fn install_webapp(objects: &Objects) -> anyhow::Result<()> {
+    for document in crate::objects::documents(&crate::paths::example("crd.yaml"))? {
+        objects.apply(&document).await?;
+    }
+    wait::until("the CRD is served", || async { objects.list("WebApp", "").await.map(|_| ()) }).await
+}
+
+/// A client for the current context of a kubeconfig.
+pub async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let read = Kubeconfig::read_from(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;
+    let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}

@@ -1,0 +1,32 @@
+//! Waiting for a condition, never for a time.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::bail;
+
+/// How long a condition may take on a machine that does other things too.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks `look` again and again until it returns a value. Fails after [`PATIENCE`] with what was waited for and what was
+/// seen last.
+pub async fn until<T, E, F, Fut>(what: &str, mut look: F) -> anyhow::Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: Debug,
+{
+    let mut pause = tokio::time::interval(Duration::from_millis(25));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        pause.tick().await;
+        match look().await {
+            Ok(value) => return Ok(value),
+            Err(seen) if tokio::time::Instant::now() > deadline => {
+                bail!("{what}: not within {PATIENCE:?}; seen last: {seen:?}")
+            }
+            Err(_) => {}
+        }
+    }
+}
