@@ -121,3 +121,8 @@ macro_rules! export_guest {
         );
     };
 }
+
+// The plugin that the README shows must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
