@@ -1,0 +1,285 @@
+//! Between the types of WIT and those of `windlass-core`.
+//!
+//! What comes from the guest is checked here, before any port sees it: names become segments of URLs, so a name with a
+//! slash would be another object's, or another API.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::ports::{Event, EventType, ListQuery};
+use windlass_core::write::{DeleteOptions, FieldValidation, PatchType, Propagation, Subresource, WriteOptions};
+
+use super::bindings::exports::windlass::plugin::reconciler::Outcome;
+use super::bindings::windlass::plugin::{cache, types as wit, writes};
+use crate::plugin::Request;
+use crate::text::{shortened, single_line};
+
+/// The longest duration of the interface: 2³¹ − 1 ms.
+const MAX_DURATION_MS: u32 = i32::MAX as u32;
+/// How many failures of a call are kept, and how long their texts may be.
+const MAX_FAILURES: usize = 64;
+const MAX_MESSAGE: usize = 4 << 10;
+/// As long as Kubernetes' names get.
+const MAX_NAME: usize = 253;
+/// UIDs and versions, which only servers make.
+const MAX_TOKEN: usize = 128;
+/// Selectors, pointers and page tokens; and how many pointers a read may have.
+const MAX_TEXT: usize = 4 << 10;
+const MAX_FIELDS: usize = 64;
+/// What `events.k8s.io/v1` accepts.
+const MAX_EVENT_REASON: usize = 128;
+const MAX_EVENT_NOTE: usize = 1024;
+
+/// Why something that a guest named cannot be.
+pub(crate) type Malformed = String;
+
+pub(crate) fn request(request: &Request) -> wit::Request {
+    wit::Request {
+        controller: request.controller.to_string(),
+        namespace: request.key.namespace.as_deref().map(str::to_owned),
+        name: request.key.name.to_string(),
+        uid: request.uid.as_deref().map(str::to_owned),
+        object: request.object.as_deref().map(str::to_owned),
+        deleting: request.deleting,
+        attempt: request.attempt,
+        trace_id: request.trace_id.to_string(),
+    }
+}
+
+pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallResult {
+    match answer {
+        Ok(Outcome::Done) => CallResult::Done,
+        Ok(Outcome::RequeueAfter(after)) => CallResult::RequeueAfter(milliseconds(after)),
+        Err(failures) => CallResult::Failed(failures.into_iter().take(MAX_FAILURES).map(failure).collect()),
+    }
+}
+
+fn failure(failure: wit::Failure) -> Failure {
+    match failure {
+        wit::Failure::Api(error) => Failure::Api(reported_error(error)),
+        wit::Failure::Transient(message) => Failure::Transient(shortened(message, MAX_MESSAGE)),
+        wit::Failure::Terminal(message) => Failure::Terminal(shortened(message, MAX_MESSAGE)),
+    }
+}
+
+/// An API error as the guest passes it on. It may have been made up; nothing depends on it but the guest's own retries.
+fn reported_error(error: wit::ApiError) -> ApiError {
+    ApiError {
+        code: error.code,
+        reason: reason_from_wit(error.reason),
+        status_reason: shortened(error.status_reason, MAX_NAME),
+        message: shortened(error.message, MAX_MESSAGE),
+        retry_after: error.retry_after_ms.map(milliseconds),
+        verb: known_verb(&error.verb),
+        resource: shortened(error.resource, MAX_NAME),
+        // An object that cannot exist is not worth a failure of its own here.
+        object: error.object.and_then(|object| object_ref(object).ok()),
+    }
+}
+
+fn milliseconds(ms: u32) -> Duration {
+    Duration::from_millis(ms.min(MAX_DURATION_MS).into())
+}
+
+fn known_verb(verb: &str) -> &'static str {
+    const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "claim"];
+    VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown")
+}
+
+pub(crate) fn api_error(error: ApiError) -> wit::ApiError {
+    wit::ApiError {
+        code: error.code,
+        reason: reason_to_wit(error.reason),
+        status_reason: error.status_reason,
+        message: error.message,
+        retry_after_ms: error
+            .retry_after
+            .map(|after| u32::try_from(after.as_millis()).unwrap_or(MAX_DURATION_MS).min(MAX_DURATION_MS)),
+        verb: error.verb.to_owned(),
+        resource: error.resource,
+        object: error.object.map(|object| wit::ObjectRef {
+            api_version: object.kind.api_version.to_string(),
+            kind: object.kind.kind.to_string(),
+            namespace: object.key.namespace.as_deref().map(str::to_owned),
+            name: object.key.name.to_string(),
+            uid: object.uid.as_deref().map(str::to_owned),
+        }),
+    }
+}
+
+/// One line a reason, both ways: a reason that is missing on either side does not compile.
+macro_rules! reasons {
+    ($($reason:ident),* $(,)?) => {
+        fn reason_to_wit(reason: ApiReason) -> wit::ApiReason {
+            match reason { $(ApiReason::$reason => wit::ApiReason::$reason),* }
+        }
+
+        fn reason_from_wit(reason: wit::ApiReason) -> ApiReason {
+            match reason { $(wit::ApiReason::$reason => ApiReason::$reason),* }
+        }
+    };
+}
+
+reasons!(
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    Forbidden,
+    NotGranted,
+    NotWatched,
+    NamespaceTerminating,
+    TooManyRequests,
+    Expired,
+    Timeout,
+    UnknownOutcome,
+    LeaseLost,
+    ReadOnly,
+    ServerError,
+    TooLarge,
+    Other,
+);
+
+pub(crate) fn object_ref(target: wit::ObjectRef) -> Result<ObjectRef, Malformed> {
+    let namespace = target.namespace.map(|namespace| path_segment("namespace", namespace)).transpose()?;
+    Ok(ObjectRef {
+        kind: object_kind(target.api_version, target.kind)?,
+        key: ObjectKey { namespace, name: path_segment("name", target.name)? },
+        uid: target.uid.map(|uid| token("uid", uid)).transpose()?,
+    })
+}
+
+pub(crate) fn object_kind(api_version: String, kind: String) -> Result<ObjectKind, Malformed> {
+    let parts = api_version.split('/').count();
+    if parts > 2 || !api_version.split('/').all(is_dns_name) || api_version.len() > MAX_NAME {
+        return Err(format!("{} is not an apiVersion, which is like `apps/v1`", quoted(&api_version)));
+    }
+    if kind.is_empty() || kind.len() > 63 || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(format!("{} is not a kind, which is like `Deployment`", quoted(&kind)));
+    }
+    Ok(ObjectKind::new(api_version, kind))
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    !name.is_empty() && !name.starts_with(['.', '-']) && !name.contains("..") && name.bytes().all(inner)
+}
+
+/// Kubernetes' rule for names is each kind's own; what none may hold is what would end a segment of a URL.
+fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
+    let unsafe_byte = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'/' | b'%' | b'\\' | b'?' | b'#');
+    if name.is_empty() || name.len() > MAX_NAME || name == "." || name == ".." || name.bytes().any(unsafe_byte) {
+        return Err(format!("{} cannot be the {what} of an object", quoted(&name)));
+    }
+    Ok(name.into())
+}
+
+fn token(what: &str, token: String) -> Result<Arc<str>, Malformed> {
+    if token.is_empty() || token.len() > MAX_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("{} cannot be a {what}", quoted(&token)));
+    }
+    Ok(token.into())
+}
+
+fn quoted(text: &str) -> String {
+    format!("`{}`", single_line(text, 80))
+}
+
+/// Each pointer of a read costs a walk through the object.
+pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
+    let fields = fields.unwrap_or_default();
+    if fields.len() > MAX_FIELDS || fields.iter().any(|pointer| pointer.len() > MAX_TEXT) {
+        return Err(format!("at most {MAX_FIELDS} fields of {MAX_TEXT} bytes can be read at a time"));
+    }
+    Ok(())
+}
+
+fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
+    match text {
+        Some(text) if text.len() > MAX_TEXT => Err(format!("the {what} is longer than {MAX_TEXT} bytes")),
+        text => Ok(text),
+    }
+}
+
+pub(crate) fn list_query(query: cache::ListQuery, max_bytes: u32) -> Result<ListQuery, Malformed> {
+    if query.limit == 0 {
+        return Err("a list needs a `limit` of at least 1".to_owned());
+    }
+    check_fields(query.fields.as_deref())?;
+    Ok(ListQuery {
+        kind: object_kind(query.kind.api_version, query.kind.kind)?,
+        namespace: query.namespace.map(|namespace| path_segment("namespace", namespace)).transpose()?,
+        label_selector: short("label selector", query.label_selector)?,
+        index: query.index.map(|index| (index.index, index.value)),
+        owned: query.owned,
+        fields: query.fields,
+        limit: query.limit,
+        max_bytes: Some(query.max_bytes.map_or(max_bytes, |bytes| bytes.min(max_bytes))),
+        page_token: short("page token", query.page_token)?,
+    })
+}
+
+pub(crate) fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malformed> {
+    Ok(WriteOptions {
+        subresource: options.subresource.map(subresource).transpose()?,
+        resource_version: resource_version(options.resource_version)?,
+        owned: options.owned,
+        force: options.force,
+        dry_run: options.dry_run,
+        field_validation: match options.field_validation {
+            writes::FieldValidation::Strict => FieldValidation::Strict,
+            writes::FieldValidation::Warn => FieldValidation::Warn,
+            writes::FieldValidation::Ignore => FieldValidation::Ignore,
+        },
+    })
+}
+
+fn subresource(subresource: writes::Subresource) -> Result<Subresource, Malformed> {
+    let name = subresource.name;
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Err(format!("{} is not a subresource, which is like `status`", quoted(&name)));
+    }
+    Ok(Subresource { name: name.into(), parent: subresource.parent.map(object_ref).transpose()? })
+}
+
+fn resource_version(version: Option<String>) -> Result<Option<Arc<str>>, Malformed> {
+    version.map(|version| token("resourceVersion", version)).transpose()
+}
+
+pub(crate) fn patch_type(patch_type: writes::PatchType) -> PatchType {
+    match patch_type {
+        writes::PatchType::Merge => PatchType::Merge,
+        writes::PatchType::Json => PatchType::Json,
+        writes::PatchType::Strategic => PatchType::Strategic,
+    }
+}
+
+pub(crate) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
+    Ok(DeleteOptions {
+        resource_version: resource_version(options.resource_version)?,
+        propagation: match options.propagation {
+            writes::Propagation::Background => Propagation::Background,
+            writes::Propagation::Foreground => Propagation::Foreground,
+            writes::Propagation::Orphan => Propagation::Orphan,
+        },
+        grace_period_seconds: options.grace_period_ms.map(|ms| ms.div_ceil(1000)),
+        dry_run: options.dry_run,
+    })
+}
+
+pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
+    Ok(Event {
+        regarding: event.regarding.map(object_ref).transpose()?,
+        related: event.related.map(object_ref).transpose()?,
+        event_type: match event.event_type {
+            wit::EventType::Normal => EventType::Normal,
+            wit::EventType::Warning => EventType::Warning,
+        },
+        reason: shortened(event.reason, MAX_EVENT_REASON),
+        action: shortened(event.action, MAX_EVENT_REASON),
+        note: shortened(event.note, MAX_EVENT_NOTE),
+    })
+}

@@ -1,0 +1,191 @@
+//! What a component is, before any of its code runs: a component at all, for which version of the interface, and with
+//! imports that can be given.
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::abi::AbiVersion;
+use crate::text::single_line;
+
+const PACKAGE: &str = "windlass:plugin/";
+const RECONCILER: &str = "windlass:plugin/reconciler@";
+const COMPOSER: &str = "windlass:plugin/composer@";
+
+/// Names in messages are the author's, and may be many.
+const NAME_BYTES: usize = 120;
+const NAMES: usize = 8;
+
+/// Why a file is not a plugin that this host can run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ComponentError {
+    /// Something else altogether.
+    #[error("it is not WebAssembly: a plugin is a component in binary form, as the SDKs build it")]
+    NotWasm,
+    /// WebAssembly, but of the other kind.
+    #[error(
+        "it is a core WebAssembly module, not a component: build it with a Windlass SDK, or turn it into a component \
+         with `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// No export that could be called.
+    #[error(
+        "it exports no `windlass:plugin/reconciler@{}`, so it is not a plugin{}; a plugin targets the WIT world \
+         `windlass:plugin/reconciler-plugin`", AbiVersion::V0_1_0, exported(.exports)
+    )]
+    NoExport {
+        /// What it exports.
+        exports: Vec<String>,
+    },
+    /// Built for another version of the interface.
+    #[error("it is built for `{found}`, and this host runs version {}: {}", supported(), advice(.found))]
+    OtherVersion {
+        /// The export.
+        found: String,
+    },
+    /// A composer.
+    #[error("it is a composer (`{found}`), which is not implemented in this version: only reconcilers run")]
+    Composer {
+        /// The export.
+        found: String,
+    },
+    /// Not clear what to call.
+    #[error("it exports {}: a plugin exports exactly one of them", .exports.join(" and "))]
+    Ambiguous {
+        /// The exports.
+        exports: Vec<String>,
+    },
+    /// Imports of WASI.
+    #[error(
+        "it imports {}: this version gives plugins no WASI; in Rust build for `wasm32-unknown-unknown`, in other \
+         languages use the toolchain's option for components without WASI (such as `--stub-wasi`)", list(.imports)
+    )]
+    Wasi {
+        /// The imports.
+        imports: Vec<String>,
+    },
+    /// Imports of something else.
+    #[error("it imports {}, which a plugin cannot be given: it gets the interfaces of `windlass:plugin` only",
+        list(.imports))]
+    UnknownImports {
+        /// The imports.
+        imports: Vec<String>,
+    },
+}
+
+/// Tells components from all else by their first eight bytes.
+pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
+    match bytes {
+        [b'\0', b'a', b's', b'm', _, _, 1, 0, ..] => Ok(()),
+        [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(ComponentError::CoreModule),
+        _ => Err(ComponentError::NotWasm),
+    }
+}
+
+/// Which version of the interface `component` is built for.
+pub(crate) fn abi(engine: &Engine, component: &Component) -> Result<AbiVersion, ComponentError> {
+    let ty = component.component_type();
+    let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
+    choose_abi(&exports)
+}
+
+fn choose_abi(exports: &[&str]) -> Result<AbiVersion, ComponentError> {
+    let entries: Vec<&str> =
+        exports.iter().copied().filter(|name| name.starts_with(RECONCILER) || name.starts_with(COMPOSER)).collect();
+    match entries[..] {
+        [] => Err(ComponentError::NoExport { exports: names(exports.iter().copied()) }),
+        [name] if name.starts_with(COMPOSER) => Err(ComponentError::Composer { found: shown(name) }),
+        [name] => AbiVersion::ALL
+            .into_iter()
+            .find(|version| name.strip_prefix(RECONCILER) == Some(version.as_str()))
+            .ok_or_else(|| ComponentError::OtherVersion { found: shown(name) }),
+        _ => Err(ComponentError::Ambiguous { exports: names(entries.into_iter()) }),
+    }
+}
+
+/// Names the imports that no version of the interface has. What they have, linking checks.
+pub(crate) fn check_imports(engine: &Engine, component: &Component) -> Result<(), ComponentError> {
+    let ty = component.component_type();
+    let foreign: Vec<&str> =
+        ty.imports(engine).map(|(name, _)| name).filter(|name| !name.starts_with(PACKAGE)).collect();
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    let (wasi, unknown): (Vec<&str>, Vec<&str>) = foreign.into_iter().partition(|name| name.starts_with("wasi:"));
+    // What is not WASI is the graver mistake.
+    if unknown.is_empty() {
+        Err(ComponentError::Wasi { imports: names(wasi.into_iter()) })
+    } else {
+        Err(ComponentError::UnknownImports { imports: names(unknown.into_iter()) })
+    }
+}
+
+fn shown(name: &str) -> String {
+    single_line(name, NAME_BYTES)
+}
+
+fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<String> {
+    let more = names.len().saturating_sub(NAMES);
+    let mut shown_names: Vec<String> = names.take(NAMES).map(|name| format!("`{}`", shown(name))).collect();
+    if more > 0 {
+        shown_names.push(format!("{more} more"));
+    }
+    shown_names
+}
+
+fn list(names: &[String]) -> String {
+    names.join(", ")
+}
+
+fn exported(exports: &[String]) -> String {
+    if exports.is_empty() { " (it exports nothing)".to_owned() } else { format!(" (it exports {})", list(exports)) }
+}
+
+fn supported() -> String {
+    AbiVersion::ALL.map(AbiVersion::as_str).join(", ")
+}
+
+fn advice(found: &str) -> &'static str {
+    let version = |text: &str| semver::Version::parse(text).ok();
+    let found = found.strip_prefix(RECONCILER).and_then(version);
+    let newest = AbiVersion::ALL.iter().rev().find_map(|known| version(known.as_str()));
+    if found > newest { "use a newer host, or build it with an older SDK" } else { "build it with a current SDK" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preamble_tells_components_modules_and_the_rest_apart() {
+        assert_eq!(check_preamble(b"\0asm\x0d\0\x01\0..."), Ok(()));
+        assert_eq!(check_preamble(b"\0asm\x01\0\0\0..."), Err(ComponentError::CoreModule));
+        assert_eq!(check_preamble(b"#!/bin/sh"), Err(ComponentError::NotWasm));
+        assert_eq!(check_preamble(b""), Err(ComponentError::NotWasm));
+    }
+
+    #[test]
+    fn the_version_is_chosen_by_the_exact_name_of_an_export() {
+        assert_eq!(choose_abi(&["init", "windlass:plugin/reconciler@0.1.0"]), Ok(AbiVersion::V0_1_0));
+    }
+
+    #[test]
+    fn another_version_names_both() {
+        let newer = choose_abi(&["windlass:plugin/reconciler@0.2.0"]).expect_err("unknown").to_string();
+        assert!(
+            newer.contains("reconciler@0.2.0") && newer.contains("0.1.0") && newer.contains("newer host"),
+            "{newer}"
+        );
+        let older = choose_abi(&["windlass:plugin/reconciler@0.0.9"]).expect_err("unknown").to_string();
+        assert!(older.contains("current SDK"), "{older}");
+    }
+
+    #[test]
+    fn a_composer_and_two_entries_are_told_from_no_entry() {
+        let composer = "windlass:plugin/composer@0.1.0";
+        assert!(matches!(choose_abi(&[composer]), Err(ComponentError::Composer { .. })));
+        let both = choose_abi(&[composer, "windlass:plugin/reconciler@0.1.0"]);
+        assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
+        let none = choose_abi(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
+        assert!(none.contains("wasi:cli/run@0.2.0") && none.contains("reconciler@0.1.0"), "{none}");
+    }
+}

@@ -1,0 +1,16 @@
+//! `clock`: the real time in `reconcile`, a fixed one in `describe`.
+
+use crate::abi::v0_1_0::bindings::windlass::plugin::clock::{Host, Instant};
+use crate::state::{CallState, World};
+
+impl Host for CallState {
+    fn now(&mut self) -> wasmtime::Result<Instant> {
+        let now = match &mut self.world {
+            World::Describe(world) => world.now,
+            World::Reconcile(world) => world.now(),
+        };
+        // Until 2106.
+        let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+        Ok(Instant { seconds, nanoseconds: now.subsec_nanos() })
+    }
+}

@@ -1,0 +1,50 @@
+//! `log`: the guest's lines as events of `tracing`, with target `windlass::plugin` and what the host knows beside them.
+
+use tracing::Level;
+
+use crate::abi::v0_1_0::bindings::windlass::plugin::log::{Host, Level as WitLevel};
+use crate::state::{CallState, ReconcileWorld};
+use crate::text;
+
+impl Host for CallState {
+    fn log(&mut self, level: WitLevel, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
+        let limit = self.meter.limits().log_line_bytes;
+        let message = text::single_line(&message, limit);
+        if matches!(level, WitLevel::Error) {
+            self.note_error(message.clone());
+        }
+        // Refused in `describe`, yet a panic's text has been kept for the message.
+        self.reconcile("log.log")?;
+        let fields = text::fields(&fields, limit / 2);
+        if self.meter.log_line(message.len() + fields.len()) {
+            emit(self.reconcile("log.log")?, level, &message, &fields);
+        }
+        Ok(())
+    }
+}
+
+/// The level of an event is part of its type, hence a match.
+fn emit(world: &ReconcileWorld, level: WitLevel, message: &str, fields: &str) {
+    let call = &world.call;
+    macro_rules! at {
+        ($level:expr) => {
+            tracing::event!(
+                target: "windlass::plugin",
+                $level,
+                plugin = &*call.principal.plugin,
+                controller = &*call.controller,
+                key = %call.primary_key,
+                trace_id = &*call.trace_id,
+                fields = (!fields.is_empty()).then_some(fields),
+                "{message}"
+            )
+        };
+    }
+    match level {
+        WitLevel::Trace => at!(Level::TRACE),
+        WitLevel::Debug => at!(Level::DEBUG),
+        WitLevel::Info => at!(Level::INFO),
+        WitLevel::Warn => at!(Level::WARN),
+        WitLevel::Error => at!(Level::ERROR),
+    }
+}

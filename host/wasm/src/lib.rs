@@ -1,0 +1,34 @@
+//! Windlass's sandbox: loads plugins, which are WebAssembly components, and calls them.
+//!
+//! A plugin is code of somebody else's. It gets a fresh instance for each call, the imports of `wit/` and nothing else,
+//! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through `windlass_core::ports`; this
+//! crate knows neither the API server nor the workqueue.
+//!
+//! The way of a call: [`Plugin::reconcile`] → `sandbox` (a permit, a task on the guests' own threads) → `call` (store,
+//! instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
+
+mod abi;
+mod call;
+mod component;
+mod digest;
+mod engine;
+mod imports;
+mod limits;
+mod loader;
+pub mod manifest;
+mod meter;
+mod plugin;
+mod sandbox;
+mod state;
+mod text;
+mod ticker;
+mod trap;
+
+pub use abi::AbiVersion;
+pub use component::ComponentError;
+pub use engine::EngineError;
+pub use limits::{Limit, Limits};
+pub use loader::{LoadError, LoadProblem};
+pub use manifest::{Manifest, ManifestError};
+pub use plugin::{CallLimits, Plugin, PluginStats, Request};
+pub use sandbox::{Sandbox, SandboxError, SandboxOptions};

@@ -1,0 +1,286 @@
+//! From a file to a [`Plugin`]: read, compile, link, `describe` twice, validate. Nothing of the plugin's has any effect
+//! until all of it has gone well.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use serde_json::Value;
+use wasmtime::component::Component;
+
+use crate::abi::{AbiVersion, v0_1_0};
+use crate::call;
+use crate::component::{ComponentError, abi, check_imports, check_preamble};
+use crate::digest;
+use crate::manifest::{Manifest, ManifestError, is_dns_label};
+use crate::plugin::{Code, Plugin};
+use crate::sandbox::{Sandbox, Shared, TaskError};
+use crate::state::DescribeWorld;
+use crate::text::single_line;
+use crate::trap::Stopped;
+
+/// The clocks and seeds of the two runs of `describe`: different, so that an answer that depends on them shows.
+const WORLDS: [(Duration, u64); 2] =
+    [(Duration::from_secs(1_000_000_000), 1), (Duration::new(1_234_567_890, 987_654_321), 2)];
+
+/// A file that is not a plugin.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", .path.display())]
+pub struct LoadError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub problem: LoadProblem,
+}
+
+/// Why a file was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadProblem {
+    /// It cannot be read.
+    #[error("cannot read it: {0}")]
+    Read(#[source] std::io::Error),
+    /// A directory, a pipe or a device.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// More bytes than a plugin may have.
+    #[error(
+        "it is larger than {limit} bytes, the most that a plugin's file may have; build it in release mode, stripped"
+    )]
+    TooLarge {
+        /// `Limits::file_bytes`
+        limit: u64,
+    },
+    /// The file's name cannot be the name of a plugin.
+    #[error(
+        "its name without `.wasm` is {stem:?}, which cannot name a plugin: up to 63 lower-case letters, digits and \
+         dashes, beginning and ending with a letter or digit"
+    )]
+    FileName {
+        /// The file's stem.
+        stem: String,
+    },
+    /// It is not a component for this host.
+    #[error(transparent)]
+    Component(#[from] ComponentError),
+    /// It is broken, or uses what this host does not allow.
+    #[error("it does not compile: {0}")]
+    Compile(String),
+    /// Its imports or exports have the right names and other types.
+    #[error("it does not fit the interface `windlass:plugin@{abi}`, so it was built from another text of it: {reason}")]
+    Link {
+        /// The version by the name of the export.
+        abi: AbiVersion,
+        /// What does not fit.
+        reason: String,
+    },
+    /// `describe` did not answer.
+    #[error("its `describe` failed ({reason}): {message}")]
+    Describe {
+        /// The class, a fixed label: `trap`, `deadline`, ….
+        reason: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// `describe` answers one thing now and another then.
+    #[error(
+        "its `describe` answered differently when called again with another clock and seed, first at {at}: it must be \
+         constant"
+    )]
+    Unstable {
+        /// Where the answers differ.
+        at: String,
+    },
+    /// The manifest is not one.
+    #[error("its manifest is not valid: {0}")]
+    Manifest(#[from] ManifestError),
+    /// The plugin takes another one's name.
+    #[error(
+        "its manifest is named {manifest:?}, its file {file:?}: rename the file to `{manifest}.wasm`, or change the \
+         name in the manifest"
+    )]
+    OtherName {
+        /// The name in the manifest.
+        manifest: String,
+        /// The file's stem.
+        file: String,
+    },
+    /// The host itself failed, or is going away.
+    #[error("the host could not load it: {0}")]
+    Host(String),
+}
+
+impl LoadProblem {
+    /// The label of metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Read(_) | Self::NotAFile => "read",
+            Self::TooLarge { .. } => "too-large",
+            Self::FileName { .. } | Self::OtherName { .. } => "name",
+            Self::Component(_) => "component",
+            Self::Compile(_) => "compile",
+            Self::Link { .. } => "link",
+            Self::Describe { .. } | Self::Unstable { .. } => "describe",
+            Self::Manifest(_) => "manifest",
+            Self::Host(_) => "host",
+        }
+    }
+}
+
+impl From<TaskError> for LoadProblem {
+    fn from(error: TaskError) -> Self {
+        Self::Host(error.to_string())
+    }
+}
+
+impl Sandbox {
+    /// Loads the plugin in the file `path`. Reading, compiling and `describe` all happen beside the caller's threads.
+    pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
+        let loaded = load(&self.shared, path).await;
+        loaded.map(Arc::new).map_err(|problem| LoadError { path: path.to_owned(), problem })
+    }
+}
+
+async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> {
+    let name = plugin_name(path)?;
+    let Compiled { component, digest, size } = compile(shared, path).await?;
+    let abi = abi(&shared.engine, &component)?;
+    check_imports(&shared.engine, &component)?;
+    let code = shared.linker.link(&component).map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?;
+    let manifest = Manifest::from_value(describe(shared, &code).await?)?;
+    if *manifest.name != *name {
+        return Err(LoadProblem::OtherName { manifest: manifest.name, file: name });
+    }
+    Ok(Plugin {
+        name: name.into(),
+        digest: digest.into(),
+        path: path.to_owned(),
+        size,
+        abi,
+        manifest,
+        counters: Arc::default(),
+        code: Code(code),
+        shared: shared.clone(),
+    })
+}
+
+fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    if is_dns_label(&stem) {
+        Ok(stem.into_owned())
+    } else {
+        Err(LoadProblem::FileName { stem: single_line(&stem, 80) })
+    }
+}
+
+struct Compiled {
+    component: Component,
+    digest: String,
+    size: u64,
+}
+
+async fn compile(shared: &Arc<Shared>, path: &Path) -> Result<Compiled, LoadProblem> {
+    let _permit = shared.compilations.acquire().await.map_err(|_| TaskError::ShutDown)?;
+    let (engine, limit, path) = (shared.engine.clone(), shared.limits.file_bytes, path.to_owned());
+    let work = move || {
+        // Read once: what is compiled is what has the digest, whatever becomes of the file meanwhile.
+        let bytes = read(&path, limit)?;
+        check_preamble(&bytes)?;
+        let component =
+            Component::from_binary(&engine, &bytes).map_err(|error| LoadProblem::Compile(explained(&error)))?;
+        Ok(Compiled { component, digest: digest::sha256(&bytes), size: bytes.len() as u64 })
+    };
+    let time = shared.limits.compile_deadline;
+    shared.run_blocking(time, work).await?.unwrap_or_else(|| {
+        Err(LoadProblem::Compile(format!("it had not ended after {time:?} (`compile_deadline`, a limit of the host)")))
+    })
+}
+
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
+    // Before opening it: opening a pipe waits for its other end.
+    if !path.metadata().map_err(LoadProblem::Read)?.is_file() {
+        return Err(LoadProblem::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    // Not by its size, which may change: by what comes out.
+    let file = File::open(path).map_err(LoadProblem::Read)?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadProblem::Read)?;
+    if bytes.len() as u64 > limit { Err(LoadProblem::TooLarge { limit }) } else { Ok(bytes) }
+}
+
+/// Calls `describe` in both worlds, and returns what both answered.
+async fn describe(shared: &Arc<Shared>, code: &v0_1_0::Plugin) -> Result<Value, LoadProblem> {
+    let mut answers = Vec::with_capacity(WORLDS.len());
+    for (now, seed) in WORLDS {
+        let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };
+        let (engine, limits, code) = (shared.engine.clone(), shared.limits.clone(), code.clone());
+        let task = async move { call::describe(&engine, &code, &limits, world).await };
+        let answer = shared.run(task).await?;
+        let answer = answer.map_err(|Stopped { reason, message }| LoadProblem::Describe { reason, message })?;
+        answers.push(serde_json::from_str(&answer).map_err(ManifestError::NotJson)?);
+    }
+    let (first, second): (&Value, &Value) = (&answers[0], &answers[1]);
+    match first_difference(first, second) {
+        None => Ok(answers.swap_remove(0)),
+        Some(at) => Err(LoadProblem::Unstable { at: single_line(&at, 200) }),
+    }
+}
+
+/// The JSON pointer of the first place where `a` and `b` differ; the order of fields is none.
+fn first_difference(a: &Value, b: &Value) -> Option<String> {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let missing = || b.keys().find(|key| !a.contains_key(*key)).map(|key| format!("/{key}"));
+            let differs = a.iter().find_map(|(key, value)| {
+                let deeper = b.get(key).map_or(Some(String::new()), |other| first_difference(value, other));
+                deeper.map(|rest| format!("/{key}{rest}"))
+            });
+            differs.or_else(missing)
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            let mut pairs = a.iter().zip(b).enumerate();
+            pairs.find_map(|(index, (a, b))| first_difference(a, b).map(|rest| format!("/{index}{rest}")))
+        }
+        _ => (a != b).then(String::new),
+    }
+}
+
+/// wasmtime's error with its causes, on one line. Parts of it are names that the plugin's author chose.
+fn explained(error: &wasmtime::Error) -> String {
+    single_line(&format!("{error:#}"), 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_a_pointer() {
+        let a = json!({"name": "a", "controllers": [{"name": "x", "options": {"workers": 1}}]});
+        let mut b = a.clone();
+        assert_eq!(first_difference(&a, &b), None);
+        b["controllers"][0]["options"]["workers"] = json!(2);
+        assert_eq!(first_difference(&a, &b).as_deref(), Some("/controllers/0/options/workers"));
+    }
+
+    #[test]
+    fn a_field_that_only_one_answer_has_is_a_difference() {
+        let (less, more) = (json!({"name": "a"}), json!({"name": "a", "version": "1.0.0"}));
+        assert_eq!(first_difference(&less, &more).as_deref(), Some("/version"));
+        assert_eq!(first_difference(&more, &less).as_deref(), Some("/version"));
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_a_dns_label() {
+        assert_eq!(plugin_name(Path::new("plugins/webapp.wasm")).ok().as_deref(), Some("webapp"));
+        for name in ["Web.wasm", "web app.wasm", ".wasm", "-a.wasm", "a\nb.wasm"] {
+            assert!(plugin_name(Path::new(name)).is_err(), "{name:?}");
+        }
+    }
+}

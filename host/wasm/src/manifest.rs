@@ -1,0 +1,340 @@
+//! What a plugin says of itself: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
+//!
+//! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is quietly
+//! ignored is found out in production. [`Manifest::unimplemented`] names what is known but not yet built.
+//!
+//! Variants without content have braces here: serde refuses unknown fields beside a tag only in those.
+
+mod access;
+mod convert;
+mod read;
+mod unimplemented;
+mod validate;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+pub use access::ImpliedAccess;
+pub use read::ManifestError;
+pub(crate) use validate::is_dns_label;
+
+/// The only `apiVersion` of manifests.
+pub const API_VERSION: &str = "windlass.dev/v1alpha1";
+/// The only `kind` of manifests.
+pub const KIND: &str = "PluginManifest";
+
+/// A plugin's manifest, read and validated.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest {
+    /// [`API_VERSION`]
+    pub api_version: String,
+    /// [`KIND`]
+    pub kind: String,
+    /// The plugin's identity, equal to its file's stem.
+    pub name: String,
+    /// The plugin's own version.
+    pub version: String,
+    /// For people.
+    pub description: Option<String>,
+    /// At least one.
+    pub controllers: Vec<Controller>,
+    /// Whole `CustomResourceDefinition` objects that the plugin brings.
+    #[serde(default)]
+    pub crds: Vec<Map<String, Value>>,
+    /// What it needs beyond what its watches imply.
+    #[serde(default)]
+    pub permissions: Vec<Permission>,
+    /// Metrics that it keeps.
+    #[serde(default)]
+    pub metrics: Vec<Metric>,
+    /// What the operator may configure.
+    pub config: Option<ConfigSchema>,
+    /// Hosts that it calls.
+    #[serde(default)]
+    pub http: Vec<HttpHost>,
+}
+
+/// A reconcile loop over one kind of primary object.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Controller {
+    /// Unique within the plugin.
+    pub name: String,
+    /// The objects that are reconciled.
+    pub primary: Watch,
+    /// Kinds of objects that it creates; a change maps to the primary that controls the object.
+    #[serde(default)]
+    pub owns: Vec<Watch>,
+    /// Other kinds that concern primaries, each with a mapping.
+    #[serde(default)]
+    pub watches: Vec<Watch>,
+    /// How it runs.
+    #[serde(default)]
+    pub options: Options,
+}
+
+/// A kind that is watched.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Watch {
+    /// Such as `apps/v1`.
+    pub api_version: String,
+    /// Such as `Deployment`.
+    pub kind: String,
+    /// Empty: all namespaces, or a cluster-scoped kind.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// In Kubernetes' syntax.
+    pub label_selector: Option<String>,
+    /// In Kubernetes' syntax.
+    pub field_selector: Option<String>,
+    /// What of the objects is kept.
+    #[serde(default)]
+    pub projection: Projection,
+    /// By what they can be listed.
+    #[serde(default)]
+    pub indexes: Vec<Index>,
+    /// Which changes are worth a call; empty: all.
+    #[serde(default)]
+    pub predicates: Vec<Predicate>,
+    /// Which primaries an object concerns. For `watches` only, and required there.
+    pub mapping: Option<Mapping>,
+}
+
+/// What of an object the cache keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Projection {
+    /// All but `managedFields`.
+    Full {},
+    /// The metadata.
+    Metadata {},
+    /// The metadata and the values at JSON pointers.
+    Fields {
+        /// RFC 6901.
+        pointers: Vec<String>,
+    },
+}
+
+impl Default for Projection {
+    fn default() -> Self {
+        Self::Full {}
+    }
+}
+
+/// A named index of a watch.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Index {
+    /// Unique within the watch.
+    pub name: String,
+    /// Where the value is.
+    pub source: IndexSource,
+}
+
+/// What an index is over.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+pub enum IndexSource {
+    /// The string, or each of the strings, at a JSON pointer.
+    Field {
+        /// RFC 6901.
+        pointer: String,
+    },
+    /// The value of a label.
+    Label {
+        /// The label.
+        key: String,
+    },
+}
+
+/// Which primaries a watched object concerns; see [`windlass_core::mapping::Mapping`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Mapping {
+    /// The one that controls it.
+    Owner {},
+    /// The one that a label names.
+    Label {
+        /// The label.
+        key: String,
+    },
+    /// The one that an annotation names.
+    Annotation {
+        /// The annotation.
+        key: String,
+    },
+    /// The one that the string at a JSON pointer names.
+    Field {
+        /// RFC 6901.
+        pointer: String,
+    },
+    /// All whose index of this name holds the object's name.
+    ReferencedBy {
+        /// An index of the primary.
+        index: String,
+    },
+    /// The one of the same namespace and name.
+    SameName {},
+    /// All.
+    All {},
+}
+
+/// Which changes are worth a call; see [`windlass_core::predicate::Predicate`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Predicate {
+    /// Of the generation.
+    Generation {},
+    /// Of a label.
+    Labels {},
+    /// Of an annotation.
+    Annotations {},
+    /// Of the value at a JSON pointer.
+    Fields {
+        /// RFC 6901.
+        pointers: Vec<String>,
+    },
+}
+
+/// How a controller runs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Options {
+    /// Calls at the same time.
+    pub workers: u32,
+    /// Counted retries before a key is given up.
+    pub max_retries: u32,
+    /// The delays between retries.
+    pub backoff: Backoff,
+    /// How often every primary is reconciled without a change.
+    pub resync_ms: u32,
+    /// How long a call may take.
+    pub deadline_ms: u32,
+    /// Whether the host keeps a finalizer on primaries.
+    pub finalizer: bool,
+    /// What happens to a key that has waited too long for its own writes.
+    pub expectation_timeout: ExpectationTimeout,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 4,
+            max_retries: 15,
+            backoff: Backoff::default(),
+            resync_ms: 36_000_000,
+            deadline_ms: 30_000,
+            finalizer: false,
+            expectation_timeout: ExpectationTimeout::Probe,
+        }
+    }
+}
+
+/// Exponential delays between retries.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Backoff {
+    /// The first.
+    pub base_ms: u32,
+    /// The longest.
+    pub max_ms: u32,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { base_ms: 5, max_ms: 1_000_000 }
+    }
+}
+
+/// What happens to a key that has waited too long for its own writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ExpectationTimeout {
+    /// It goes on waiting until the cache has been proven fresh.
+    Probe,
+    /// It runs.
+    Run,
+}
+
+/// What a plugin needs beyond what its watches imply; as RBAC writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Permission {
+    /// The core group is the empty string.
+    pub api_groups: Vec<String>,
+    /// In plural, with subresources as `deployments/scale`.
+    pub resources: Vec<String>,
+    /// API verbs.
+    pub verbs: Vec<String>,
+    /// Empty: all, and cluster-scoped objects.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// Empty: all.
+    #[serde(default)]
+    pub names: Vec<String>,
+}
+
+/// A metric that a plugin keeps.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metric {
+    /// In Prometheus' syntax.
+    pub name: String,
+    /// What it counts like.
+    #[serde(rename = "type")]
+    pub metric_type: MetricType,
+    /// For people.
+    pub help: String,
+    /// The names of its labels.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Upper bounds, ascending; for histograms only.
+    #[serde(default)]
+    pub buckets: Vec<f64>,
+}
+
+/// The type of a [`Metric`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MetricType {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts values in buckets.
+    Histogram,
+}
+
+/// What the operator may configure.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigSchema {
+    /// A JSON schema.
+    pub schema: Map<String, Value>,
+}
+
+/// A host that a plugin calls.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpHost {
+    /// How.
+    pub scheme: Scheme,
+    /// A name; `*` for one label.
+    pub host: String,
+    /// None: the scheme's.
+    pub port: Option<u16>,
+    /// Such as `GET`.
+    pub methods: Vec<String>,
+}
+
+/// The scheme of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Scheme {
+    /// With TLS.
+    Https,
+    /// In the clear.
+    Http,
+}

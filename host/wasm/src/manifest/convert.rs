@@ -1,0 +1,121 @@
+//! From the manifest's words to the types of `windlass-core`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::grants::Rule;
+use windlass_core::object::ObjectKind;
+use windlass_core::watch::WatchSpec;
+use windlass_core::{mapping, predicate};
+
+use super::{Backoff, Manifest, Mapping, Options, Permission, Predicate, Watch};
+
+impl Manifest {
+    /// The explicit permissions as rules. What the watches imply is in [`Self::implied_access`].
+    #[must_use]
+    pub fn permission_rules(&self) -> Vec<Rule> {
+        self.permissions.iter().map(Permission::rule).collect()
+    }
+}
+
+impl Watch {
+    /// The kind that is watched.
+    #[must_use]
+    pub fn object_kind(&self) -> ObjectKind {
+        ObjectKind::new(&*self.api_version, &*self.kind)
+    }
+
+    /// One watch for each namespace, or one for all.
+    #[must_use]
+    pub fn specs(&self) -> Vec<WatchSpec> {
+        let shared = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
+        let spec = |namespace: Option<&String>| WatchSpec {
+            kind: self.object_kind(),
+            namespace: namespace.map(|namespace| Arc::from(&**namespace)),
+            label_selector: shared(&self.label_selector),
+            field_selector: shared(&self.field_selector),
+        };
+        if self.namespaces.is_empty() {
+            vec![spec(None)]
+        } else {
+            self.namespaces.iter().map(|namespace| spec(Some(namespace))).collect()
+        }
+    }
+
+    /// Which changes are worth a call; empty: all.
+    #[must_use]
+    pub fn core_predicates(&self) -> Vec<predicate::Predicate> {
+        self.predicates.iter().map(Predicate::to_core).collect()
+    }
+}
+
+impl Mapping {
+    /// The mapping as `windlass-core` has it. None: this version does not implement it, and
+    /// [`Manifest::unimplemented`] says so.
+    #[must_use]
+    pub fn to_core(&self) -> Option<mapping::Mapping> {
+        Some(match self {
+            Self::Owner {} => mapping::Mapping::Owner,
+            Self::Label { key } => mapping::Mapping::Label(key.as_str().into()),
+            Self::Annotation { key } => mapping::Mapping::Annotation(key.as_str().into()),
+            Self::Field { pointer } => mapping::Mapping::Field(pointer.as_str().into()),
+            Self::SameName {} => mapping::Mapping::SameName,
+            Self::ReferencedBy { .. } | Self::All {} => return None,
+        })
+    }
+}
+
+impl Predicate {
+    /// The predicate as `windlass-core` has it.
+    #[must_use]
+    pub fn to_core(&self) -> predicate::Predicate {
+        match self {
+            Self::Generation {} => predicate::Predicate::Generation,
+            Self::Labels {} => predicate::Predicate::Labels,
+            Self::Annotations {} => predicate::Predicate::Annotations,
+            Self::Fields { pointers } => {
+                predicate::Predicate::Fields(pointers.iter().map(|pointer| pointer.as_str().into()).collect())
+            }
+        }
+    }
+}
+
+impl Options {
+    /// How long a call may take.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        Duration::from_millis(self.deadline_ms.into())
+    }
+
+    /// How often every primary is reconciled without a change.
+    #[must_use]
+    pub fn resync(&self) -> Duration {
+        Duration::from_millis(self.resync_ms.into())
+    }
+}
+
+impl Backoff {
+    /// The first delay.
+    #[must_use]
+    pub fn base(&self) -> Duration {
+        Duration::from_millis(self.base_ms.into())
+    }
+
+    /// The longest delay.
+    #[must_use]
+    pub fn max(&self) -> Duration {
+        Duration::from_millis(self.max_ms.into())
+    }
+}
+
+impl Permission {
+    fn rule(&self) -> Rule {
+        Rule {
+            groups: self.api_groups.clone(),
+            resources: self.resources.clone(),
+            verbs: self.verbs.clone(),
+            namespaces: self.namespaces.clone(),
+            names: self.names.clone(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! From the answer of `describe` to a [`Manifest`], with errors that say where and what was probably meant.
+
+use serde_json::Value;
+
+use super::{API_VERSION, KIND, Manifest};
+use crate::text::single_line;
+
+/// How much of the author's own words a message repeats.
+const QUOTED_BYTES: usize = 300;
+
+/// A document that is not a valid manifest.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// Not JSON.
+    #[error("`describe` did not answer with JSON: {0}")]
+    NotJson(#[source] serde_json::Error),
+    /// For another host, or nothing of the kind.
+    #[error(
+        "it begins with apiVersion {api_version}, kind {kind}, and this host reads {API_VERSION} {KIND}: build the \
+         plugin with an SDK for this host"
+    )]
+    OtherKind {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its `kind`.
+        kind: String,
+    },
+    /// A field that is unknown, missing, or of the wrong type.
+    #[error("{path}: {message}{}", .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
+    Shape {
+        /// Where, such as `controllers[0].options`.
+        path: String,
+        /// What is wrong.
+        message: String,
+        /// What was probably meant.
+        hint: Option<String>,
+    },
+    /// Of the right shape, with values that make no sense; all of them.
+    #[error("{}", .0.join("; "))]
+    Invalid(Vec<String>),
+}
+
+impl Manifest {
+    /// Reads and validates the text of a manifest.
+    pub fn from_json(text: &str) -> Result<Self, ManifestError> {
+        Self::from_value(serde_json::from_str(text).map_err(ManifestError::NotJson)?)
+    }
+
+    pub(crate) fn from_value(value: Value) -> Result<Self, ManifestError> {
+        check_kind(&value)?;
+        let manifest: Self = serde_path_to_error::deserialize(value).map_err(|error| shape_error(&error))?;
+        let problems = manifest.problems();
+        if problems.is_empty() { Ok(manifest) } else { Err(ManifestError::Invalid(problems)) }
+    }
+}
+
+/// First of all: of another version, everything else may be different.
+fn check_kind(value: &Value) -> Result<(), ManifestError> {
+    let [api_version, kind] = ["apiVersion", "kind"].map(|field| value.get(field));
+    if api_version.and_then(Value::as_str) == Some(API_VERSION) && kind.and_then(Value::as_str) == Some(KIND) {
+        return Ok(());
+    }
+    let shown =
+        |value: Option<&Value>| value.map_or_else(|| "none".to_owned(), |value| single_line(&value.to_string(), 80));
+    Err(ManifestError::OtherKind { api_version: shown(api_version), kind: shown(kind) })
+}
+
+fn shape_error(error: &serde_path_to_error::Error<serde_json::Error>) -> ManifestError {
+    let message = error.inner().to_string();
+    let path = error.path().to_string();
+    ManifestError::Shape {
+        path: if path == "." { "the manifest".to_owned() } else { single_line(&path, QUOTED_BYTES) },
+        hint: hint(&message),
+        message: single_line(&message, QUOTED_BYTES),
+    }
+}
+
+/// serde's messages name in backticks what it found and, after "expected", what it would have taken.
+fn hint(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
+    let (found, expected) = rest.split_once("`, expected ")?;
+    let candidates = expected.split('`').skip(1).step_by(2);
+    let (distance, nearest) = candidates
+        .map(|candidate| (strsim::damerau_levenshtein(&found.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .min()?;
+    // A third of the letters may be wrong; beyond that the guess would be noise.
+    (distance <= found.chars().count().max(3) / 3).then(|| format!("did you mean `{nearest}`?"))
+}

@@ -1,0 +1,294 @@
+//! Whether the values of a manifest make sense. Collects everything that does not: an author should not have to build
+//! once per mistake.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+
+use super::{
+    Controller, HttpHost, Index, IndexSource, Manifest, Mapping, Metric, MetricType, Options, Permission, Predicate,
+    Projection, Watch,
+};
+use crate::abi::v0_1_0::convert::object_kind;
+use crate::text::single_line;
+
+/// The longest duration of the interface: 2³¹ − 1 ms.
+const MAX_MS: u32 = i32::MAX as u32;
+/// The longest that one call may hold a worker.
+const MAX_DEADLINE_MS: u32 = 600_000;
+const MAX_WORKERS: u32 = 64;
+/// How many of anything: far beyond what makes sense, far below what hurts.
+const MAX_ENTRIES: usize = 256;
+/// Informers that one plugin may ask for, a namespace each.
+const MAX_WATCHES: usize = 1000;
+/// Problems that a message lists.
+const MAX_PROBLEMS: usize = 20;
+
+impl Manifest {
+    /// Everything that is wrong, as `path: what`; empty: the manifest is valid.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = Problems::default();
+        self.check(&mut problems);
+        problems.listed()
+    }
+
+    fn check(&self, problems: &mut Problems) {
+        problems.dns_label("name", &self.name);
+        if let Err(error) = semver::Version::parse(&self.version) {
+            problems.add("version", format!("{} is not a semantic version: {error}", quoted(&self.version)));
+        }
+        if self.controllers.is_empty() {
+            problems.add("controllers", "a plugin needs at least one");
+        }
+        problems.count("controllers", self.controllers.len());
+        problems.unique("controllers", self.controllers.iter().map(|controller| &*controller.name));
+        for (index, controller) in self.controllers.iter().enumerate() {
+            controller.check(&format!("controllers[{index}]"), problems);
+        }
+        let watches = self.controllers.iter().flat_map(Controller::all_watches);
+        let informers: usize = watches.map(|watch| watch.namespaces.len().max(1)).sum();
+        if informers > MAX_WATCHES {
+            problems.add("controllers", format!("{informers} watches, a namespace each; at most {MAX_WATCHES}"));
+        }
+        self.check_rest(problems);
+    }
+
+    fn check_rest(&self, problems: &mut Problems) {
+        problems.count("crds", self.crds.len());
+        for (index, crd) in self.crds.iter().enumerate() {
+            if crd.get("kind").and_then(serde_json::Value::as_str) != Some("CustomResourceDefinition") {
+                problems.add(format_args!("crds[{index}]"), "not a CustomResourceDefinition");
+            }
+        }
+        problems.count("permissions", self.permissions.len());
+        for (index, permission) in self.permissions.iter().enumerate() {
+            permission.check(&format!("permissions[{index}]"), problems);
+        }
+        problems.count("metrics", self.metrics.len());
+        problems.unique("metrics", self.metrics.iter().map(|metric| &*metric.name));
+        for (index, metric) in self.metrics.iter().enumerate() {
+            metric.check(&format!("metrics[{index}]"), problems);
+        }
+        problems.count("http", self.http.len());
+        for (index, host) in self.http.iter().enumerate() {
+            host.check(&format!("http[{index}]"), problems);
+        }
+    }
+}
+
+impl Controller {
+    fn all_watches(&self) -> impl Iterator<Item = &Watch> {
+        std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
+        problems.dns_label(format_args!("{path}.name"), &self.name);
+        self.primary.check(&format!("{path}.primary"), problems);
+        self.primary.check_no_mapping(&format!("{path}.primary"), problems);
+        problems.count(format_args!("{path}.owns"), self.owns.len());
+        for (index, watch) in self.owns.iter().enumerate() {
+            let path = format!("{path}.owns[{index}]");
+            watch.check(&path, problems);
+            watch.check_no_mapping(&path, problems);
+        }
+        problems.count(format_args!("{path}.watches"), self.watches.len());
+        for (index, watch) in self.watches.iter().enumerate() {
+            let path = format!("{path}.watches[{index}]");
+            watch.check(&path, problems);
+            match &watch.mapping {
+                Some(mapping) => mapping.check(&format!("{path}.mapping"), &self.primary.indexes, problems),
+                None => problems.add(path, "needs a `mapping`, which says whom a change concerns"),
+            }
+        }
+        self.options.check(&format!("{path}.options"), problems);
+    }
+}
+
+impl Watch {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        if let Err(reason) = object_kind(self.api_version.clone(), self.kind.clone()) {
+            problems.add(path, reason);
+        }
+        problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
+        problems.unique(format_args!("{path}.namespaces"), self.namespaces.iter().map(|namespace| &**namespace));
+        for (index, namespace) in self.namespaces.iter().enumerate() {
+            problems.dns_label(format_args!("{path}.namespaces[{index}]"), namespace);
+        }
+        if let Projection::Fields { pointers } = &self.projection {
+            problems.pointers(format_args!("{path}.projection.pointers"), pointers);
+        }
+        problems.count(format_args!("{path}.indexes"), self.indexes.len());
+        problems.unique(format_args!("{path}.indexes"), self.indexes.iter().map(|index| &*index.name));
+        for (at, index) in self.indexes.iter().enumerate() {
+            match &index.source {
+                IndexSource::Field { pointer } => {
+                    problems.pointer(format_args!("{path}.indexes[{at}].source.pointer"), pointer);
+                }
+                IndexSource::Label { key } => problems.not_empty(format_args!("{path}.indexes[{at}].source.key"), key),
+            }
+        }
+        problems.count(format_args!("{path}.predicates"), self.predicates.len());
+        for (index, predicate) in self.predicates.iter().enumerate() {
+            if let Predicate::Fields { pointers } = predicate {
+                problems.pointers(format_args!("{path}.predicates[{index}].pointers"), pointers);
+            }
+        }
+    }
+
+    fn check_no_mapping(&self, path: &str, problems: &mut Problems) {
+        if self.mapping.is_some() {
+            problems.add(format_args!("{path}.mapping"), "only entries of `watches` have a mapping");
+        }
+    }
+}
+
+impl Mapping {
+    fn check(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
+        match self {
+            Self::Label { key } | Self::Annotation { key } => problems.not_empty(format_args!("{path}.key"), key),
+            Self::Field { pointer } => problems.pointer(format_args!("{path}.pointer"), pointer),
+            Self::ReferencedBy { index } if !primary_indexes.iter().any(|declared| declared.name == *index) => {
+                problems.add(format_args!("{path}.index"), format!("the primary declares no index {}", quoted(index)));
+            }
+            Self::ReferencedBy { .. } | Self::Owner {} | Self::SameName {} | Self::All {} => {}
+        }
+    }
+}
+
+impl Options {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        let mut range = |field: &str, value: u32, least: u32, most: u32| {
+            if !(least..=most).contains(&value) {
+                problems.add(format_args!("{path}.{field}"), format!("{value} is not between {least} and {most}"));
+            }
+        };
+        range("workers", self.workers, 1, MAX_WORKERS);
+        range("maxRetries", self.max_retries, 0, 1000);
+        range("resyncMs", self.resync_ms, 1000, MAX_MS);
+        range("deadlineMs", self.deadline_ms, 1, MAX_DEADLINE_MS);
+        range("backoff.baseMs", self.backoff.base_ms, 1, MAX_MS);
+        range("backoff.maxMs", self.backoff.max_ms, self.backoff.base_ms.min(MAX_MS), MAX_MS);
+    }
+}
+
+impl Permission {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        const VERBS: [&str; 9] =
+            ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
+        for (field, list) in [("apiGroups", &self.api_groups), ("resources", &self.resources), ("verbs", &self.verbs)] {
+            if list.is_empty() {
+                problems.add(format_args!("{path}.{field}"), "is empty, so the permission allows nothing");
+            }
+            problems.count(format_args!("{path}.{field}"), list.len());
+        }
+        for verb in self.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
+            problems.add(format_args!("{path}.verbs"), format!("{} is not a verb of the API", quoted(verb)));
+        }
+        problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
+        problems.count(format_args!("{path}.names"), self.names.len());
+    }
+}
+
+impl Metric {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        let is_name = |name: &str| {
+            name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        for name in std::iter::once(&self.name).chain(&self.labels).filter(|name| !is_name(name)) {
+            problems.add(path, format!("{} is not a name: letters, digits and `_`", quoted(name)));
+        }
+        problems.unique(format_args!("{path}.labels"), self.labels.iter().map(|label| &**label));
+        if self.metric_type != MetricType::Histogram && !self.buckets.is_empty() {
+            problems.add(format_args!("{path}.buckets"), "only histograms have buckets");
+        }
+        if !self.buckets.is_sorted_by(|a, b| a < b) {
+            problems.add(format_args!("{path}.buckets"), "are not in ascending order");
+        }
+        problems.count(format_args!("{path}.buckets"), self.buckets.len());
+        problems.count(format_args!("{path}.labels"), self.labels.len());
+    }
+}
+
+impl HttpHost {
+    fn check(&self, path: &str, problems: &mut Problems) {
+        let labels_fit = self.host.split('.').all(|label| label == "*" || is_dns_label(label));
+        if !labels_fit || self.host.len() > 253 {
+            problems.add(format_args!("{path}.host"), format!("{} is not the name of a host", quoted(&self.host)));
+        }
+        if self.methods.is_empty() {
+            problems.add(format_args!("{path}.methods"), "is empty, so nothing can be asked");
+        }
+    }
+}
+
+/// The name of a Kubernetes namespace, and of a plugin: a DNS label.
+pub(crate) fn is_dns_label(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+fn quoted(text: &str) -> String {
+    format!("`{}`", single_line(text, 80))
+}
+
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    fn add(&mut self, path: impl Display, problem: impl Display) {
+        self.0.push(format!("{path}: {problem}"));
+    }
+
+    fn dns_label(&mut self, path: impl Display, name: &str) {
+        if !is_dns_label(name) {
+            let rule = "up to 63 lower-case letters, digits and dashes, beginning and ending with a letter or digit";
+            self.add(path, format!("{} is not a DNS label: {rule}", quoted(name)));
+        }
+    }
+
+    fn not_empty(&mut self, path: impl Display, text: &str) {
+        if text.is_empty() {
+            self.add(path, "is empty");
+        }
+    }
+
+    fn count(&mut self, path: impl Display, count: usize) {
+        if count > MAX_ENTRIES {
+            self.add(path, format!("{count} entries, at most {MAX_ENTRIES} are allowed"));
+        }
+    }
+
+    fn unique<'a>(&mut self, path: impl Display, names: impl Iterator<Item = &'a str>) {
+        let mut seen = HashSet::new();
+        for name in names {
+            if !seen.insert(name) {
+                self.add(&path, format!("{} is there twice", quoted(name)));
+            }
+        }
+    }
+
+    fn pointers(&mut self, path: impl Display, pointers: &[String]) {
+        if pointers.is_empty() {
+            self.add(&path, "needs at least one JSON pointer");
+        }
+        self.count(&path, pointers.len());
+        for pointer in pointers {
+            self.pointer(&path, pointer);
+        }
+    }
+
+    fn pointer(&mut self, path: impl Display, pointer: &str) {
+        if !pointer.starts_with('/') {
+            self.add(path, format!("{} is not a JSON pointer, which is like `/spec/image`", quoted(pointer)));
+        }
+    }
+
+    fn listed(mut self) -> Vec<String> {
+        let more = self.0.len().saturating_sub(MAX_PROBLEMS);
+        if more > 0 {
+            self.0.truncate(MAX_PROBLEMS);
+            self.0.push(format!("and {more} more problems"));
+        }
+        self.0
+    }
+}

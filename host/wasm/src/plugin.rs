@@ -1,0 +1,180 @@
+//! A loaded plugin: what it said of itself, and how to call it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use windlass_core::object::ObjectKey;
+use windlass_core::outcome::CallResult;
+use windlass_core::ports::{CallContext, Ports};
+
+use crate::abi::{AbiVersion, v0_1_0};
+use crate::call;
+use crate::manifest::Manifest;
+use crate::sandbox::{Shared, TaskError};
+use crate::trap::Stopped;
+
+/// Which object a call is about, and why now; as `types.request` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The controller's name in the manifest.
+    pub controller: Arc<str>,
+    /// The key of the primary.
+    pub key: ObjectKey,
+    /// The primary's last known UID.
+    pub uid: Option<Arc<str>>,
+    /// The primary as cached. None: it is not in the watch's scope, usually because it is gone.
+    pub object: Option<Arc<str>>,
+    /// The primary is being deleted and waits for its finalizers.
+    pub deleting: bool,
+    /// How many retries of this key were counted since its last success.
+    pub attempt: u32,
+    /// 32 hexadecimal digits.
+    pub trace_id: Arc<str>,
+}
+
+/// Limits that a single call has instead of the sandbox's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Wall time, host calls included.
+    pub deadline: Option<Duration>,
+}
+
+/// What a plugin has lost to limits since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginStats {
+    /// Log lines beyond a call's limit.
+    pub dropped_log_lines: u64,
+    /// Values of metrics, which this version does not implement.
+    pub dropped_metric_values: u64,
+}
+
+/// One generation of a plugin: the bytes of a file at one time. Calls of it may run concurrently, each in an instance
+/// of its own, which is gone when the call has ended.
+#[derive(Debug)]
+pub struct Plugin {
+    pub(crate) name: Arc<str>,
+    pub(crate) digest: Arc<str>,
+    pub(crate) path: PathBuf,
+    pub(crate) size: u64,
+    pub(crate) abi: AbiVersion,
+    pub(crate) manifest: Manifest,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) code: Code,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What is called.
+#[derive(Clone)]
+pub(crate) struct Code(pub(crate) v0_1_0::Plugin);
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Code")
+    }
+}
+
+impl Plugin {
+    /// Its identity: the stem of its file, which is also the name in its manifest.
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The SHA-256 of its bytes, 64 hexadecimal digits.
+    #[must_use]
+    pub fn digest(&self) -> &Arc<str> {
+        &self.digest
+    }
+
+    /// The first twelve digits of the digest, which tell generations apart where people read.
+    #[must_use]
+    pub fn short_digest(&self) -> &str {
+        &self.digest[..12]
+    }
+
+    /// The file that it was loaded from.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The size of its file in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The version of the interface that it was built for.
+    #[must_use]
+    pub fn abi(&self) -> AbiVersion {
+        self.abi
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// What it has lost to limits since it was loaded.
+    #[must_use]
+    pub fn stats(&self) -> PluginStats {
+        self.counters.snapshot()
+    }
+
+    /// Calls `reconcile` in a fresh instance on a guest thread, as soon as one of the sandbox's permits is free; the
+    /// deadline counts from then. Whatever the guest does, this returns soon after its deadline.
+    ///
+    /// Must be called within a tokio runtime, where the writes of the call are then carried out. Dropping the future
+    /// stops the guest at its next yield; writes that have begun go on.
+    pub async fn reconcile(
+        self: &Arc<Self>,
+        request: Request,
+        ports: &Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> CallResult {
+        let world = crate::state::ReconcileWorld::new(ports.clone(), call, Handle::current(), self.counters.clone());
+        let plugin = self.clone();
+        let task = async move {
+            let shared = &plugin.shared;
+            let time = limits.deadline.unwrap_or(shared.limits.deadline);
+            call::reconcile(&shared.engine, &plugin.code.0, shared.limits.clone(), time, &request, world).await
+        };
+        match self.shared.run(task).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(Stopped { reason, message })) => CallResult::Trapped { reason, message },
+            Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => {
+                CallResult::Trapped { reason: "host", message: error.to_string() }
+            }
+        }
+    }
+}
+
+/// [`PluginStats`] while they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    log_lines: AtomicU64,
+    metric_values: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn log_lines_dropped(&self, lines: u64) {
+        self.log_lines.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Returns whether it was the first.
+    pub(crate) fn metric_dropped(&self) -> bool {
+        self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    fn snapshot(&self) -> PluginStats {
+        PluginStats {
+            dropped_log_lines: self.log_lines.load(Ordering::Relaxed),
+            dropped_metric_values: self.metric_values.load(Ordering::Relaxed),
+        }
+    }
+}

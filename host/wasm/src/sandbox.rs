@@ -1,0 +1,194 @@
+//! The guests' house: threads of their own, one engine, and a permit per call.
+//!
+//! Guests never run on the caller's runtime, so that a busy one cannot delay leases, informers or the writer; what they
+//! ask for is carried out on the caller's runtime, so that it never waits for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{self, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use wasmtime::Engine;
+
+use crate::abi::v0_1_0;
+use crate::engine::{self, EngineError};
+use crate::limits::Limits;
+use crate::ticker::{Running, Ticker};
+
+/// How a sandbox is laid out.
+#[derive(Clone, Debug)]
+pub struct SandboxOptions {
+    /// What each call may use.
+    pub limits: Limits,
+    /// Threads that run guests, at least 1.
+    pub threads: usize,
+    /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
+    pub concurrent_calls: u32,
+}
+
+impl Default for SandboxOptions {
+    /// A thread per core, and 32 calls at the same time.
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self { limits: Limits::default(), threads, concurrent_calls: 32 }
+    }
+}
+
+/// Why there is no sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The threads.
+    #[error("cannot start the threads that run plugins: {0}")]
+    Threads(#[source] std::io::Error),
+    /// A bug of the host's: its own imports contradict each other.
+    #[error("cannot define the imports of plugins: {0:#}")]
+    Imports(#[source] wasmtime::Error),
+}
+
+/// Loads plugins. What it owns lives as long as it or any [`Plugin`](crate::Plugin) that it loaded.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Sandbox {
+    /// A sandbox with threads and an engine of its own.
+    pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
+        let SandboxOptions { limits, threads, concurrent_calls } = options;
+        let concurrent_calls = concurrent_calls.max(1);
+        let engine = engine::new(&limits, concurrent_calls)?;
+        let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
+        let ticker = Arc::new(Ticker::start(engine.clone()).map_err(SandboxError::Threads)?);
+        let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
+        let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
+        let compilations = Semaphore::new(1);
+        Ok(Self {
+            shared: Arc::new(Shared { limits: Arc::new(limits), engine, linker, ticker, guests, calls, compilations }),
+        })
+    }
+
+    /// The limits of calls.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+}
+
+/// What the plugins of a sandbox share.
+pub(crate) struct Shared {
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) engine: Engine,
+    pub(crate) linker: v0_1_0::Linker,
+    /// Compiling is parallel in itself and hungry for memory: one at a time.
+    pub(crate) compilations: Semaphore,
+    guests: Guests,
+    ticker: Arc<Ticker>,
+    calls: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("limits", &self.limits).field("calls", &self.calls).finish_non_exhaustive()
+    }
+}
+
+/// Why a task on the guests' threads gave no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskError {
+    /// The host's own code panicked on behalf of the guest.
+    #[error("the host's code panicked: {0}")]
+    Panicked(String),
+    /// The sandbox is going away.
+    #[error("the sandbox is shutting down")]
+    ShutDown,
+}
+
+impl Shared {
+    /// Waits for a permit and for a guest thread, runs `call` there and returns its result. Dropping the future drops
+    /// `call`, and with it its instance, at the guest's next yield.
+    pub(crate) async fn run<F, R>(&self, call: F) -> Result<R, TaskError>
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: Send + 'static,
+    {
+        let permit = self.calls.clone().acquire_owned().await.map_err(|_| TaskError::ShutDown)?;
+        let ticks: Running = self.ticker.running();
+        let task = async move {
+            // In this order: the instance goes back to the pool before the permit for it does.
+            let result = call.await;
+            drop(ticks);
+            drop(permit);
+            result
+        };
+        joined(self.guests.runtime().spawn(task)).await
+    }
+
+    /// Runs `work`, which may block, beside the guests' threads. After `time` it is left to itself, for a thread cannot
+    /// be stopped, and the result is None.
+    pub(crate) async fn run_blocking<F, R>(&self, time: Duration, work: F) -> Result<Option<R>, TaskError>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let work = joined(self.guests.runtime().spawn_blocking(work));
+        let limited = async move { tokio::time::timeout(time, work).await };
+        joined(self.guests.runtime().spawn(limited)).await?.map_or(Ok(None), |done| done.map(Some))
+    }
+}
+
+async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
+    let mut task = AbortOnDrop(task);
+    (&mut task.0).await.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => TaskError::Panicked(panic_message(panic.as_ref())),
+        Err(_) => TaskError::ShutDown,
+    })
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let owned = || panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(owned).unwrap_or("without a message").to_owned()
+}
+
+struct AbortOnDrop<R>(JoinHandle<R>);
+
+impl<R> Drop for AbortOnDrop<R> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The guests' own tokio runtime, which may be dropped anywhere, also within a task.
+struct Guests(Option<Runtime>);
+
+impl Guests {
+    fn start(threads: usize) -> std::io::Result<Self> {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("windlass-guest")
+            // A turn of a spinning guest takes milliseconds, not microseconds: look at timers and at what other
+            // threads have woken after a few turns, instead of the usual sixty.
+            .event_interval(4)
+            .global_queue_interval(4)
+            .thread_keep_alive(Duration::from_secs(10))
+            .enable_time()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("taken only in drop")
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the host knows of a running call: the data of its store, which each import sees.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rand::rngs::StdRng;
+use tokio::runtime::Handle;
+use windlass_core::ports::{CallContext, Ports};
+
+use crate::meter::Meter;
+use crate::plugin::Counters;
+
+/// The state of one call.
+pub(crate) struct CallState {
+    pub(crate) meter: Meter,
+    pub(crate) world: World,
+    /// The import that the guest waits in, for the message of a deadline.
+    pub(crate) waiting_in: Option<&'static str>,
+    /// The last thing that the guest logged as an error: with a trap behind it, the reason of the trap.
+    pub(crate) last_error: Option<String>,
+}
+
+/// What the imports give access to.
+pub(crate) enum World {
+    /// `describe`: time stands still, randomness is known, everything else is refused.
+    Describe(Box<DescribeWorld>),
+    /// `reconcile`: the real thing.
+    Reconcile(ReconcileWorld),
+}
+
+/// The world of one of the two runs of `describe`.
+pub(crate) struct DescribeWorld {
+    pub(crate) now: Duration,
+    pub(crate) random: StdRng,
+}
+
+/// The world of a `reconcile`.
+pub(crate) struct ReconcileWorld {
+    pub(crate) ports: Ports,
+    pub(crate) call: Arc<CallContext>,
+    /// Where what the guest asks for is carried out.
+    pub(crate) caller: Handle,
+    pub(crate) counters: Arc<Counters>,
+    latest: Duration,
+}
+
+impl ReconcileWorld {
+    pub(crate) fn new(ports: Ports, call: Arc<CallContext>, caller: Handle, counters: Arc<Counters>) -> Self {
+        Self { ports, call, caller, counters, latest: Duration::ZERO }
+    }
+
+    /// The time since 1970, never less than it was before in this call.
+    pub(crate) fn now(&mut self) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+}
+
+/// `describe` called an import that it may not call. It travels through wasmtime as the cause of the trap.
+#[derive(Debug, thiserror::Error)]
+#[error("`describe` calls `{import}`, but it must not do anything: it only answers with the manifest")]
+pub(crate) struct ForbiddenImport {
+    pub(crate) import: &'static str,
+}
+
+impl CallState {
+    pub(crate) fn new(meter: Meter, world: World) -> Self {
+        Self { meter, world, waiting_in: None, last_error: None }
+    }
+
+    /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.
+    pub(crate) fn enter(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
+        self.meter.host_call()?;
+        self.reconcile(import)
+    }
+
+    /// As [`Self::enter`], for imports that cost nothing worth counting.
+    pub(crate) fn reconcile(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
+        match &mut self.world {
+            World::Reconcile(world) => Ok(world),
+            World::Describe(_) => Err(ForbiddenImport { import }.into()),
+        }
+    }
+
+    /// Keeps what may explain a trap.
+    pub(crate) fn note_error(&mut self, message: String) {
+        self.last_error = Some(message);
+    }
+}

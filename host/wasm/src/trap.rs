@@ -1,0 +1,87 @@
+//! Why a guest did not answer: the class for metrics and the message for people, from wasmtime's error.
+
+use std::fmt::Write as _;
+
+use wasmtime::{Trap, WasmBacktrace};
+
+use crate::limits::{Limit, Overrun};
+use crate::state::{CallState, ForbiddenImport};
+use crate::text::single_line;
+
+/// Frames of the guest's stack that a message shows.
+const FRAMES: usize = 6;
+/// How much of a function's name, which the guest's author chose.
+const FRAME_BYTES: usize = 120;
+/// How much of what the guest logged before.
+const LOGGED_BYTES: usize = 2 << 10;
+
+/// The end of a call without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    /// A fixed label.
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// A trap, an overrun, or an error that an import raised.
+pub(crate) fn stopped(error: &wasmtime::Error, state: &CallState) -> Stopped {
+    let (reason, mut message) = cause(error, state);
+    if let Some(logged) = &state.last_error {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(message, "; it had logged: {}", single_line(logged, LOGGED_BYTES));
+    }
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        message.push_str(&frames(backtrace));
+    }
+    Stopped { reason, message }
+}
+
+/// The deadline passed while the guest waited for the host.
+pub(crate) fn out_of_time(state: &CallState) -> Stopped {
+    let overrun = state.meter.deadline_overrun();
+    let waiting = state.waiting_in.map(|import| format!("; it was waiting for `{import}`")).unwrap_or_default();
+    Stopped { reason: overrun.limit.reason(), message: format!("the plugin was stopped: {overrun}{waiting}") }
+}
+
+fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
+    if let Some(overrun) = overrun(error, state) {
+        return (overrun.limit.reason(), format!("the plugin was stopped: {overrun}"));
+    }
+    if let Some(forbidden) = error.downcast_ref::<ForbiddenImport>() {
+        return ("forbidden-import", forbidden.to_string());
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(trap) => ("trap", format!("the plugin trapped: {trap}")),
+        None => ("host", format!("the call could not go on: {}", error.root_cause())),
+    }
+}
+
+fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
+    if let Some(overrun) = error.downcast_ref::<Overrun>() {
+        return Some(overrun.clone());
+    }
+    let limits = state.meter.limits();
+    if error.downcast_ref::<Trap>() == Some(&Trap::StackOverflow) {
+        return Some(Overrun::bytes(Limit::Stack, limits.stack_bytes));
+    }
+    // wasmtime has no type for it; a test holds the text.
+    let exhausted = error.root_cause().to_string().contains("fuel allocated for hostcalls has been exhausted");
+    exhausted.then(|| Overrun::bytes(Limit::Transfer, limits.transfer_bytes))
+}
+
+fn frames(backtrace: &WasmBacktrace) -> String {
+    let mut text = String::new();
+    for (index, frame) in backtrace.frames().iter().take(FRAMES).enumerate() {
+        text.push_str(if index == 0 { "; in " } else { " ← " });
+        match frame.func_name() {
+            Some(name) => text.push_str(&single_line(name, FRAME_BYTES)),
+            None => {
+                let _ = write!(text, "function {}", frame.func_index());
+            }
+        }
+    }
+    if backtrace.frames().len() > FRAMES {
+        text.push_str(" ← …");
+    }
+    text
+}

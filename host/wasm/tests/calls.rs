@@ -1,0 +1,148 @@
+//! Calls of well-behaved plugins: what goes in, what the imports do, and what comes out.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::guests::{Core, chameleon, webapp};
+use support::ports::{FakePorts, WriteMode, quiet};
+use support::{limits, load, reconcile, reconcile_object, sandbox, trapped};
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::write::Operation;
+use windlass_wasm::Limits;
+
+const WEBAPP: &str = r#"{
+    "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp",
+    "metadata": {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "1"},
+    "spec": {"image": "nginx", "replicas": 2, "port": 8080}
+}"#;
+
+#[tokio::test]
+async fn a_webapp_gets_its_children_by_way_of_the_ports() {
+    let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
+    let ports = FakePorts::with_writes(WriteMode::Echo);
+    let result = reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await;
+    assert!(matches!(result, CallResult::Done | CallResult::RequeueAfter(_)), "{result:?}");
+    let written = ports.written.lock().expect("not poisoned");
+    for kind in ["Deployment", "Service"] {
+        let applied = |operation: &Operation| matches!(operation, Operation::Apply { object, options } if object.contains(kind) && options.owned);
+        assert!(written.iter().any(applied), "no {kind} in {written:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_outcome_arrives_as_it_was_meant() {
+    let sandbox = sandbox(Limits::default());
+    let run = async |mode: &str| {
+        let plugin = load(&sandbox, "chameleon", &chameleon(mode)).await.expect("it loads");
+        reconcile(&plugin, &quiet()).await
+    };
+    assert_eq!(run("good").await, CallResult::Done);
+    assert_eq!(run("reconcile-empty-failures").await, CallResult::Failed(vec![]));
+    let transient = run("reconcile-transient").await;
+    assert!(
+        matches!(&transient, CallResult::Failed(all) if matches!(&all[..], [Failure::Transient(_)])),
+        "{transient:?}"
+    );
+    let terminal = run("reconcile-terminal").await;
+    assert!(matches!(&terminal, CallResult::Failed(all) if matches!(&all[..], [Failure::Terminal(_)])), "{terminal:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
+    let import = r#"(import "windlass:plugin/cache@0.1.0" "get"
+        (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let get = |name_at: u32, name_length: u32| {
+        format!(
+            "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9)
+              (i32.const 0) (i32.const 0) (i32.const 0) (i32.const {name_at}) (i32.const {name_length})
+              (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))"
+        )
+    };
+    let sandbox = sandbox(Limits::default());
+    let reads = async |name_at, name_length| {
+        let guest = Core::reconciling(import, &get(name_at, name_length));
+        let plugin = load(&sandbox, "guest", &guest).await.expect("it loads");
+        let ports = FakePorts::with_writes(WriteMode::Echo);
+        assert_eq!(reconcile(&plugin, &ports.ports()).await, CallResult::Done);
+        ports.reads.lock().expect("not poisoned").len()
+    };
+    assert_eq!(reads(2050, 9).await, 1, "`ConfigMap` can be a name");
+    assert_eq!(reads(2059, 15).await, 0, "`../../secrets/x` cannot");
+    assert_eq!(reads(2059, 2).await, 0, "`..` cannot");
+}
+
+#[tokio::test]
+async fn reads_of_one_call_share_what_it_may_return() {
+    let import = r#"(import "windlass:plugin/cache@0.1.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
+    // Two times `v1 ConfigMap` named `v1`; the answers are 100 bytes each, the first byte is 1 for an error.
+    let target = r"\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
+    let read = "(call $get (i32.const 3072) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))
+        (if (i32.load8_u (i32.load (i32.const 1024))) (then unreachable))
+        (if (i32.eqz (i32.load8_u offset=100 (i32.load (i32.const 1024)))) (then unreachable))";
+    let guest = Core {
+        imports: import.to_owned(),
+        items: format!(r#"(data (i32.const 3072) "{target}{target}")"#),
+        reconcile: read.to_owned(),
+        pages: 32,
+        ..Core::default()
+    };
+    let sandbox = sandbox(Limits { response_bytes: 1000, ..Limits::default() });
+    let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
+    let ports = Arc::new(FakePorts { object: Some("x".repeat(600).into()), ..FakePorts::default() });
+    assert_eq!(reconcile(&plugin, &ports.ports()).await, CallResult::Done);
+    assert_eq!(ports.reads.lock().expect("not poisoned").len(), 2);
+}
+
+#[tokio::test]
+async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
+    let plugin = load(&sandbox(limits()), "webapp", &webapp()).await.expect("it loads");
+    let ports = FakePorts::with_writes(WriteMode::After(Duration::from_millis(600)));
+    let (reason, message) = trapped(reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await);
+    assert_eq!(reason, "deadline");
+    assert!(message.contains("it was waiting for `writes.apply`"), "{message}");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 1);
+}
+
+#[tokio::test]
+async fn a_panic_of_a_port_ends_the_call_and_nothing_else() {
+    let sandbox = sandbox(Limits::default());
+    let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
+    let broken = FakePorts::with_writes(WriteMode::Panic).ports();
+    let (reason, message) = trapped(reconcile_object(&plugin, &broken, Some(WEBAPP)).await);
+    assert_eq!(reason, "host", "{message}");
+    let result = reconcile_object(&plugin, &quiet(), Some(WEBAPP)).await;
+    assert!(!matches!(result, CallResult::Trapped { .. }), "{result:?}");
+}
+
+#[tokio::test]
+async fn calls_of_one_plugin_share_nothing() {
+    let items = "(global $calls (mut i32) (i32.const 0))";
+    let count = "(global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+        (if (i32.gt_u (global.get $calls) (i32.const 1)) (then unreachable))";
+    let guest = Core { items: items.to_owned(), reconcile: count.to_owned(), ..Core::default() };
+    let plugin = load(&sandbox(Limits::default()), "guest", &guest.component()).await.expect("it loads");
+    for _ in 0..3 {
+        assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+    }
+}
+
+#[tokio::test]
+async fn more_calls_than_permits_wait_and_all_end() {
+    let plugin = load(&sandbox(Limits::default()), "chameleon", &chameleon("good")).await.expect("it loads");
+    let ports = quiet();
+    let calls = (0..100).map(|_| reconcile(&plugin, &ports));
+    let results = futures::future::join_all(calls).await;
+    assert!(results.iter().all(|result| *result == CallResult::Done), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_plugin_outlives_the_handle_of_its_sandbox() {
+    let sandbox = sandbox(Limits::default());
+    let plugin = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
+    drop(sandbox);
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+}

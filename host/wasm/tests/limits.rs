@@ -1,0 +1,171 @@
+//! Each limit: who goes beyond it is stopped, with a label and a message, and nobody else notices.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::guests::{Core, chameleon};
+use support::ports::quiet;
+use support::{limits, load, reconcile, sandbox, trapped};
+use windlass_core::outcome::CallResult;
+use windlass_wasm::Limits;
+
+/// What became of one call of `guest`, which is named `name`.
+async fn stopped(limits: Limits, name: &str, guest: &[u8]) -> (&'static str, String) {
+    let plugin = load(&sandbox(limits), name, guest).await.expect("it loads");
+    let (reason, message) = trapped(reconcile(&plugin, &quiet()).await);
+    assert!(!message.contains('\n'), "more than one line: {message}");
+    (reason, message)
+}
+
+#[tokio::test]
+async fn a_spinning_guest_is_stopped_at_its_deadline() {
+    let began = Instant::now();
+    let (reason, message) = stopped(limits(), "chameleon", &chameleon("reconcile-loops")).await;
+    assert_eq!(reason, "deadline");
+    assert!(message.contains("not ended after 300ms") && message.contains("options.deadlineMs"), "{message}");
+    assert!(message.contains("; in "), "where it spun: {message}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_guest_that_eats_memory_is_stopped() {
+    let limits = Limits { memory_bytes: 32 << 20, ..Limits::default() };
+    let (reason, message) = stopped(limits, "chameleon", &chameleon("reconcile-allocates")).await;
+    assert_eq!(reason, "memory");
+    assert!(message.contains("more than 32 MiB of memory (`memory_bytes`"), "{message}");
+}
+
+#[tokio::test]
+async fn a_trap_carries_the_text_of_the_panic() {
+    let (reason, message) = stopped(Limits::default(), "chameleon", &chameleon("reconcile-traps")).await;
+    assert_eq!(reason, "trap");
+    assert!(message.contains("reconcile of shop was told to trap"), "{message}");
+}
+
+#[tokio::test]
+async fn endless_recursion_is_stopped_by_the_stack() {
+    let items = "(func $deeper (param i32) (result i32)
+        (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))";
+    let reconcile = "(drop (call $deeper (i32.const 0)))";
+    let guest = Core { items: items.to_owned(), reconcile: reconcile.to_owned(), ..Core::default() };
+    let (reason, message) = stopped(Limits::default(), "guest", &guest.component()).await;
+    assert_eq!(reason, "stack");
+    assert!(message.contains("512 KiB of stack") && message.contains("recursion"), "{message}");
+}
+
+#[tokio::test]
+async fn a_table_bomb_is_stopped() {
+    let grow = "(drop (table.grow $t (ref.null func) (i32.const 300000)))";
+    let guest = Core { items: "(table $t 1 funcref)".to_owned(), reconcile: grow.to_owned(), ..Core::default() };
+    let (reason, message) = stopped(Limits::default(), "guest", &guest.component()).await;
+    assert_eq!(reason, "table");
+    assert!(message.contains("more than 200000 elements"), "{message}");
+}
+
+#[tokio::test]
+async fn a_huge_string_is_not_taken_over() {
+    let import = r#"(import "windlass:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let log = "(call $log (i32.const 2) (i32.const 0) (i32.const 9437184) (i32.const 0) (i32.const 0))";
+    let guest = Core { imports: import.to_owned(), reconcile: log.to_owned(), pages: 160, ..Core::default() };
+    let (reason, message) = stopped(Limits::default(), "guest", &guest.component()).await;
+    assert_eq!(reason, "transfer");
+    assert!(message.contains("more than 8 MiB to the host at once"), "{message}");
+}
+
+#[tokio::test]
+async fn a_list_that_claims_to_be_huge_is_not_allocated() {
+    let import = r#"(import "windlass:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    // A million pairs of empty strings: 16 bytes each in the guest, 48 in the host.
+    let log = "(call $log (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 500000))";
+    let guest = Core { imports: import.to_owned(), reconcile: log.to_owned(), pages: 160, ..Core::default() };
+    let (reason, _) = stopped(Limits::default(), "guest", &guest.component()).await;
+    assert_eq!(reason, "transfer");
+}
+
+#[tokio::test]
+async fn a_flood_of_host_calls_is_stopped() {
+    let import = r#"(import "windlass:plugin/owners@0.1.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    let flood = "(loop $again
+        (call $claim (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))
+        (br $again))";
+    let limits = Limits { host_calls: 100, ..Limits::default() };
+    let (reason, message) = stopped(limits, "guest", &Core::reconciling(import, flood)).await;
+    assert_eq!(reason, "host-calls");
+    assert!(message.contains("more than 100 calls"), "{message}");
+}
+
+#[tokio::test]
+async fn randomness_is_given_in_moderation() {
+    let import = r#"(import "windlass:plugin/random@0.1.0" "get-bytes" (func $random (param i32 i32)))"#;
+    let ask = |bytes: u32| format!("(call $random (i32.const {bytes}) (i32.const 1024))");
+    let (reason, message) = stopped(Limits::default(), "guest", &Core::reconciling(import, &ask(65_537))).await;
+    assert_eq!(reason, "random-bytes");
+    assert!(message.contains("64 KiB"), "{message}");
+    let modest = load(&sandbox(Limits::default()), "guest", &Core::reconciling(import, &ask(64))).await.expect("loads");
+    assert_eq!(reconcile(&modest, &quiet()).await, CallResult::Done);
+}
+
+#[tokio::test]
+async fn a_flood_of_log_lines_is_dropped_and_counted() {
+    let import = r#"(import "windlass:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let flood = "(local $left i32) (local.set $left (i32.const 5000))
+        (loop $again
+          (call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))
+          (br_if $again (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))";
+    let plugin = load(&sandbox(Limits::default()), "guest", &Core::reconciling(import, flood)).await.expect("it loads");
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+    assert_eq!(plugin.stats().dropped_log_lines, 4000);
+}
+
+#[tokio::test]
+async fn values_of_metrics_are_counted_and_dropped() {
+    let import = r#"(import "windlass:plugin/metrics@0.1.0" "add" (func $add (param i32 i32 f64 i32 i32)))"#;
+    let add = "(call $add (i32.const 2048) (i32.const 2) (f64.const 1) (i32.const 0) (i32.const 0))";
+    let plugin = load(&sandbox(Limits::default()), "guest", &Core::reconciling(import, add)).await.expect("it loads");
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+    assert_eq!(plugin.stats().dropped_metric_values, 1);
+}
+
+#[tokio::test]
+async fn a_component_with_more_memory_than_allowed_does_not_load() {
+    let greedy = Core { pages: 3000, ..Core::default() }.component();
+    let message = load(&sandbox(Limits::default()), "guest", &greedy).await.expect_err("too much").to_string();
+    assert!(message.contains("memory"), "{message}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
+    let sandbox = sandbox(Limits { deadline: Duration::from_secs(3), ..Limits::default() });
+    let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
+    let good = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
+    let spinners: Vec<_> = (0..3)
+        .map(|_| {
+            let spinning = spinning.clone();
+            tokio::spawn(async move { reconcile(&spinning, &quiet()).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let began = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(reconcile(&good, &quiet()).await, CallResult::Done);
+    }
+    let neighbour = began.elapsed();
+    assert!(spinners.iter().all(|spinner| !spinner.is_finished()), "the others must still spin after {neighbour:?}");
+    for spinner in spinners {
+        assert_eq!(trapped(spinner.await.expect("no panic")).0, "deadline");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_gives_its_place_back() {
+    let options = windlass_wasm::SandboxOptions { limits: Limits::default(), threads: 1, concurrent_calls: 1 };
+    let sandbox = windlass_wasm::Sandbox::new(options).expect("a sandbox");
+    let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
+    let good = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
+    let ports = quiet();
+    let abandoned = tokio::time::timeout(Duration::from_millis(100), reconcile(&spinning, &ports)).await;
+    assert!(abandoned.is_err(), "it spins until its deadline of 30 s");
+    let result = tokio::time::timeout(Duration::from_secs(10), reconcile(&good, &ports)).await;
+    assert_eq!(result, Ok(CallResult::Done));
+}

@@ -1,0 +1,156 @@
+//! Every way in which a file can fail to be a plugin, each with its own message.
+
+mod support;
+
+use support::guests::{Core, MANIFEST, chameleon, webapp};
+use support::{PluginDir, limits, load, load_error, sandbox};
+use windlass_wasm::{AbiVersion, Limits};
+
+/// Asserts that `message` has each of `parts`.
+#[track_caller]
+fn assert_says(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "{part:?} is missing in: {message}");
+    }
+    assert!(!message.contains('\n'), "more than one line: {message}");
+}
+
+#[tokio::test]
+async fn the_webapp_plugin_loads_with_its_name_digest_and_manifest() {
+    let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
+    assert_eq!((&**plugin.name(), plugin.abi()), ("webapp", AbiVersion::V0_1_0));
+    assert_eq!((plugin.digest().len(), plugin.short_digest().len()), (64, 12));
+    assert_eq!(plugin.size(), webapp().len() as u64);
+    assert_eq!(plugin.manifest().controllers[0].primary.kind, "WebApp");
+    assert_eq!(plugin.manifest().unimplemented(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_missing_file_and_a_directory_are_named() {
+    let (sandbox, directory) = (sandbox(limits()), PluginDir::new());
+    let missing = sandbox.load(&directory.path().join("gone.wasm")).await.expect_err("missing");
+    assert_says(&missing.to_string(), &["gone.wasm", "cannot read it"]);
+    std::fs::create_dir(directory.path().join("folder.wasm")).expect("created");
+    let folder = sandbox.load(&directory.path().join("folder.wasm")).await.expect_err("a directory");
+    assert_says(&folder.to_string(), &["folder.wasm", "not a regular file"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_is_not_compiled() {
+    let sandbox = sandbox(Limits { file_bytes: 100, ..limits() });
+    let exact = load(&sandbox, "guest", &[0; 100]).await.expect_err("not WebAssembly").to_string();
+    assert_says(&exact, &["not WebAssembly"]);
+    let larger = load(&sandbox, "guest", &[0; 101]).await.expect_err("too large").to_string();
+    assert_says(&larger, &["guest.wasm", "larger than 100 bytes", "release mode"]);
+}
+
+#[tokio::test]
+async fn a_file_with_an_impossible_name_is_refused_before_it_is_read() {
+    assert_says(&load_error("Web App", &webapp()).await, &["\"Web App\"", "cannot name a plugin", "lower-case"]);
+}
+
+#[tokio::test]
+async fn garbage_and_core_modules_are_told_apart() {
+    assert_says(&load_error("guest", b"#!/bin/sh\n").await, &["guest.wasm", "not WebAssembly", "SDK"]);
+    let module = wat::parse_str("(module)").expect("well-formed");
+    assert_says(&load_error("guest", &module).await, &["core WebAssembly module", "wasm-tools component new"]);
+}
+
+#[tokio::test]
+async fn a_truncated_component_does_not_compile() {
+    let whole = webapp();
+    assert_says(&load_error("webapp", &whole[..whole.len() / 2]).await, &["webapp.wasm", "does not compile"]);
+}
+
+/// A component that exports an empty instance under `name`.
+fn exporting(name: &str) -> Vec<u8> {
+    wat::parse_str(format!(r#"(component (instance $i) (export "{name}" (instance $i)))"#)).expect("well-formed")
+}
+
+#[tokio::test]
+async fn a_component_without_our_export_shows_what_it_exports() {
+    let empty = wat::parse_str("(component)").expect("well-formed");
+    assert_says(&load_error("guest", &empty).await, &["windlass:plugin/reconciler@0.1.0", "exports nothing"]);
+    let other = load_error("guest", &exporting("wasi:cli/run@0.2.0")).await;
+    assert_says(&other, &["exports no", "wasi:cli/run@0.2.0", "reconciler-plugin"]);
+}
+
+#[tokio::test]
+async fn another_version_of_the_interface_names_both() {
+    let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.2.0")).await;
+    assert_says(&message, &["windlass:plugin/reconciler@0.2.0", "runs version 0.1.0", "newer host"]);
+}
+
+#[tokio::test]
+async fn a_composer_is_not_implemented() {
+    let message = load_error("guest", &exporting("windlass:plugin/composer@0.1.0")).await;
+    assert_says(&message, &["composer", "not implemented in this version"]);
+}
+
+#[tokio::test]
+async fn the_right_name_with_other_types_does_not_fit() {
+    let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.1.0")).await;
+    assert_says(&message, &["does not fit the interface", "describe"]);
+}
+
+/// A component with our export that imports an empty instance under `name`.
+fn importing(name: &str) -> Vec<u8> {
+    let export = r#"(instance $i) (export "windlass:plugin/reconciler@0.1.0" (instance $i))"#;
+    wat::parse_str(format!(r#"(component (import "{name}" (instance)) {export})"#)).expect("well-formed")
+}
+
+#[tokio::test]
+async fn imports_that_cannot_be_given_are_named() {
+    let wasi = load_error("guest", &importing("wasi:sockets/tcp@0.2.0")).await;
+    assert_says(&wasi, &["wasi:sockets/tcp@0.2.0", "no WASI", "wasm32-unknown-unknown"]);
+    let unknown = load_error("guest", &importing("evil:corp/anything@6.6.6")).await;
+    assert_says(&unknown, &["evil:corp/anything@6.6.6", "cannot be given"]);
+}
+
+#[tokio::test]
+async fn a_describe_that_traps_shows_what_it_said() {
+    let message = load_error("chameleon", &chameleon("describe-traps")).await;
+    assert_says(&message, &["chameleon.wasm", "`describe` failed", "describe was told to trap"]);
+}
+
+#[tokio::test]
+async fn a_describe_that_changes_is_refused() {
+    let message = load_error("chameleon", &chameleon("describe-unstable")).await;
+    assert_says(&message, &["answered differently", "/description", "constant"]);
+}
+
+#[tokio::test]
+async fn a_describe_that_reads_the_cache_is_refused() {
+    let message = load_error("chameleon", &chameleon("describe-imports")).await;
+    assert_says(&message, &["forbidden-import", "`cache.get`"]);
+}
+
+#[tokio::test]
+async fn a_describe_that_spins_is_stopped() {
+    let guest = Core { describe: "(loop $again (br $again))".to_owned(), ..Core::default() };
+    assert_says(&load_error("guest", &guest.component()).await, &["(deadline)", "not ended after 300ms", "constant"]);
+}
+
+#[tokio::test]
+async fn a_describe_that_answers_too_much_is_refused() {
+    let limits = Limits { manifest_bytes: 1000, ..limits() };
+    let guest = Core { manifest: format!("{MANIFEST}{}", " ".repeat(1000)), ..Core::default() };
+    let message = load(&sandbox(limits), "guest", &guest.component()).await.expect_err("too much").to_string();
+    assert_says(&message, &["(transfer)", "more than 1000 bytes"]);
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_not_one_says_where_it_fails() {
+    let not_json = load_error("chameleon", &chameleon("manifest-not-json")).await;
+    assert_says(&not_json, &["manifest is not valid", "did not answer with JSON"]);
+    let unknown = load_error("chameleon", &chameleon("manifest-unknown-field")).await;
+    assert_says(&unknown, &["unknown field `colour`"]);
+}
+
+#[tokio::test]
+async fn the_manifest_must_have_the_name_of_the_file() {
+    let other = load_error("chameleon", &chameleon("manifest-other-name")).await;
+    assert_says(&other, &["\"iguana\"", "\"chameleon\"", "`iguana.wasm`"]);
+    let renamed = load_error("lizard", &chameleon("good")).await;
+    assert_says(&renamed, &["\"chameleon\"", "\"lizard\""]);
+}

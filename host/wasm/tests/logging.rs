@@ -1,0 +1,50 @@
+//! What a guest logs arrives as events of `tracing`, one line each, whatever it writes. Alone in its binary, because
+//! guests run on threads of their own and only a global subscriber hears them.
+
+mod support;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use support::guests::Core;
+use support::ports::quiet;
+use support::{load, reconcile, sandbox};
+use windlass_core::outcome::CallResult;
+use windlass_wasm::Limits;
+
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_guest_cannot_forge_a_line() {
+    let written = Written::default();
+    let writer = written.clone();
+    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
+
+    let import = r#"(import "windlass:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    // Level 3 is `warn`; the one field is ("v1", "ok<newline>forged").
+    let log = "(call $log (i32.const 3) (i32.const 3000) (i32.const 9) (i32.const 3072) (i32.const 1))";
+    let data = r#"(data (i32.const 3000) "ok\0aforged") (data (i32.const 3072) "\00\08\00\00\02\00\00\00\b8\0b\00\00\09\00\00\00")"#;
+    let guest = Core { imports: import.into(), items: data.into(), reconcile: log.into(), ..Core::default() };
+    let plugin = load(&sandbox(Limits::default()), "guest", &guest.component()).await.expect("it loads");
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+
+    let bytes = written.0.lock().expect("not poisoned").clone();
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("forged")).collect();
+    let [line] = lines[..] else { panic!("not one line: {text}") };
+    for part in ["WARN windlass::plugin", "ok\\nforged", "v1=ok\\\\nforged", "plugin=\"guest\"", "key=prod/shop"] {
+        assert!(line.contains(part), "{part:?} is missing in: {line}");
+    }
+}

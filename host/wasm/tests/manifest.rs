@@ -1,0 +1,220 @@
+//! Manifests: what is read, what is refused, and how it says so.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::mapping::Mapping;
+use windlass_core::predicate::Predicate;
+use windlass_wasm::{Manifest, ManifestError};
+
+fn minimal() -> Value {
+    json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "webapp", "version": "0.1.0",
+        "controllers": [{"name": "webapp", "primary": {"apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp"}}],
+    })
+}
+
+/// `minimal` with `value` at `pointer`, whose parent must be there.
+fn with(pointer: &str, value: Value) -> Value {
+    let mut manifest = minimal();
+    let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
+    manifest.pointer_mut(parent).expect("the parent")[field] = value;
+    manifest
+}
+
+fn read(manifest: &Value) -> Result<Manifest, ManifestError> {
+    Manifest::from_json(&manifest.to_string())
+}
+
+fn error(manifest: &Value) -> String {
+    read(manifest).expect_err("it must be refused").to_string()
+}
+
+fn watches(watches: Value) -> Value {
+    with("/controllers/0/watches", watches)
+}
+
+#[test]
+fn what_is_left_out_has_the_documented_defaults() {
+    let manifest = read(&minimal()).expect("valid");
+    let options = &manifest.controllers[0].options;
+    assert_eq!((options.workers, options.max_retries), (4, 15));
+    assert_eq!((options.backoff.base(), options.backoff.max()), (Duration::from_millis(5), Duration::from_secs(1000)));
+    assert_eq!((options.resync(), options.deadline()), (Duration::from_hours(10), Duration::from_secs(30)));
+    assert!(!options.finalizer);
+}
+
+#[test]
+fn a_partial_backoff_keeps_the_other_default() {
+    let manifest = read(&with("/controllers/0/options", json!({"backoff": {"baseMs": 100}}))).expect("valid");
+    assert_eq!(manifest.controllers[0].options.backoff.max_ms, 1_000_000);
+}
+
+#[test]
+fn an_unknown_field_names_its_place_and_the_likely_one() {
+    let message = error(&with("/controllers/0/options", json!({"worker": 4})));
+    assert!(message.starts_with("controllers[0].options"), "{message}");
+    assert!(message.contains("unknown field `worker`") && message.contains("did you mean `workers`?"), "{message}");
+}
+
+#[test]
+fn a_field_of_snake_case_is_guessed() {
+    let message = error(&with("/controllers/0/primary/label_selector", json!("a=b")));
+    assert!(message.contains("did you mean `labelSelector`?"), "{message}");
+}
+
+#[test]
+fn no_guess_is_made_where_nothing_is_near() {
+    let message = error(&with("/colour", json!("green")));
+    assert!(message.contains("unknown field `colour`") && !message.contains("did you mean"), "{message}");
+}
+
+#[test]
+fn an_unknown_mapping_names_its_place_and_the_likely_one() {
+    let watch = json!([{"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "samename"}}]);
+    let message = error(&watches(watch));
+    assert!(message.starts_with("controllers[0].watches[0].mapping"), "{message}");
+    assert!(message.contains("did you mean `sameName`?"), "{message}");
+}
+
+#[test]
+fn unknown_fields_are_refused_in_every_variant() {
+    for mapping in [json!({"type": "owner", "key": "x"}), json!({"type": "label", "key": "x", "value": "y"})] {
+        let watch = json!([{"apiVersion": "v1", "kind": "Secret", "mapping": mapping}]);
+        assert!(error(&watches(watch)).contains("unknown field"), "{mapping}");
+    }
+    let projection = with("/controllers/0/primary/projection", json!({"type": "full", "pointers": []}));
+    assert!(error(&projection).contains("unknown field"));
+}
+
+#[test]
+fn a_missing_field_and_a_wrong_type_name_their_place() {
+    let message = error(&with("/controllers/0/primary", json!({"apiVersion": "v1"})));
+    assert!(message.contains("controllers[0].primary") && message.contains("missing field `kind`"), "{message}");
+    let message = error(&with("/controllers/0/options", json!({"workers": "four"})));
+    assert!(message.contains("controllers[0].options.workers") && message.contains("invalid type"), "{message}");
+}
+
+#[test]
+fn another_version_is_told_before_anything_else() {
+    let mut manifest = with("/apiVersion", json!("windlass.dev/v2"));
+    manifest["newField"] = json!(1);
+    let message = error(&manifest);
+    assert!(message.contains("windlass.dev/v2") && message.contains("windlass.dev/v1alpha1"), "{message}");
+    assert!(matches!(read(&json!([])), Err(ManifestError::OtherKind { .. })));
+    assert!(matches!(Manifest::from_json("{"), Err(ManifestError::NotJson(_))));
+}
+
+#[test]
+fn all_problems_are_listed_at_once() {
+    let mut manifest = with("/name", json!("Web App"));
+    manifest["version"] = json!("one");
+    manifest["controllers"][0]["options"] = json!({"workers": 0, "resyncMs": 3_000_000_000_u32});
+    let Err(ManifestError::Invalid(problems)) = read(&manifest) else { panic!("must be refused") };
+    let places: Vec<&str> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
+    assert_eq!(places, ["name", "version", "controllers[0].options.workers", "controllers[0].options.resyncMs"]);
+}
+
+#[test]
+fn controllers_have_different_names() {
+    let mut manifest = minimal();
+    let twin = manifest["controllers"][0].clone();
+    manifest["controllers"].as_array_mut().expect("a list").push(twin);
+    assert_eq!(error(&manifest), "controllers: `webapp` is there twice");
+    assert!(error(&with("/controllers", json!([]))).contains("at least one"));
+}
+
+#[test]
+fn only_watches_have_a_mapping_and_they_must() {
+    let mapping = json!({"type": "owner"});
+    let primary = with("/controllers/0/primary/mapping", mapping);
+    assert!(error(&primary).contains("controllers[0].primary.mapping"));
+    let watch = watches(json!([{"apiVersion": "v1", "kind": "Secret"}]));
+    assert!(error(&watch).contains("controllers[0].watches[0]: needs a `mapping`"));
+}
+
+#[test]
+fn a_reference_names_an_index_of_the_primary() {
+    let watch =
+        json!([{"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "referencedBy", "index": "by-secret"}}]);
+    let mut manifest = watches(watch);
+    assert!(error(&manifest).contains("declares no index `by-secret`"));
+    manifest["controllers"][0]["primary"]["indexes"] =
+        json!([{"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}}]);
+    let manifest = read(&manifest).expect("valid");
+    assert_eq!(manifest.unimplemented().len(), 2, "{:?}", manifest.unimplemented());
+}
+
+#[test]
+fn ten_thousand_watches_are_refused() {
+    let namespaces: Vec<String> = (0..200).map(|index| format!("ns-{index}")).collect();
+    let owned: Vec<Value> =
+        (0..50).map(|_| json!({"apiVersion": "v1", "kind": "Secret", "namespaces": namespaces})).collect();
+    assert!(error(&with("/controllers/0/owns", json!(owned))).contains("10001 watches"));
+}
+
+#[test]
+fn thousands_of_problems_are_summed_up() {
+    let namespaces = vec!["NO"; 5000];
+    let message = error(&with("/controllers/0/primary/namespaces", json!(namespaces)));
+    assert!(message.len() < 10_000 && message.contains("more problems"), "{} bytes", message.len());
+}
+
+#[test]
+fn a_list_of_namespaces_is_one_watch_each() {
+    let manifest = with("/controllers/0/primary/namespaces", json!(["a", "b"]));
+    let specs = read(&manifest).expect("valid").controllers[0].primary.specs();
+    let shown: Vec<String> = specs.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["apps.kubedojo.io/v1beta1 WebApp in a", "apps.kubedojo.io/v1beta1 WebApp in b"]);
+    assert_eq!(read(&minimal()).expect("valid").controllers[0].primary.specs().len(), 1);
+}
+
+#[test]
+fn mappings_and_predicates_become_those_of_core() {
+    let watch = json!([{
+        "apiVersion": "v1", "kind": "Secret", "mapping": {"type": "field", "pointer": "/data/app"},
+        "predicates": [{"type": "generation"}, {"type": "fields", "pointers": ["/data"]}],
+    }]);
+    let manifest = read(&watches(watch)).expect("valid");
+    let watch = &manifest.controllers[0].watches[0];
+    assert_eq!(
+        watch.mapping.as_ref().and_then(windlass_wasm::manifest::Mapping::to_core),
+        Some(Mapping::Field("/data/app".into()))
+    );
+    assert_eq!(watch.core_predicates(), [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
+}
+
+#[test]
+fn watching_and_owning_imply_access() {
+    let owned = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "namespaces": ["prod"]}]);
+    let manifest = read(&with("/controllers/0/owns", owned)).expect("valid");
+    let shown: Vec<String> = manifest
+        .implied_access()
+        .iter()
+        .map(|access| {
+            let subresource = access.subresource.unwrap_or("-");
+            format!("{} {subresource} {} {:?}", access.kind.kind, access.verbs.join(","), access.namespaces)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "WebApp - get,list,watch []",
+            "WebApp status get,update,patch []",
+            r#"Deployment - get,list,watch,create,update,patch,delete ["prod"]"#,
+        ]
+    );
+}
+
+#[test]
+fn what_this_version_does_not_implement_is_named() {
+    let mut manifest = with("/metrics", json!([{"name": "a_total", "type": "counter", "help": "a"}]));
+    manifest["http"] = json!([{"scheme": "https", "host": "*.example.com", "methods": ["GET"]}]);
+    manifest["config"] = json!({"schema": {}});
+    manifest["crds"] = json!([{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}]);
+    manifest["controllers"][0]["options"] = json!({"finalizer": true});
+    manifest["controllers"][0]["primary"]["projection"] = json!({"type": "metadata"});
+    let found = read(&manifest).expect("valid").unimplemented();
+    assert_eq!(found.len(), 6, "{found:?}");
+    assert!(found[0].starts_with("controllers[0].primary.projection"), "{found:?}");
+}

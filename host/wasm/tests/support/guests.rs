@@ -1,0 +1,123 @@
+//! Guests: those that `make plugins` builds, and some made here of a few lines of core WebAssembly.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+const MARKER: &[u8] = b"CHAMELEON-MODE=";
+const MARKER_BYTES: usize = 47;
+
+/// The plugin of the examples.
+pub(crate) fn webapp() -> Vec<u8> {
+    read("WINDLASS_PLUGIN_DIR", "plugins", "webapp.wasm")
+}
+
+/// The guest of many faces, in `mode`.
+pub(crate) fn chameleon(mode: &str) -> Vec<u8> {
+    let mut bytes = read("WINDLASS_GUEST_DIR", "guests", "chameleon.wasm");
+    let at = bytes.windows(MARKER.len()).position(|window| window == MARKER).expect("chameleon.wasm has its marker");
+    let mut marker = [MARKER, mode.as_bytes()].concat();
+    marker.resize(MARKER_BYTES, b'.');
+    bytes[at..at + MARKER_BYTES].copy_from_slice(&marker);
+    bytes
+}
+
+fn read(variable: &str, directory: &str, file: &str) -> Vec<u8> {
+    let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target").join(directory);
+    let path = std::env::var_os(variable).map_or_else(default, PathBuf::from).join(file);
+    std::fs::read(&path).unwrap_or_else(|error| {
+        panic!("cannot read the guest {} ({error}): run `make plugins`, or set {variable}", path.display())
+    })
+}
+
+/// The smallest manifest, of a plugin named `guest`.
+pub(crate) const MANIFEST: &str = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"guest","version":"0.1.0","controllers":[{"name":"guest","primary":{"apiVersion":"v1","kind":"ConfigMap"}}]}"#;
+
+/// A guest in the canonical ABI's own terms. Strings for its calls start at 2048; at 512 stands the answer `done`.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    /// What `describe` answers.
+    pub(crate) manifest: String,
+    /// Core imports.
+    pub(crate) imports: String,
+    /// Tables, globals, further functions.
+    pub(crate) items: String,
+    /// Instructions of `describe` before it answers.
+    pub(crate) describe: String,
+    /// Instructions of `reconcile` before it answers.
+    pub(crate) reconcile: String,
+    /// Pages of memory to begin with.
+    pub(crate) pages: u32,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Self {
+            manifest: MANIFEST.to_owned(),
+            imports: String::new(),
+            items: String::new(),
+            describe: String::new(),
+            reconcile: String::new(),
+            pages: 2,
+        }
+    }
+}
+
+impl Core {
+    /// A guest that does `reconcile`, with `imports`.
+    pub(crate) fn reconciling(imports: &str, reconcile: &str) -> Vec<u8> {
+        Self { imports: imports.to_owned(), reconcile: reconcile.to_owned(), ..Self::default() }.component()
+    }
+
+    /// The component.
+    pub(crate) fn component(&self) -> Vec<u8> {
+        let mut module = wat::parse_str(self.text()).expect("the guest's text is well-formed");
+        let mut resolve = Resolve::default();
+        let wit = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+        let (package, _) = resolve.push_dir(&wit).expect("wit/ is well-formed");
+        let world = resolve.select_world(&[package], Some("reconciler-plugin")).expect("the world is there");
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("the world is embedded");
+        let encoder = ComponentEncoder::default().module(&module).expect("the module fits the world");
+        encoder.validate(false).encode().expect("the component is encoded")
+    }
+
+    fn text(&self) -> String {
+        let Self { imports, items, describe, reconcile, pages, .. } = self;
+        let length = u32::try_from(self.manifest.len()).expect("a manifest of less than 4 GiB");
+        let manifest = escaped(self.manifest.as_bytes());
+        let at = 4096_u32;
+        let describe_answer = escaped(&[at.to_le_bytes(), length.to_le_bytes()].concat());
+        format!(
+            r#"(module
+              {imports}
+              (memory (export "memory") {pages})
+              (global $heap (mut i32) (i32.const 65536))
+              (data (i32.const 16) "{describe_answer}")
+              (data (i32.const 2048) "v1ConfigMap../../secrets/x")
+              (data (i32.const {at}) "{manifest}")
+              {items}
+              (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                (local $at i32)
+                (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+                (global.set $heap (i32.add (local.get $at) (local.get 3)))
+                (local.get $at))
+              (func (export "windlass:plugin/reconciler@0.1.0#describe") (result i32)
+                {describe}
+                (i32.const 16))
+              (func (export "windlass:plugin/reconciler@0.1.0#reconcile") (param i32) (result i32)
+                {reconcile}
+                (i32.const 512)))"#
+        )
+    }
+}
+
+/// `bytes` as a string of WebAssembly's text format.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "\\{byte:02x}").expect("writing to a String cannot fail");
+    }
+    text
+}

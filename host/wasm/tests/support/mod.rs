@@ -1,0 +1,107 @@
+//! What the tests share: guests, a sandbox, and ports that answer from memory.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub(crate) mod guests;
+pub(crate) mod ports;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::grants::Grants;
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::outcome::CallResult;
+use windlass_core::ports::{CallContext, Ports};
+use windlass_core::principal::Principal;
+use windlass_core::settle::Hold;
+use windlass_wasm::{CallLimits, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
+
+/// A sandbox of the smallest size that can show what is tested, with `limits`.
+pub(crate) fn sandbox(limits: Limits) -> Sandbox {
+    Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 4 }).expect("a sandbox")
+}
+
+/// Short deadlines; everything else as usual.
+pub(crate) fn limits() -> Limits {
+    Limits { deadline: Duration::from_millis(300), describe_deadline: Duration::from_millis(300), ..Limits::default() }
+}
+
+/// A directory for plugins.
+pub(crate) struct PluginDir(tempfile::TempDir);
+
+impl PluginDir {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        path
+    }
+}
+
+/// Loads `bytes` as the file `name`.wasm.
+pub(crate) async fn load(sandbox: &Sandbox, name: &str, bytes: &[u8]) -> Result<Arc<Plugin>, LoadError> {
+    let directory = PluginDir::new();
+    sandbox.load(&directory.write(&format!("{name}.wasm"), bytes)).await
+}
+
+/// The message of loading `bytes`, which must fail.
+pub(crate) async fn load_error(name: &str, bytes: &[u8]) -> String {
+    let loaded = load(&sandbox(limits()), name, bytes).await;
+    loaded.expect_err("it must not load").to_string()
+}
+
+/// A call about the object `key` of `plugin`'s first controller, with nothing granted and nothing cached.
+pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
+    let controller = &plugin.manifest().controllers[0];
+    Arc::new(CallContext {
+        principal: Arc::new(Principal {
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: "test".into(),
+            grants: Grants::default(),
+        }),
+        controller: controller.name.as_str().into(),
+        primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
+        primary_key: key.clone(),
+        primary: None,
+        trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        hold: Hold::detached(),
+    })
+}
+
+/// Calls `reconcile` about `prod/shop`, whose text is `object`.
+pub(crate) async fn reconcile_object(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> CallResult {
+    let key = ObjectKey::namespaced("prod", "shop");
+    let call = call_of(plugin, &key);
+    let request = Request {
+        controller: call.controller.clone(),
+        key,
+        uid: None,
+        object: object.map(Arc::from),
+        deleting: false,
+        attempt: 0,
+        trace_id: call.trace_id.clone(),
+    };
+    plugin.reconcile(request, ports, call, CallLimits::default()).await
+}
+
+/// Calls `reconcile` about an object that is gone.
+pub(crate) async fn reconcile(plugin: &Arc<Plugin>, ports: &Ports) -> CallResult {
+    reconcile_object(plugin, ports, None).await
+}
+
+/// The class and the message of a call that must have been stopped.
+pub(crate) fn trapped(result: CallResult) -> (&'static str, String) {
+    match result {
+        CallResult::Trapped { reason, message } => (reason, message),
+        other => panic!("the call should have been stopped, but it ended with {other:?}"),
+    }
+}
