@@ -40,6 +40,9 @@ pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError>
         let message = "couldn't get version/kind; json parse error: an object is expected";
         return Err(ApiError::bad_request(message));
     }
+    if object::depth(object) > object::MOST_DEPTH {
+        return Err(ApiError::bad_request(format!("the object nests deeper than {} levels", object::MOST_DEPTH)));
+    }
     check_type(target, object)?;
     check_metadata(object)?;
     check_place(target, object)

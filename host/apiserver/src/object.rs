@@ -29,6 +29,18 @@ pub(crate) struct OwnerReference {
     pub(crate) blocks_deletion: bool,
 }
 
+/// How deep an object may nest. Clients stop reading at 128 levels, and a walk through an object takes stack at each.
+pub(crate) const MOST_DEPTH: usize = 100;
+
+/// How many levels of lists and maps a value has.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use http::request::Parts;
 
 use crate::decode;
 use crate::discovery;
-use crate::media::{self, Accepted, Encoding};
+use crate::media::{self, Accepted, Encoding, PatchKind};
 use crate::openapi;
 use crate::represent::IncludeObject;
 use crate::request::{Query, Target, WriteOptions, user_agent};
@@ -205,6 +205,11 @@ impl Call<'_> {
     fn patch(&self, options: &WriteOptions, is_scale: bool) -> Result<Written, ApiError> {
         let strategic = self.target.resource.custom.is_none();
         let kind = media::patch_kind(&self.parts.headers, strategic)?;
+        if kind == PatchKind::Apply && !is_scale {
+            // Aliases make a little YAML much work: nobody else waits for that.
+            let config = decode::parse_yaml(self.body)?;
+            return patch::apply(&mut self.context.shared.lock(), &self.target, options, config);
+        }
         let mut state = self.context.shared.lock();
         if is_scale {
             scale::patch(&mut state, &self.target, options, kind, self.body)

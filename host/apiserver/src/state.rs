@@ -17,6 +17,10 @@ use crate::storage::{ObjectKey, Store};
 /// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
 const SNAPSHOTS: usize = 64;
 
+/// How many kinds of requests are counted apart: clients choose the User-Agent and the path, and could fill the memory.
+/// Those beyond are counted by verb only.
+const COUNTS: usize = 4096;
+
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
@@ -118,7 +122,11 @@ impl Shared {
 
     pub(crate) fn count(&self, user_agent: &str, verb: &'static str, resource: String) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((user_agent.to_owned(), verb, resource)).or_default() += 1;
+        let mut key = (user_agent.to_owned(), verb, resource);
+        if counts.len() >= COUNTS && !counts.contains_key(&key) {
+            key = (String::new(), verb, String::new());
+        }
+        *counts.entry(key).or_default() += 1;
     }
 
     pub(crate) fn requests(&self) -> Vec<RequestCount> {
@@ -132,5 +140,21 @@ impl Shared {
                 count: *count,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_change_their_name_do_not_fill_the_memory() {
+        let shared = Shared::new(1);
+        for number in 0..COUNTS + 10 {
+            shared.count(&format!("agent-{number}"), "get", "pods".to_owned());
+        }
+        let counted = shared.requests();
+        assert_eq!(counted.len(), COUNTS + 1);
+        assert_eq!(counted.iter().map(|count| count.count).sum::<u64>(), COUNTS as u64 + 10);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use bytes::Bytes;
 use futures::Stream;
@@ -25,6 +26,11 @@ use crate::verbs::list::invalid_option;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 /// For how long a watch runs that does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+/// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+/// A chunk ends with the line that makes it this long. A client that does not read then costs a chunk, and not the whole
+/// history.
+const CHUNK: usize = 256 * 1024;
 
 /// What was asked for.
 pub(crate) struct WatchOptions {
@@ -41,8 +47,8 @@ pub(crate) struct WatchOptions {
 /// Where the watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// With the present state as `ADDED` events.
-    Initial,
+    /// With the present state, which must have reached this version, as `ADDED` events.
+    Initial(u64),
     /// With the changes after this version.
     After(u64),
     /// With the changes from now on.
@@ -58,7 +64,7 @@ impl WatchOptions {
         let send_initial = query.get("sendInitialEvents");
         check_initial(send_initial, matching)?;
         let start = match (send_initial, version) {
-            ("true", _) | ("", None | Some(0)) => Start::Initial,
+            ("true", _) | ("", None | Some(0)) => Start::Initial(version.unwrap_or_default()),
             (_, None | Some(0)) => Start::Now,
             (_, Some(version)) => Start::After(version),
         };
@@ -68,7 +74,7 @@ impl WatchOptions {
             start,
             bookmarks,
             marks_end_of_initial: send_initial == "true" && bookmarks,
-            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
             form,
             include_object: represent::IncludeObject::read(query)?,
         })
@@ -104,7 +110,8 @@ pub(crate) struct Watcher {
     next_bookmark: Instant,
     /// The columns of a Table are sent once.
     columns_sent: bool,
-    initial: Option<Vec<Arc<Value>>>,
+    /// What of the present state is still to be sent.
+    initial: Option<vec::IntoIter<Arc<Value>>>,
     ended: bool,
 }
 
@@ -117,16 +124,18 @@ pub(crate) fn open(
 ) -> Result<Watcher, ApiError> {
     let revision = state.store.revision();
     let initial = match options.start {
-        Start::After(version) if version > revision => return Err(ApiError::future_version(version, revision)),
-        Start::Initial => {
+        Start::After(version) | Start::Initial(version) if version > revision => {
+            return Err(ApiError::future_version(version, revision));
+        }
+        Start::Initial(_) => {
             let objects = state.store.list(&target.resource.storage, target.namespace.as_deref());
-            Some(objects.cloned().collect())
+            Some(objects.cloned().collect::<Vec<_>>().into_iter())
         }
         Start::After(_) | Start::Now => None,
     };
     let position = match options.start {
         Start::After(version) => version,
-        Start::Initial | Start::Now => revision,
+        Start::Initial(_) | Start::Now => revision,
     };
     let log = state.store.log(&target.resource.storage);
     let signal = log.subscribe();
@@ -159,11 +168,9 @@ impl Watcher {
         if self.ended {
             return None;
         }
-        if let Some(objects) = self.initial.take() {
-            let lines = self.initial_lines(&objects);
-            if !lines.is_empty() {
-                return Some(lines.into());
-            }
+        let lines = self.initial_lines();
+        if !lines.is_empty() {
+            return Some(lines.into());
         }
         let stop = self.shared.stop.clone();
         loop {
@@ -195,12 +202,18 @@ impl Watcher {
         }
     }
 
-    fn initial_lines(&mut self, objects: &[Arc<Value>]) -> Vec<u8> {
+    /// The next chunk of the present state; empty when all of it is sent.
+    fn initial_lines(&mut self) -> Vec<u8> {
         let mut lines = Vec::new();
-        for stored in objects {
-            let object = convert::for_reader(&self.target.resource, stored);
+        let Some(mut objects) = self.initial.take() else { return lines };
+        while let Some(stored) = objects.next() {
+            let object = convert::for_reader(&self.target.resource, &stored);
             if self.options.selectors.matches(&object) {
                 self.write(&mut lines, "ADDED", &object);
+            }
+            if lines.len() >= CHUNK {
+                self.initial = Some(objects);
+                return lines;
             }
         }
         if self.options.marks_end_of_initial {
@@ -212,13 +225,13 @@ impl Watcher {
         lines
     }
 
-    /// The changes since the last call. An error line ends the watch, and so does the end of the resource.
+    /// The next chunk of the changes since the last call. An error line ends the watch, and so does the end of the
+    /// resource once all is sent.
     fn pending_lines(&mut self) -> Vec<u8> {
-        let changes = {
+        let (changes, closed) = {
             let mut state = self.shared.lock();
             let log = state.store.log(&self.target.resource.storage);
-            self.ended |= log.is_closed();
-            log.since(self.position)
+            (log.since(self.position), log.is_closed())
         };
         let mut lines = Vec::new();
         match changes {
@@ -229,7 +242,11 @@ impl Watcher {
                         self.told = change.revision;
                         self.write(&mut lines, kind, &object);
                     }
+                    if lines.len() >= CHUNK {
+                        return lines;
+                    }
                 }
+                self.ended |= closed;
             }
             Err(Forgotten { up_to }) => {
                 let error = ApiError::expired(format!("too old resource version: {} ({up_to})", self.position));
@@ -321,4 +338,43 @@ fn write_line(lines: &mut Vec<u8>, kind: &str, object: &Value) {
     lines.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
     lines.extend_from_slice(object.to_string().as_bytes());
     lines.extend_from_slice(b"}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::ObjectKey;
+
+    fn put(state: &mut State, target: &Target, name: &str) {
+        let key = ObjectKey { name: name.to_owned(), ..target.key(name) };
+        let metadata = json!({ "name": name, "namespace": "default", "uid": name });
+        state.store.put(&key, json!({ "metadata": metadata, "data": { "a": "x".repeat(CHUNK / 2) } }));
+    }
+
+    #[tokio::test]
+    async fn a_chunk_does_not_hold_all_that_there_is_to_tell() {
+        let shared = Arc::new(Shared::new(100));
+        let mut watcher = {
+            let mut state = shared.lock();
+            let resource = Arc::clone(state.registry.find("", "v1", "configmaps").expect("a built-in resource"));
+            let target = Target { resource, namespace: None, name: None, subresource: None };
+            let place = Target { namespace: Some("default".to_owned()), ..target.clone() };
+            for name in ["a", "b", "c"] {
+                put(&mut state, &place, name);
+            }
+            let options = WatchOptions::read(&target, &Query::default(), Form::Full).expect("no options");
+            let watcher = open(&shared, &mut state, target, options).expect("a watch");
+            for name in ["d", "e", "f"] {
+                put(&mut state, &place, name);
+            }
+            watcher
+        };
+        let mut events = Vec::new();
+        for _ in 0..4 {
+            let chunk = watcher.next_chunk().await.expect("the watch goes on");
+            assert!(chunk.len() < CHUNK * 2, "{}", chunk.len());
+            events.push(chunk.split(|byte| *byte == b'\n').count() - 1);
+        }
+        assert_eq!(events, [2, 1, 2, 1]);
+    }
 }

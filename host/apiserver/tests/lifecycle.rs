@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use http::StatusCode;
 use serde_json::{Value, json};
 use support::{
@@ -27,6 +29,16 @@ async fn dependents_go_after_their_owner() {
     assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
     cluster.wait_gone(CONFIG_MAPS, "a").await;
     cluster.wait_gone(CONFIG_MAPS, "b").await;
+}
+
+/// Watchers of both hear of the owner first, and do not heal the dependent.
+#[tokio::test]
+async fn dependents_go_a_little_later_than_their_owner() {
+    let (cluster, _) = owner_with_children(&["a"]).await;
+    let began = Instant::now();
+    cluster.delete(&format!("{WEBAPPS}/owner")).await.expect(StatusCode::OK);
+    cluster.wait_gone(CONFIG_MAPS, "a").await;
+    assert!(began.elapsed() >= Duration::from_millis(100), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -141,6 +141,18 @@ async fn a_version_of_the_future_is_refused() {
     let cluster = with_config_maps(&[]).await;
     cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=99999")).await.refused(504, "Timeout");
     cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=x")).await.refused(400, "BadRequest");
+    let initial = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    cluster.get(&format!("{CONFIG_MAPS}?{initial}&resourceVersion=99999")).await.refused(504, "Timeout");
+    cluster.get(&format!("{CONFIG_MAPS}?resourceVersion=1&resourceVersionMatch=Odd")).await.refused(422, "Invalid");
+    cluster.get(&format!("{CONFIG_MAPS}?limit=-1")).await.expect(StatusCode::OK);
+    cluster.get(&format!("{CONFIG_MAPS}?limit=x")).await.refused(400, "BadRequest");
+}
+
+#[tokio::test]
+async fn a_watch_may_ask_for_any_time() {
+    let cluster = with_config_maps(&["a"]).await;
+    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds={}", u64::MAX);
+    assert_eq!(cluster.watch(&path).await.next_name().await, ("ADDED".to_owned(), "a".to_owned()));
 }
 
 #[tokio::test]

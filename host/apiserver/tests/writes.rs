@@ -3,7 +3,7 @@
 mod support;
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{
     APPLY, CONFIG_MAPS, Cluster, DEPLOYMENTS, JSON_PATCH, MERGE, STRATEGIC, WEBAPPS, config_map, deployment,
     version_of, webapp,
@@ -192,4 +192,80 @@ async fn deployments_are_held_to_their_selector() {
     changed["spec"]["template"]["metadata"]["labels"] = json!({ "app": "b" });
     let message = cluster.put(&format!("{DEPLOYMENTS}/a"), &changed).await.refused(422, "Invalid");
     assert!(message.ends_with("field is immutable"), "{message}");
+}
+
+/// The fields that `manager` is recorded to own.
+fn owned_by<'a>(object: &'a Value, manager: &str) -> &'a Value {
+    let entries = object["metadata"]["managedFields"].as_array().expect("managed fields");
+    let entry = entries.iter().find(|entry| entry["manager"] == manager);
+    &entry.unwrap_or_else(|| panic!("{manager} is not in {entries:?}"))["fieldsV1"]
+}
+
+#[tokio::test]
+async fn an_applied_status_has_its_manager() {
+    let cluster = Cluster::with_webapps().await;
+    cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
+    let config =
+        json!({ "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "status": { "phase": "Running" } });
+    let path = format!("{WEBAPPS}/a/status?fieldManager=me");
+    let applied = cluster.patch(&path, APPLY, &config).await.expect(StatusCode::OK);
+    assert_eq!(*owned_by(&applied, "me"), json!({ "f:status": { "f:phase": {} } }));
+    assert!(owned_by(&applied, "test").is_object());
+}
+
+#[tokio::test]
+async fn one_empty_entry_forgets_the_managers() {
+    let cluster = Cluster::quiet().await;
+    let mut object = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
+    object["metadata"]["managedFields"] = json!([{}]);
+    let reset = cluster.put(&format!("{CONFIG_MAPS}/a"), &object).await.expect(StatusCode::OK);
+    assert!(reset["metadata"].get("managedFields").is_none(), "{reset}");
+}
+
+#[tokio::test]
+async fn lists_and_structs_that_are_always_there_are_nobodys() {
+    let cluster = Cluster::with_webapps().await;
+    let created = cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
+    let containers = &owned_by(&created, "test")["f:spec"]["f:template"]["f:spec"]["f:containers"];
+    assert!(containers.is_object() && containers.get(".").is_none(), "{containers}");
+    let items = containers.as_object().expect("items");
+    assert!(items.values().all(|item| item.get(".").is_some()), "{containers}");
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/webapps.apps.kubedojo.io";
+    let definition = cluster.get(definition).await.expect(StatusCode::OK);
+    let names = &owned_by(&definition, "test")["f:spec"]["f:names"];
+    assert!(names.is_object() && names.get(".").is_none(), "{names}");
+}
+
+#[tokio::test]
+async fn a_definition_with_rules_is_answered_with_a_warning() {
+    let cluster = Cluster::quiet().await;
+    let mut definition = support::webapp_definition();
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["x-kubernetes-validations"] = json!([{ "rule": "has(self.spec)" }]);
+    let answer = cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    assert!(answer.warnings.iter().any(|warning| warning.contains("x-kubernetes-validations")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_json_patch_cannot_grow_an_object_without_bound() {
+    let cluster = Cluster::quiet().await;
+    let mut object = config_map("a");
+    object["data"]["a"] = json!("x".repeat(1000));
+    cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+    let path = format!("{CONFIG_MAPS}/a");
+    let wider: Vec<_> =
+        (0..40).map(|n| json!({ "op": "copy", "from": "/data", "path": format!("/data/{n}") })).collect();
+    cluster.patch(&path, JSON_PATCH, &json!(wider)).await.refused(413, "RequestEntityTooLarge");
+    let deeper = |n: usize| json!({ "op": "add", "path": format!("/data{}", "/x".repeat(n)), "value": {} });
+    let deeper: Vec<_> = (1..5000).map(deeper).collect();
+    cluster.patch(&path, JSON_PATCH, &json!(deeper[..1000])).await.refused(422, "Invalid");
+}
+
+#[tokio::test]
+async fn an_object_that_is_too_deep_is_refused() {
+    let cluster = Cluster::quiet().await;
+    let text = format!(r#"{{"metadata": {{"name": "a"}}, "data": {}1{}}}"#, r#"{"a":"#.repeat(110), "}".repeat(110));
+    let answer = cluster.send("POST", CONFIG_MAPS, &[("content-type", "application/json")], text.as_bytes()).await;
+    let message = answer.refused(400, "BadRequest");
+    assert!(message.contains("nests deeper"), "{message}");
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use windlass_core::object::{ObjectKey, ObjectKind};
 
 use crate::request::{self, RequestError};
+use crate::selector::is_dns_subdomain;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -92,6 +93,11 @@ impl Resource {
     }
 }
 
+/// Plugins name versions in the bodies of writes, and what they name becomes the beginning of a path.
+fn is_api_version(text: &str) -> bool {
+    text.split('/').count() <= 2 && text.split('/').all(is_dns_subdomain)
+}
+
 fn group_version_path(kind: &ObjectKind) -> String {
     let root = if kind.api_version.contains('/') { "/apis/" } else { "/api/" };
     [root, &kind.api_version].concat()
@@ -143,6 +149,9 @@ impl Discovery {
 
     /// The resource of `kind`.
     pub async fn resolve(&self, kind: &ObjectKind) -> Result<Arc<Resource>, DiscoveryError> {
+        if !is_api_version(&kind.api_version) {
+            return Err(DiscoveryError::NotServed { kind: kind.clone() });
+        }
         let group_version = self.group_version(kind);
         if let Some(resource) = group_version.get(&kind.kind) {
             return Ok(resource);

@@ -193,9 +193,7 @@ impl Planner<'_> {
         self.subject.resource = resource_name(resource.group(), &resource.plural, subresource);
         self.settle_namespace(&mut reference, &resource)?;
         self.subject.object = Some(reference.clone());
-        if reference.key.name.is_empty() {
-            return Err(self.invalid("the name is empty"));
-        }
+        self.check_path(&reference.key)?;
         let access = Access {
             verb: self.subject.verb,
             group: resource.group(),
@@ -213,6 +211,22 @@ impl Planner<'_> {
             return Err(self.subject.refuse(ApiReason::NotFound, message));
         }
         Ok(Target { resource, key: reference.key })
+    }
+
+    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
+    /// also not where a proxy before the server takes dots and escaped slashes for steps.
+    fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
+        let parts = [("name", Some(&key.name)), ("namespace", key.namespace.as_ref())];
+        for (what, part) in parts.into_iter().filter_map(|(what, part)| Some((what, part?))) {
+            if part.is_empty() {
+                return Err(self.invalid(format!("the {what} is empty")));
+            }
+            let leads_away = |byte: u8| !byte.is_ascii_graphic() || b"/%\\?#".contains(&byte);
+            if matches!(&**part, "." | "..") || part.bytes().any(leads_away) {
+                return Err(self.invalid(format!("{part:?} cannot be a {what}")));
+            }
+        }
+        Ok(())
     }
 
     /// A namespaced object without a namespace is meant beside the primary: where else could it be owned?

@@ -138,16 +138,22 @@ fn read(subject: &Subject, answer: &Answer, kind: &ObjectKind) -> Result<Option<
     parse::clean(&answer.text, kind).map(Some).map_err(unreadable)
 }
 
-/// One line a mutation: who did what to which object, for whom, and how it ended.
-fn audit(call: &CallContext, subject: &Subject, dry_run: bool, result: &Result<Answer, RequestError>, took: Duration) {
-    let (code, outcome) = match result {
+/// How a mutation ended, for the audit. A server that fails (5xx) may have carried it out before.
+fn outcome(result: &Result<Answer, RequestError>) -> (Option<u16>, &'static str) {
+    match result {
         Ok(answer) => (Some(answer.code), "committed"),
-        Err(error @ RequestError::Refused { .. }) => (error.code(), "refused"),
+        Err(RequestError::Refused { status, .. }) if status.code >= 500 => (Some(status.code), "unknown"),
+        Err(RequestError::Refused { status, .. }) => (Some(status.code), "refused"),
         Err(RequestError::NotSent { .. }) => (None, "not sent"),
         Err(RequestError::Broken { .. } | RequestError::TimedOut { .. } | RequestError::NotText(_)) => {
             (None, "unknown")
         }
-    };
+    }
+}
+
+/// One line a mutation: who did what to which object, for whom, and how it ended.
+fn audit(call: &CallContext, subject: &Subject, dry_run: bool, result: &Result<Answer, RequestError>, took: Duration) {
+    let (code, outcome) = outcome(result);
     tracing::info!(
         target: "windlass::audit",
         plugin = %call.principal.plugin,
@@ -165,4 +171,22 @@ fn audit(call: &CallContext, subject: &Subject, dry_run: bool, result: &Result<A
         took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "mutation"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_a_clear_answer_is_a_refusal() {
+        let answered = |code| {
+            let status = Box::new(Status { code, ..Status::default() });
+            outcome(&Err(RequestError::Refused { status, retry_after: None }))
+        };
+        assert_eq!(answered(409), (Some(409), "refused"));
+        assert_eq!(answered(504), (Some(504), "unknown"));
+        assert_eq!(outcome(&Err(RequestError::TimedOut { after: ANSWER_LIMIT })), (None, "unknown"));
+    }
 }

@@ -39,6 +39,15 @@ pub(super) fn compare(old: &Value, new: &Value, place: Place<'_>) -> Comparison 
     walk.found
 }
 
+/// What a struct or list that is always there is when nobody has set it.
+fn empty(set: &Value) -> Option<Value> {
+    match set {
+        Value::Array(_) => Some(Value::Array(Vec::new())),
+        Value::Object(_) => Some(Value::Object(Map::new())),
+        _ => None,
+    }
+}
+
 #[derive(Default)]
 struct Walk {
     path: Vec<Step>,
@@ -47,12 +56,10 @@ struct Walk {
 
 impl Walk {
     fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>) {
-        let nothing = Value::Object(Map::new());
-        let (old, new) = match (old, new) {
-            (None, Some(Value::Object(_))) if place.is_always_there() => (Some(&nothing), new),
-            (Some(Value::Object(_)), None) if place.is_always_there() => (old, Some(&nothing)),
-            other => other,
-        };
+        // An item has the place of its list, but comes and goes.
+        let is_field = matches!(self.path.last(), Some(Step::Field(_)));
+        let nothing = if is_field && place.is_always_there() { old.or(new).and_then(empty) } else { None };
+        let (old, new) = (old.or(nothing.as_ref()), new.or(nothing.as_ref()));
         match (old, new) {
             (None, None) => {}
             // Both in pieces, or one of them and nothing on the other side: go on inside.

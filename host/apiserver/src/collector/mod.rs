@@ -1,13 +1,17 @@
 //! The background task that a real cluster's garbage collector, namespace controller and CRD finalizer are: it follows
-//! every change and, under the lock, does what the change asks for. Nothing polls; one change leads to the next.
+//! every change and, under the lock, does what the change asks for: at once, but for what a gone owner leaves behind.
+//! Nothing polls; one change leads to the next.
 
 mod definitions;
 mod namespaces;
 mod owners;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 
 use crate::change_log::Change;
 use crate::resource::GroupResource;
@@ -15,17 +19,30 @@ use crate::state::{Shared, State};
 use crate::storage::ObjectKey;
 use crate::verbs::delete::{self, DeleteOptions, Propagation};
 
+/// Between the end of an owner and that of what it leaves behind. A real collector takes as long or longer; with none, a
+/// client hears of the dependent's deletion before its owner's, and makes the dependent again.
+const COLLECT_AFTER: Duration = Duration::from_millis(100);
+
 /// Reacts to changes until the server stops.
 pub(crate) async fn run(shared: Arc<Shared>, mut changes: mpsc::UnboundedReceiver<(GroupResource, Change)>) {
+    // In order of time, as all wait equally long.
+    let mut abandoned: VecDeque<(Instant, ObjectKey)> = VecDeque::new();
     loop {
+        let due = abandoned.front().map(|(due, _)| *due);
         tokio::select! {
             () = shared.stop.cancelled() => return,
             change = changes.recv() => {
                 let Some((resource, change)) = change else { return };
                 let mut state = shared.lock();
-                owners::react(&mut state, &resource, &change);
+                let due = Instant::now() + COLLECT_AFTER;
+                abandoned.extend(owners::react(&mut state, &resource, &change).into_iter().map(|key| (due, key)));
                 namespaces::react(&mut state, &resource, &change);
                 definitions::react(&mut state, &resource, &change);
+            }
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                if let Some((_, key)) = abandoned.pop_front() {
+                    owners::review(&mut shared.lock(), &key);
+                }
             }
         }
     }

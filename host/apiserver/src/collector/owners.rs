@@ -11,20 +11,20 @@ use crate::state::State;
 use crate::storage::ObjectKey;
 use crate::verbs::delete::{FOREGROUND, ORPHAN, Propagation};
 
-pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
+/// Reacts to a change; answers the objects that have lost an owner, to be reviewed a little later.
+pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) -> Vec<ObjectKey> {
     let key = ObjectKey {
         resource: resource.clone(),
         namespace: object::namespace(&change.object).to_owned(),
         name: object::name(&change.object).to_owned(),
     };
-    if change.kind == ChangeKind::Deleted {
-        for dependent in state.store.dependents(object::uid(&change.object)) {
-            review(state, &dependent);
-        }
+    let abandoned = if change.kind == ChangeKind::Deleted {
+        state.store.dependents(object::uid(&change.object))
     } else {
-        review(state, &key);
         settle(state, &key);
-    }
+        let lost = object::owner_references(&change.object).iter().any(|owner| !exists(state, &key, &owner.uid));
+        if lost { vec![key] } else { Vec::new() }
+    };
     // A dependent that went or changed may be what a terminating owner waits for.
     let previous = change.previous.as_deref().map(object::owner_references).unwrap_or_default();
     for owner in object::owner_references(&change.object).into_iter().chain(previous) {
@@ -32,10 +32,11 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
             settle(state, &owner);
         }
     }
+    abandoned
 }
 
 /// Deletes an object whose owners are all gone; drops references to those that are.
-fn review(state: &mut State, key: &ObjectKey) {
+pub(super) fn review(state: &mut State, key: &ObjectKey) {
     let Some(object) = state.store.get(key).cloned() else { return };
     let owners = object::owner_references(&object);
     if owners.is_empty() || object::is_terminating(&object) && object::finalizers(&object).is_empty() {

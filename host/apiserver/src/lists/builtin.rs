@@ -108,7 +108,8 @@ const FREE_KEYS: &[&str] = &[
     "matchLabelExpressions",
 ];
 
-/// Structs that the Go types hold by value on the way from the object down, outside lists.
+/// Structs that the Go types hold by value on the way from the object down, outside lists, and lists that they write
+/// even when they are empty.
 const ALWAYS_THERE: &[(&str, &str)] = &[
     ("", "metadata"),
     ("", "spec"),
@@ -117,6 +118,8 @@ const ALWAYS_THERE: &[(&str, &str)] = &[
     ("spec", "jobTemplate"),
     ("jobTemplate", "spec"),
     ("jobTemplate", "metadata"),
+    ("spec", "containers"),
+    ("spec", "names"),
     ("template", "spec"),
     ("template", "metadata"),
     ("spec", "strategy"),

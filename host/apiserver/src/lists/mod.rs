@@ -133,7 +133,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the Go type has this struct by value: it is never absent, so that nobody ever adds or removes it.
+    /// Whether the Go type always writes this struct or list: it is never absent, so that nobody ever adds or removes it.
     pub(crate) fn is_always_there(self) -> bool {
         matches!(self, Self::Builtin { parent, name } if builtin::is_always_there(parent, name))
     }

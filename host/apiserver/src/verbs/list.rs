@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::convert;
 use crate::request::{Query, Target};
@@ -32,10 +32,16 @@ pub(crate) struct Page {
 impl ListOptions {
     pub(crate) fn read(target: &Target, query: &Query) -> Result<ListOptions, ApiError> {
         let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
-        let limit = query.number("limit")?.filter(|limit| *limit > 0);
+        // As for a real server, less than nothing is no limit.
+        let is_negative = query.get("limit").parse().is_ok_and(|limit: i64| limit < 0);
+        let limit = if is_negative { None } else { query.number("limit")?.filter(|limit| *limit > 0) };
         let token = query.get("continue");
         let resource_version = query.resource_version()?;
         let matching = query.get("resourceVersionMatch");
+        if !["", "Exact", "NotOlderThan"].contains(&matching) {
+            let cause = Cause::not_supported("resourceVersionMatch", &json!(matching), &["Exact", "NotOlderThan", ""]);
+            return Err(ApiError::invalid_options("ListOptions", &cause));
+        }
         if !matching.is_empty() && resource_version.is_none() {
             let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
             return Err(invalid_option("resourceVersionMatch", why));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use json_patch::{Patch, PatchOperation};
 use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
@@ -16,7 +17,11 @@ use crate::state::State;
 use crate::status_error::{ApiError, Cause};
 use crate::strategic;
 
-/// Patches the object at `target`.
+/// A real server's limits on a JSON patch: its operations, and the bytes that they copy.
+const MOST_OPERATIONS: usize = 10_000;
+const MOST_COPIED: usize = 3 * 1024 * 1024;
+
+/// Patches the object at `target`, in any way but by [`apply`].
 pub(crate) fn patch(
     state: &mut State,
     target: &Target,
@@ -24,9 +29,6 @@ pub(crate) fn patch(
     kind: PatchKind,
     body: &[u8],
 ) -> Result<Written, ApiError> {
-    if kind == PatchKind::Apply {
-        return apply(state, target, options, decode::parse_yaml(body)?);
-    }
     let current = super::get(state, target)?;
     let mut object = patched(&current, kind, body)?;
     decode::check(target, &mut object)?;
@@ -37,14 +39,9 @@ pub(crate) fn patch(
 pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<Value, ApiError> {
     match kind {
         PatchKind::Json => {
-            let patch: json_patch::Patch = serde_json::from_slice(body)
+            let patch: Patch = serde_json::from_slice(body)
                 .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-            let mut object = current.clone();
-            json_patch::patch(&mut object, &patch).map_err(|error| {
-                tracing::debug!(%error, "a JSON patch does not fit");
-                ApiError::unprocessable("the server rejected our request due to an error in our request")
-            })?;
-            Ok(object)
+            json_patched(current, &patch)
         }
         PatchKind::Merge => {
             let mut object = current.clone();
@@ -54,6 +51,40 @@ pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<V
         PatchKind::Strategic | PatchKind::Apply => strategic::strategic_merge(current, &patch_object(body)?)
             .map_err(|error| ApiError::bad_request(error.to_string())),
     }
+}
+
+/// A few copies of copies would fill the memory, or the stack of whoever walks through the object, so both how much a
+/// patch copies and how deep it nests are limited.
+fn json_patched(current: &Value, patch: &Patch) -> Result<Value, ApiError> {
+    let does_not_fit = || ApiError::unprocessable("the server rejected our request due to an error in our request");
+    if patch.len() > MOST_OPERATIONS {
+        return Err(ApiError::too_large(MOST_OPERATIONS));
+    }
+    let mut object = current.clone();
+    let mut copied = 0;
+    for operation in patch.iter() {
+        let source = match operation {
+            PatchOperation::Add(add) => Some(&add.value),
+            PatchOperation::Replace(replace) => Some(&replace.value),
+            PatchOperation::Copy(copy) => copy.from.resolve(&object).ok(),
+            PatchOperation::Move(from) => from.from.resolve(&object).ok(),
+            PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
+        };
+        if matches!(operation, PatchOperation::Copy(_)) {
+            copied += source.map_or(0, |value| value.to_string().len());
+        }
+        if copied > MOST_COPIED {
+            return Err(ApiError::too_large(MOST_COPIED));
+        }
+        if source.is_some_and(|value| operation.path().count() + object::depth(value) > object::MOST_DEPTH) {
+            return Err(does_not_fit());
+        }
+        json_patch::patch(&mut object, std::slice::from_ref(operation)).map_err(|error| {
+            tracing::debug!(%error, "a JSON patch does not fit");
+            does_not_fit()
+        })?;
+    }
+    Ok(object)
 }
 
 fn patch_object(body: &[u8]) -> Result<Value, ApiError> {
@@ -68,7 +99,12 @@ fn patch_object(body: &[u8]) -> Result<Value, ApiError> {
 }
 
 /// Server-side apply: makes the object what the manager says, for the fields that it names.
-fn apply(state: &mut State, target: &Target, options: &WriteOptions, mut config: Value) -> Result<Written, ApiError> {
+pub(crate) fn apply(
+    state: &mut State,
+    target: &Target,
+    options: &WriteOptions,
+    mut config: Value,
+) -> Result<Written, ApiError> {
     let Some(name) = &options.explicit_manager else {
         let cause = Cause::required("fieldManager", "is required for apply patch");
         return Err(ApiError::invalid_options("PatchOptions", &cause));

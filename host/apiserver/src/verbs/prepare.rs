@@ -82,11 +82,6 @@ pub(super) fn field_warnings(
 
 /// Records in `metadata.managedFields` what this request changed.
 pub(super) fn track(target: &Target, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
-    let metadata = object::metadata_mut(object);
-    match live.and_then(|live| live.pointer("/metadata/managedFields")) {
-        Some(fields) => metadata.insert("managedFields".to_owned(), fields.clone()),
-        None => metadata.remove("managedFields"),
-    };
     let now = clock::now();
     let api_version = target.resource.api_version();
     let manager =

@@ -119,6 +119,8 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
         "status" => {
             let mut result = current.clone();
             object::copy_field(&mut result, &object, "status");
+            // An apply has already written who owns what; `track` does so for the others, and starts from `current`.
+            object::copy_field(object::map_mut_value(&mut result, "metadata"), &object["metadata"], "managedFields");
             result
         }
         "finalize" => {

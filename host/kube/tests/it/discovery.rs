@@ -34,3 +34,15 @@ async fn a_missing_kind_is_asked_for_again_after_ten_seconds() {
     assert_eq!(discovery.resolve(&widget()).await.expect("served by now").plural, "widgets");
     assert_eq!(script.asked().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_would_lead_the_path_elsewhere_is_not_asked_for() {
+    let script = Script::default();
+    let discovery = Discovery::new(script.client());
+    for version in ["v1/../../apis/apps/v1", "apps/v1?x", "apps/v1#", "apps/v1/namespaces", "..", "apps/..", "", "/v1"]
+    {
+        let answer = discovery.resolve(&ObjectKind::new(version, "Deployment")).await;
+        assert!(matches!(answer, Err(DiscoveryError::NotServed { .. })), "{version}");
+    }
+    assert!(script.asked().is_empty());
+}

@@ -332,3 +332,13 @@ async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
     let error = windlass_kube::client::connect(&options).await.err().expect("no such context").to_string();
     assert!(error.contains("\"other\"") && error.contains(": c."), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_in_the_body_cannot_lead_the_path_elsewhere() {
+    for (name, namespace) in [("..", "prod"), (".", "prod"), ("a/b", "prod"), ("a%2fb", "prod"), ("c", "..")] {
+        let metadata = json!({"name": name, "namespace": namespace});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string();
+        let error = refused(call(), apply(&object, WriteOptions::default())).await;
+        assert_eq!(error.reason, ApiReason::Invalid, "{error}");
+    }
+}
