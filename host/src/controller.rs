@@ -180,7 +180,10 @@ impl Running {
         self.feeders.wait().await;
         if timeout(DRAIN, queue.shut_down_with_drain()).await.is_err() {
             let dropped = queue.drop_ready();
-            tracing::info!(controller = %self.dispatch.controller, dropped, "queue not drained within {DRAIN:?}; the next start queues every key again");
+            tracing::info!(
+                controller = %self.dispatch.controller, dropped,
+                "not drained within {DRAIN:?}; calls that run may end, and the next start queues every key again"
+            );
         }
         if timeout(LAST_CALLS, self.workers.wait()).await.is_ok() {
             return End::Clean;

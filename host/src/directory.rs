@@ -22,14 +22,14 @@ pub(crate) enum DirectoryError {
 }
 
 /// The `.wasm` files of `directory`, sorted by name. Hidden files are left out, as editors and copies in progress make
-/// them; so are directories.
+/// them; so are directories. A link to nowhere is kept: loading it fails, and says so.
 pub(crate) fn plugins(directory: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
     let unreadable = |source| DirectoryError::Unreadable { path: directory.to_owned(), source };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        if !hidden && path.extension().is_some_and(|extension| extension == "wasm") && path.is_file() {
+        if !hidden && path.extension().is_some_and(|extension| extension == "wasm") && !path.is_dir() {
             found.push(path);
         }
     }
@@ -54,6 +54,14 @@ mod tests {
         let found = plugins(directory.path()).expect("readable");
         let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
         assert_eq!(names, ["a.wasm", "b.wasm"]);
+    }
+
+    #[test]
+    fn a_link_to_nowhere_is_not_passed_over_in_silence() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let link = directory.path().join("a.wasm");
+        std::os::unix::fs::symlink("/nowhere/at/all.wasm", &link).expect("linked");
+        assert_eq!(plugins(directory.path()).expect("readable"), [link]);
     }
 
     #[test]

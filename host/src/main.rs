@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The log may be JSON or filtered; whoever started this must see why it ended.
-            eprintln!("windlass: {error:#}");
+            eprintln!("windlass: {}", telemetry::explained(&error));
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,6 @@
 //! The order in which everything starts and, the other way round, stops.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +8,13 @@ use anyhow::bail;
 use futures::StreamExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use windlass_kube::Discovery;
-use windlass_kube::Informers;
-use windlass_kube::Recorder;
-use windlass_kube::Writer;
 use windlass_kube::client::{self, Connection};
-use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+use windlass_kube::{Discovery, Informers, Recorder, Selector, Writer};
+use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
 use crate::controller::{Controller, End};
-use crate::directory;
+use crate::{directory, telemetry};
 
 /// How long Kubernetes Events may take to be sent when the host stops (§3.9).
 const FLUSH: Duration = Duration::from_secs(2);
@@ -57,12 +54,14 @@ pub(crate) struct Host {
 /// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
 /// or that it did not stop cleanly.
 pub(crate) async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let files = directory::plugins(&settings.plugins)?;
-    let version = client::check(&connection).await?;
-    tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
     let sandbox =
         Sandbox::new(SandboxOptions { concurrent_calls: settings.concurrent_calls, ..SandboxOptions::default() })?;
-    let plugins = load(&sandbox, &files).await;
+    // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
+    let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins)).await else {
+        tracing::info!("stopped before the first controller started");
+        return Ok(());
+    };
+    let plugins = plugins?;
     if plugins.is_empty() {
         bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
     }
@@ -71,7 +70,8 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let mut controllers = start(&host, &plugins, &stop);
     let mut clean = true;
     while let Some(ended) = controllers.join_next().await {
-        clean &= ended? == End::Clean;
+        // One that could never run has been told of, and has left nothing behind.
+        clean &= ended? != End::Cut;
         if controllers.is_empty() && !stop.is_cancelled() {
             bail!("no controller can run: the log says why for each");
         }
@@ -79,6 +79,14 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     host.recorder.flush(FLUSH).await;
     tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
+}
+
+/// All that comes before the first controller: looks at the directory, asks the server for its version, loads.
+async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -> anyhow::Result<Vec<Arc<Plugin>>> {
+    let files = directory::plugins(directory)?;
+    let version = client::check(connection).await?;
+    tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
+    Ok(load(sandbox, &files).await)
 }
 
 impl Host {
@@ -110,20 +118,36 @@ async fn load(sandbox: &Sandbox, files: &[PathBuf]) -> Vec<Arc<Plugin>> {
                 );
                 plugins.push(plugin);
             }
-            Err(error) => tracing::error!(error = format!("{error:#}"), "plugin not loaded"),
+            Err(error) => tracing::error!(error = telemetry::explained(&error), "plugin not loaded"),
         }
     }
     plugins
 }
 
-/// Refuses a plugin that needs what this version does not have: half of a plugin would be worse than none.
+/// Refuses a plugin that needs what this version does not have, or that no server would understand: half of a plugin
+/// would be worse than none.
 fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
-    let missing = plugin.manifest().unimplemented();
-    if missing.is_empty() {
-        return Ok(plugin);
-    }
     let path = plugin.path().display();
-    bail!("{path}: its manifest asks for what this version does not implement: {}", missing.join(", "))
+    let missing = plugin.manifest().unimplemented();
+    if !missing.is_empty() {
+        bail!("{path}: its manifest asks for what this version does not implement: {}", missing.join(", "));
+    }
+    if let Some(problem) = unreadable_selector(plugin.manifest()) {
+        bail!("{path}: {problem}");
+    }
+    Ok(plugin)
+}
+
+/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would wait
+/// for ever.
+fn unreadable_selector(manifest: &Manifest) -> Option<String> {
+    let controllers = manifest.controllers.iter();
+    let watches = controllers.flat_map(|it| std::iter::once(&it.primary).chain(&it.owns).chain(&it.watches));
+    let mut selectors = watches.filter_map(|watch| Some((watch, watch.label_selector.as_deref()?)));
+    selectors.find_map(|(watch, text)| {
+        let error = text.parse::<Selector>().err()?;
+        Some(format!("its manifest selects {} by {text:?}, which is no label selector: {error}", watch.object_kind()))
+    })
 }
 
 /// Starts every controller of every plugin, each to wait by itself for what it needs.
@@ -143,4 +167,28 @@ fn start(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) ->
 fn replica() -> String {
     let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
     said.unwrap_or_else(|| format!("process-{}", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selecting(selector: &str) -> Manifest {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "a",
+                "primary": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "owns": [{"apiVersion": "v1", "kind": "Secret", "labelSelector": selector}],
+            }],
+        });
+        Manifest::from_json(&manifest.to_string()).expect("valid but for its selector")
+    }
+
+    #[test]
+    fn a_label_selector_that_no_server_would_read_is_named() {
+        assert_eq!(unreadable_selector(&selecting("app=web,tier in (front,back)")), None);
+        let problem = unreadable_selector(&selecting("app in front")).expect("no parentheses");
+        assert!(problem.contains("v1 Secret") && problem.contains("app in front"), "{problem}");
+    }
 }

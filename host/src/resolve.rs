@@ -66,7 +66,7 @@ pub(crate) async fn resolve(
         watches.push(watched(watch, &resource, mapping, &primary, only)?);
     }
     watches[0].is_primary = true;
-    let grants = grants(discovery, manifest, only).await?;
+    let grants = grants(discovery, manifest, controller, only).await?;
     Ok(Resolved { primary, watches, grants })
 }
 
@@ -108,21 +108,18 @@ fn namespaces(
     }
 }
 
-/// What the plugin may do: what its manifest asks for, within the host's `--namespace`.
-async fn grants(discovery: &Discovery, manifest: &Manifest, only: Option<&str>) -> Result<Grants, ResolveError> {
+/// What the plugin may do in this controller's calls: what the manifest asks for, within the host's `--namespace`. Another
+/// controller's watches are its own affair; so what one may do does not depend on which CRDs were there when it started.
+async fn grants(
+    discovery: &Discovery,
+    manifest: &Manifest,
+    controller: &Controller,
+    only: Option<&str>,
+) -> Result<Grants, ResolveError> {
     let mut rules = Vec::new();
-    for access in manifest.implied_access() {
-        let resource = match discovery.resolve(&access.kind).await {
-            Ok(resource) => resource,
-            // Another controller's kind: that controller waits for it, and is resolved again when it has come.
-            Err(DiscoveryError::NotServed { .. }) => continue,
-            Err(error) => return Err(error.into()),
-        };
-        let namespaces = match namespaces(&access.kind, resource.namespaced, &access.namespaces, only) {
-            Ok(namespaces) => namespaces.into_iter().flatten().collect(),
-            Err(ResolveError::NoNamespace { .. }) => continue,
-            Err(error) => return Err(error),
-        };
+    for access in controller.implied_access() {
+        let resource = discovery.resolve(&access.kind).await?;
+        let namespaces = namespaces(&access.kind, resource.namespaced, &access.namespaces, only)?;
         rules.push(Rule {
             groups: vec![resource.group().to_owned()],
             resources: vec![match access.subresource {
@@ -130,12 +127,12 @@ async fn grants(discovery: &Discovery, manifest: &Manifest, only: Option<&str>) 
                 None => resource.plural.clone(),
             }],
             verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-            namespaces,
+            namespaces: namespaces.into_iter().flatten().collect(),
             names: vec![],
         });
     }
     rules.extend(manifest.permission_rules());
-    Ok(Grants::new(rules))
+    Ok(Grants::new(rules).within(only))
 }
 
 #[cfg(test)]

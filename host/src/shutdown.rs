@@ -4,9 +4,6 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The exit code after a second signal: 128 + SIGINT, as a shell reports it.
-const IMPATIENT: i32 = 130;
-
 /// Cancels the returned token at the first signal and ends the process at the second.
 pub(crate) fn on_signal() -> anyhow::Result<CancellationToken> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -15,13 +12,14 @@ pub(crate) fn on_signal() -> anyhow::Result<CancellationToken> {
     let stopping = stop.clone();
     tokio::spawn(async move {
         loop {
-            let name = tokio::select! {
-                _ = interrupt.recv() => "SIGINT",
-                _ = terminate.recv() => "SIGTERM",
+            let (name, kind) = tokio::select! {
+                _ = interrupt.recv() => ("SIGINT", SignalKind::interrupt()),
+                _ = terminate.recv() => ("SIGTERM", SignalKind::terminate()),
             };
             if stopping.is_cancelled() {
                 tracing::warn!(signal = name, "second signal: ending at once");
-                std::process::exit(IMPATIENT);
+                // As a shell reports a process that a signal has ended.
+                std::process::exit(128 + kind.as_raw_value());
             }
             tracing::info!(signal = name, "stopping; a second signal ends at once");
             stopping.cancel();

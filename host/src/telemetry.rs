@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -17,13 +18,56 @@ pub(crate) enum LogFormat {
 /// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`.
 pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     // kube's own layer would log an error for each answer that the host handles; a filter that names it still wins.
-    let filter = EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(|| {
-        format!("--log-level {filter:?} is not a filter such as `info` or `windlass_kube=debug,info`")
-    })?;
+    let no_filter = || format!("--log-level {filter:?} is not a filter such as `info` or `windlass_kube=debug,info`");
+    if let Some(word) = no_level(filter) {
+        bail!("{}: {word:?} is not a level", no_filter());
+    }
+    let filter = EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
     }
     Ok(())
+}
+
+/// A part of `filter` that stands alone and is no level. `EnvFilter` takes it for a module, so that `warning` would
+/// silence the whole host.
+fn no_level(filter: &str) -> Option<&str> {
+    let alone = filter.split(',').map(str::trim).filter(|part| !part.contains(['=', '[', '{', '}', ']']));
+    alone.into_iter().find(|part| part.parse::<LevelFilter>().is_err())
+}
+
+/// `error` with its causes. Many errors repeat their cause in their own words; here it stands once.
+pub(crate) fn explained(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_not_taken_for_a_module() {
+        assert_eq!(no_level("warning"), Some("warning"));
+        assert_eq!(no_level("windlass_kube=debug,verbose"), Some("verbose"));
+        for good in ["info", "WARN", "off", "windlass_kube=debug,info", "windlass[reconcile{key=a}]=trace,info"] {
+            assert_eq!(no_level(good), None, "{good}");
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read it: {0}")]
+        struct Repeats(#[source] std::io::Error);
+        let error = anyhow::Error::new(Repeats(std::io::Error::other("no such file"))).context("the host cannot start");
+        assert_eq!(explained(&error), "the host cannot start: cannot read it: no such file");
+    }
 }

@@ -127,8 +127,8 @@ impl<'a> Story<'a> {
         until(&format!("the {kind} is as it should be"), || async {
             let it = self.objects.get(kind, NAME).await?.context("it does not exist")?;
             let reference = &it["metadata"]["ownerReferences"][0];
-            let owned = reference["uid"] == owner && reference["controller"] == true;
-            anyhow::ensure!(owned && it["metadata"]["deletionTimestamp"].is_null() && right(&it), "{it}");
+            let is_ours = reference["uid"] == owner && reference["controller"] == true;
+            anyhow::ensure!(is_ours && it["metadata"]["deletionTimestamp"].is_null() && right(&it), "{it}");
             Ok(())
         })
         .await

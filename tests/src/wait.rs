@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 /// How long a condition may take on a machine that does other things too.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Asks `look` again and again until it returns a value. Fails after [`PATIENCE`] with what was waited for and what was
 /// seen last.

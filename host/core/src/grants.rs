@@ -64,19 +64,38 @@ pub fn resource_name(group: &str, resource: &str, subresource: &str) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     rules: Vec<Rule>,
+    /// No rule reaches into another namespace than this. None: no such bound.
+    only: Option<String>,
 }
 
 impl Grants {
     /// Grants made of `rules`.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
-        Self { rules }
+        Self { rules, only: None }
+    }
+
+    /// The same, without what lies in another namespace than `only`. Cluster-scoped objects are in none, and stay.
+    #[must_use]
+    pub fn within(self, only: Option<&str>) -> Self {
+        Self { only: only.map(str::to_owned), ..self }
     }
 
     /// Whether some rule allows `access`.
     #[must_use]
     pub fn allows(&self, access: &Access<'_>) -> bool {
-        self.rules.iter().any(|rule| rule.allows(access))
+        let namespace = access.key.and_then(|key| key.namespace.as_deref());
+        let is_outside = self.only.as_deref().is_some_and(|only| namespace.is_some_and(|namespace| namespace != only));
+        !is_outside && self.rules.iter().any(|rule| rule.allows(access))
+    }
+
+    /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that object
+    /// is, so a plugin with a primary in one namespace has no business in another.
+    #[must_use]
+    pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
+        let is_outside = |only: &str| regarding.namespace.as_deref().is_some_and(|namespace| namespace != only);
+        let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
+        is_near && !self.only.as_deref().is_some_and(is_outside)
     }
 }
 
@@ -150,6 +169,26 @@ mod tests {
         let key = ObjectKey::namespaced("prod", "a");
         assert!(grants.allows(&patch(&key, "")));
         assert!(!grants.allows(&Access { key: None, ..patch(&key, "") }));
+    }
+
+    #[test]
+    fn what_is_confined_to_a_namespace_does_not_leave_it() {
+        let grants = Grants::new(vec![rule()]).within(Some("prod"));
+        assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
+        assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "")));
+        assert!(!grants.allows(&patch(&ObjectKey::namespaced("kube-system", "a"), "")));
+    }
+
+    #[test]
+    fn events_stay_in_the_namespace_of_their_primary() {
+        let [here, there] = ["prod", "kube-system"].map(|namespace| ObjectKey::namespaced(namespace, "a"));
+        let cluster = ObjectKey::cluster("a");
+        let grants = Grants::default();
+        assert!(grants.may_regard(&here, &here));
+        assert!(!grants.may_regard(&here, &there));
+        assert!(!grants.may_regard(&here, &cluster));
+        assert!(grants.may_regard(&cluster, &there));
+        assert!(!grants.within(Some("prod")).may_regard(&cluster, &there));
     }
 
     #[test]

@@ -12,6 +12,12 @@ use crate::object::{ObjectKey, ObjectKind};
 /// The longest wait that a server or a plugin can ask for with `retry-after`.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
 
+/// The shortest wait that a plugin can ask for with `requeue-after`: a plugin that always answers 0 must not spin.
+pub const MIN_REQUEUE: Duration = Duration::from_millis(10);
+
+/// The longest summary: it is written at every retry, and a plugin may report many long failures.
+const MAX_SUMMARY: usize = 4 << 10;
+
 /// What a plugin reports of one operation that failed; as `types.failure` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -44,7 +50,12 @@ pub fn summary(failures: &[Failure]) -> String {
     if messages.is_empty() {
         return "the plugin failed without saying why: an error must hold at least one failure".to_owned();
     }
-    messages.join("; ")
+    let mut text = messages.join("; ");
+    if text.len() > MAX_SUMMARY {
+        text.truncate(text.floor_char_boundary(MAX_SUMMARY));
+        text.push('…');
+    }
+    text
 }
 
 /// How a call ended.
@@ -97,7 +108,7 @@ pub enum Decision {
 pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decision {
     let failures = match result {
         CallResult::Done => return Decision::Forget,
-        CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter(*delay),
+        CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter((*delay).max(MIN_REQUEUE)),
         CallResult::Trapped { .. } => return Decision::Retry { retry: Retry::Counted, at_least: None },
         CallResult::Failed(failures) => failures,
     };
@@ -200,6 +211,12 @@ mod tests {
     }
 
     #[test]
+    fn requeue_at_once_waits_a_little() {
+        let decision = decide(&CallResult::RequeueAfter(Duration::ZERO), &kind(), &key());
+        assert_eq!(decision, Decision::ForgetAndAddAfter(MIN_REQUEUE));
+    }
+
+    #[test]
     fn a_trap_is_counted() {
         let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".into() };
         assert_eq!(decide(&trapped, &kind(), &key()), COUNTED);
@@ -240,6 +257,13 @@ mod tests {
     fn anything_retryable_beats_terminal() {
         assert_eq!(failed(vec![Failure::Terminal("x".into()), api(ApiReason::Conflict)]), UNCOUNTED);
         assert_eq!(failed(vec![Failure::Terminal("x".into()), Failure::Transient("y".into())]), COUNTED);
+    }
+
+    #[test]
+    fn a_summary_does_not_fill_the_log() {
+        let failures: Vec<_> = (0..64).map(|i| Failure::Transient(format!("{i}{}", "ü".repeat(1000)))).collect();
+        let summary = summary(&failures);
+        assert!(summary.len() <= MAX_SUMMARY + 3 && summary.ends_with('…'), "{} bytes", summary.len());
     }
 
     #[test]

@@ -163,6 +163,24 @@ async fn keys_that_become_due_together_wake_as_many_workers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_idle_worker_watches_the_time_while_another_works() {
+    let queue = paused();
+    let worker = || {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.get().await })
+    };
+    let (first, second) = (worker(), worker());
+    tokio::task::yield_now().await;
+    queue.add_after(1, Duration::from_secs(1));
+    queue.add_after(2, Duration::from_secs(2));
+    // Neither is ever done, so each worker gets one key.
+    let both = async { [first.await.expect("no panic"), second.await.expect("no panic")] };
+    let mut keys = tokio::time::timeout(Duration::from_secs(3), both).await.expect("both keys are due");
+    keys.sort_unstable();
+    assert_eq!(keys, [Some(1), Some(2)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn draining_waits_for_workers_and_then_ends_them() {
     let queue = paused();
     queue.add(1);

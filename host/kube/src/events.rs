@@ -79,7 +79,15 @@ impl Recorder {
 impl Events for Recorder {
     fn emit(&self, call: &CallContext, mut event: Event) {
         let principal = &call.principal;
-        event.regarding.get_or_insert_with(|| call.primary_ref());
+        let regarding = &event.regarding.get_or_insert_with(|| call.primary_ref()).key;
+        if !principal.grants.may_regard(&call.primary_key, regarding) {
+            // Not louder: a plugin could fill the log with it.
+            tracing::debug!(
+                plugin = %principal.plugin, primary = %call.primary_key, %regarding,
+                "an event about an object outside the primary's namespace was dropped"
+            );
+            return;
+        }
         if event.action.is_empty() {
             event.action.clone_from(&event.reason);
         }

@@ -54,11 +54,19 @@ pub(crate) struct PluginArgs {
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
     pub(crate) plugins: PathBuf,
     /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
-    #[arg(long, short, value_name = "NAMESPACE")]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
     /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    if windlass_wasm::manifest::is_dns_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a namespace has up to 63 lower-case letters, digits and dashes".to_owned())
+    }
 }
 
 impl Cli {
@@ -84,6 +92,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_cannot_be_a_namespace_is_refused() {
+        for bad in ["", "Prod", "a/b", "..", "a,b"] {
+            assert!(Cli::try_parse_from(["windlass", "run", "--plugins", "p", "-n", bad]).is_err(), "{bad:?}");
+        }
+        assert!(Cli::try_parse_from(["windlass", "run", "--plugins", "p", "-n", "team-1"]).is_ok());
     }
 
     #[test]

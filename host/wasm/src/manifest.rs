@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 pub use access::ImpliedAccess;
 pub use read::ManifestError;
-pub(crate) use validate::is_dns_label;
+pub use validate::is_dns_label;
 
 /// The only `apiVersion` of manifests.
 pub const API_VERSION: &str = "windlass.dev/v1alpha1";

@@ -188,7 +188,7 @@ fn mappings_and_predicates_become_those_of_core() {
 fn watching_and_owning_imply_access() {
     let owned = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "namespaces": ["prod"]}]);
     let manifest = read(&with("/controllers/0/owns", owned)).expect("valid");
-    let shown: Vec<String> = manifest
+    let shown: Vec<String> = manifest.controllers[0]
         .implied_access()
         .iter()
         .map(|access| {
@@ -212,9 +212,9 @@ fn what_this_version_does_not_implement_is_named() {
     manifest["http"] = json!([{"scheme": "https", "host": "*.example.com", "methods": ["GET"]}]);
     manifest["config"] = json!({"schema": {}});
     manifest["crds"] = json!([{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}]);
-    manifest["controllers"][0]["options"] = json!({"finalizer": true});
+    manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000});
     manifest["controllers"][0]["primary"]["projection"] = json!({"type": "metadata"});
     let found = read(&manifest).expect("valid").unimplemented();
-    assert_eq!(found.len(), 6, "{found:?}");
+    assert_eq!(found.len(), 7, "{found:?}");
     assert!(found[0].starts_with("controllers[0].primary.projection"), "{found:?}");
 }

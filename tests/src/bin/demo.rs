@@ -39,19 +39,19 @@ async fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n$ kubectl apply -f examples/webapp/crd.yaml -f examples/webapp/webapp.yaml");
     server::install_webapp(&objects).await?;
     let story = Story::new(&objects);
-    tell(story.create().await?);
-    tell(story.run().await?);
+    tell(&story.create().await?);
+    tell(&story.run().await?);
     println!("\n$ kubectl patch webapp shop --type merge -p '{{\"spec\":{{\"replicas\":4}}}}'");
-    tell(story.scale().await?);
+    tell(&story.scale().await?);
     println!("\n$ kubectl delete deployment shop");
-    tell(story.delete_deployment().await?);
+    tell(&story.delete_deployment().await?);
     println!("\n$ kubectl patch service shop --type merge -p '{{\"spec\":{{\"selector\":…}}}}'");
-    tell(story.edit_service().await?);
+    tell(&story.edit_service().await?);
     if arguments.keep {
         return keep(host).await;
     }
     println!("\n$ kubectl delete webapp shop");
-    tell(story.delete().await?);
+    tell(&story.delete().await?);
     println!("\n$ kill -TERM windlass");
     let status = host.terminate().await?;
     ensure!(status.success(), "windlass stopped with {status}");
@@ -75,7 +75,7 @@ fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
     Host::start(&arguments, Some(Box::new(|line| println!("    {line}")))).context("start windlass dev")
 }
 
-fn tell(told: Told) {
+fn tell(told: &Told) {
     println!("  ✓ {} ({} ms)", told.line, told.took.as_millis());
 }
 

@@ -197,12 +197,13 @@ impl<K: Key> Queue<K> {
                 state.dirty.add(key);
             }
             match state.dirty.get() {
-                Some(key) => (Next::Key(key), state.dirty.len() > 0),
+                Some(key) => (Next::Key(key), state.dirty.len() > 0 || state.delayed.next_due().is_some()),
                 None if state.shutting_down => (Next::ShutDown, false),
                 None => (Next::WaitUntil(state.delayed.next_due()), false),
             }
         };
-        // One timer may make many keys ready, and only the worker that it woke knows.
+        // One timer may make many keys ready, and only the worker that it woke knows. And this one may have been the only
+        // one that watched the time: another has to, while it works.
         if more {
             self.shared.changed.notify_one();
         }

@@ -1,15 +1,15 @@
-//! What a plugin asks for by watching and owning, by kind: manifests know kinds, grants know resources in plural, and
+//! What a controller asks for by watching and owning, by kind: manifests know kinds, grants know resources in plural, and
 //! only discovery knows which belong together.
 
 use windlass_core::object::ObjectKind;
 
-use super::{Controller, Manifest, Watch};
+use super::{Controller, Watch};
 
 const READ: &[&str] = &["get", "list", "watch"];
 const OWN: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 const STATUS: &[&str] = &["get", "update", "patch"];
 
-/// Access that a manifest implies.
+/// Access that a controller implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpliedAccess {
     /// To which kind.
@@ -22,25 +22,15 @@ pub struct ImpliedAccess {
     pub namespaces: Vec<String>,
 }
 
-impl Manifest {
+impl Controller {
     /// What the watches imply: reading what is watched, all of what is owned, and the status of primaries.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
-        let mut all = Vec::new();
-        for access in self.controllers.iter().flat_map(of_controller) {
-            if !all.contains(&access) {
-                all.push(access);
-            }
-        }
-        all
+        let primary = [access(&self.primary, None, READ), access(&self.primary, Some("status"), STATUS)];
+        let owned = self.owns.iter().map(|watch| access(watch, None, OWN));
+        let watched = self.watches.iter().map(|watch| access(watch, None, READ));
+        primary.into_iter().chain(owned).chain(watched).collect()
     }
-}
-
-fn of_controller(controller: &Controller) -> impl Iterator<Item = ImpliedAccess> {
-    let primary = [access(&controller.primary, None, READ), access(&controller.primary, Some("status"), STATUS)];
-    let owned = controller.owns.iter().map(|watch| access(watch, None, OWN));
-    let watched = controller.watches.iter().map(|watch| access(watch, None, READ));
-    primary.into_iter().chain(owned).chain(watched)
 }
 
 fn access(watch: &Watch, subresource: Option<&'static str>, verbs: &'static [&'static str]) -> ImpliedAccess {

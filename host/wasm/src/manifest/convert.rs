@@ -11,7 +11,8 @@ use windlass_core::{mapping, predicate};
 use super::{Backoff, Manifest, Mapping, Options, Permission, Predicate, Watch};
 
 impl Manifest {
-    /// The explicit permissions as rules. What the watches imply is in [`Self::implied_access`].
+    /// The explicit permissions as rules. What the watches imply is in
+    /// [`Controller::implied_access`](super::Controller::implied_access).
     #[must_use]
     pub fn permission_rules(&self) -> Vec<Rule> {
         self.permissions.iter().map(Permission::rule).collect()

@@ -222,7 +222,8 @@ impl HttpHost {
 }
 
 /// The name of a Kubernetes namespace, and of a plugin: a DNS label.
-pub(crate) fn is_dns_label(name: &str) -> bool {
+#[must_use]
+pub fn is_dns_label(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&name.len()) && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-')
 }

@@ -271,6 +271,10 @@ pub(crate) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOpt
 }
 
 pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
+    // The server takes none either; the recorder would warn of each, beyond what a call may log.
+    if event.reason.is_empty() {
+        return Err("an event needs a reason".to_owned());
+    }
     Ok(Event {
         regarding: event.regarding.map(object_ref).transpose()?,
         related: event.related.map(object_ref).transpose()?,
@@ -282,4 +286,23 @@ pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
         action: shortened(event.action, MAX_EVENT_REASON),
         note: shortened(event.note, MAX_EVENT_NOTE),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_without_a_reason_is_malformed() {
+        let nothing = |reason: &str| wit::Event {
+            regarding: None,
+            related: None,
+            event_type: wit::EventType::Normal,
+            reason: reason.to_owned(),
+            action: String::new(),
+            note: String::new(),
+        };
+        assert!(event(nothing("")).is_err());
+        assert!(event(nothing("Created")).is_ok());
+    }
 }
