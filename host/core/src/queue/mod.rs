@@ -1,6 +1,6 @@
 //! The workqueue, one per controller: client-go's semantics (`util/workqueue`), with an injected clock.
 //!
-//! One concern a file: [`dirty`] holds which keys are queued and which are with a worker, `delay` the keys that wait for
+//! One concern a file: `dirty` holds which keys are queued and which are with a worker, `delay` the keys that wait for
 //! their time, `limiter` how long a failing key backs off. This file puts them behind one lock and lets workers wait.
 //! Priorities and parked keys (§3.3) come with the gate; they change what `dirty` hands out, not this interface.
 
