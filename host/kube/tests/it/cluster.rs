@@ -48,9 +48,13 @@ fn create(object: &Value) -> Operation {
 }
 
 impl Cluster {
+    /// A call about a primary in the test's namespace.
+    fn call(&self) -> CallContext {
+        CallContext { primary_key: ObjectKey::namespaced(Arc::clone(&self.namespace), "shop"), ..call() }
+    }
+
     async fn write(&self, operation: Operation) -> Result<Option<Value>, ApiError> {
-        let call = CallContext { primary_key: ObjectKey::namespaced(Arc::clone(&self.namespace), "shop"), ..call() };
-        let written = self.writer.write(Arc::new(call), operation).await?;
+        let written = self.writer.write(Arc::new(self.call()), operation).await?;
         Ok(written.map(|text| serde_json::from_str(&text).expect("JSON")))
     }
 
@@ -192,8 +196,10 @@ async fn events_are_recorded_with_their_series() {
         note: "no".into(),
     };
     for _ in 0..3 {
-        recorder.emit(&call(), event.clone());
+        recorder.emit(&cluster.call(), event.clone());
     }
+    // About an object in a namespace that is not this call's primary's: dropped.
+    recorder.emit(&call(), event);
     assert!(recorder.flush(Duration::from_secs(30)).await);
     let mut events = cluster.informers.subscribe(cluster.all(ObjectKind::new("events.k8s.io/v1", "Event")));
     let WatchEvent::Applied { new, .. } = next(&mut events).await else { panic!("no event") };
