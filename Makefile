@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
-.PHONY: help setup build plugins guests demo test clean
+.PHONY: help setup build plugins guests demo test bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-9s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -34,6 +34,9 @@ demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
 test: ## run all the tests; STAGES="unit stories": only these
 	@tools/setup tests
 	@tools/test $(STAGES)
+
+bench: setup ## measure; docs/benchmarks.md has recorded results
+	cargo bench --locked -p windlass-core
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::mapping::{Mapping, PrimaryKind};
 use windlass_core::object::ObjectKey;
 use windlass_core::predicate::{self, Predicate};
-use windlass_core::queue::Queue;
+use windlass_core::queue::{Priority, Queue};
 use windlass_core::watch::WatchEvent;
 use windlass_kube::Subscription;
 
@@ -36,6 +36,14 @@ impl Route {
     }
 }
 
+/// The first list brings every key at once; what somebody changes meanwhile goes first.
+fn priority(event: &WatchEvent) -> Priority {
+    match event {
+        WatchEvent::Applied { initial: true, .. } => Priority::BACKGROUND,
+        WatchEvent::Applied { initial: false, .. } | WatchEvent::Deleted(_) => Priority::CHANGE,
+    }
+}
+
 /// Feeds `queue` from `subscription` until `stop`. The queue deduplicates, so a key that an event names twice is one.
 pub(crate) async fn feed(
     mut subscription: Subscription,
@@ -50,8 +58,9 @@ pub(crate) async fn feed(
             event = subscription.next() => event,
         };
         let Some(event) = event else { return };
+        let priority = priority(&event);
         for key in route.keys(&event).into_iter().flatten() {
-            queue.add(key);
+            queue.add_with(key, priority);
         }
     }
 }
@@ -98,6 +107,15 @@ mod tests {
     fn a_change_that_no_predicate_lets_pass_concerns_nobody() {
         let same = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("a", 1), initial: false };
         assert!(names(&route(&[Predicate::Generation]), &same).is_empty());
+    }
+
+    #[test]
+    fn only_the_first_list_is_background() {
+        let applied = |initial| WatchEvent::Applied { old: None, new: labelled("a", 1), initial };
+        assert_eq!(priority(&applied(true)), Priority::BACKGROUND);
+        assert_eq!(priority(&applied(false)), Priority::CHANGE);
+        let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
+        assert_eq!(priority(&gone), Priority::CHANGE);
     }
 
     #[test]

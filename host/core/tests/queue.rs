@@ -1,37 +1,19 @@
-//! The workqueue against the simplest model of client-go's semantics, and what its workers wait for.
+//! What the workqueue does and what its workers wait for, a scenario a test. `queue_model` drives it against a model.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use proptest::prelude::*;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::outcome::Retry;
-use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::queue::{ItemExponential, Priority, Queue};
 
-/// A clock that a test moves. Its timers never fire by themselves: the tests poll.
-#[derive(Default)]
-struct ManualClock(Mutex<Moment>);
-
-impl ManualClock {
-    fn advance(&self, by: Duration) {
-        let mut now = self.0.lock().expect("not poisoned");
-        *now = *now + by;
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Moment {
-        *self.0.lock().expect("not poisoned")
-    }
-
-    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
-        futures::future::pending().boxed()
-    }
-}
+use support::{manual, poll};
 
 /// Tokio's clock, which a paused test moves by itself.
 struct TokioClock(tokio::time::Instant);
@@ -46,18 +28,8 @@ impl Clock for TokioClock {
     }
 }
 
-fn manual() -> (Queue<u8>, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::default());
-    (Queue::new(clock.clone(), ItemExponential::default()), clock)
-}
-
 fn paused() -> Queue<u8> {
     Queue::new(Arc::new(TokioClock(tokio::time::Instant::now())), ItemExponential::default())
-}
-
-/// What a worker gets without waiting.
-fn poll(queue: &Queue<u8>) -> Poll<Option<u8>> {
-    queue.get().now_or_never().map_or(Poll::Pending, Poll::Ready)
 }
 
 #[test]
@@ -198,124 +170,124 @@ async fn draining_waits_for_workers_and_then_ends_them() {
     assert_eq!(queue.get().await, None, "delayed and late keys are dropped");
 }
 
-/// One step of a random interleaving.
-#[derive(Clone, Debug)]
-enum Step {
-    Add(u8),
-    AddAfter(u8, u64),
-    Get,
-    Done(usize),
-    Advance(u64),
-    ShutDown,
+#[test]
+fn a_parked_key_is_not_handed_out_and_keeps_its_age() {
+    let (queue, clock) = manual();
+    queue.add(1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.park(&1);
+    clock.advance(Duration::from_secs(1));
+    queue.add(2);
+    queue.add(1);
+    assert_eq!(queue.metrics().parked, 1);
+    queue.wake(&1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)), "it has waited longer");
+    assert_eq!(poll(&queue), Poll::Ready(Some(2)));
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => (0..5_u8).prop_map(Step::Add),
-        4 => (0..5_u8, 0..10_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
-        6 => Just(Step::Get),
-        6 => (0..4_usize).prop_map(Step::Done),
-        3 => (1..6_u64).prop_map(Step::Advance),
-        1 => Just(Step::ShutDown),
-    ]
+#[test]
+fn a_key_that_is_woken_before_it_is_parked_is_not_held() {
+    let (queue, _) = manual();
+    queue.add(1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.wake(&1);
+    queue.park(&1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
 }
 
-/// client-go's semantics without any cleverness.
-#[derive(Default)]
-struct Model {
-    now: u64,
-    queue: Vec<u8>,
-    dirty: BTreeSet<u8>,
-    processing: Vec<u8>,
-    delayed: BTreeMap<u8, u64>,
-    shut_down: bool,
+#[test]
+fn parking_counts_no_retry() {
+    let (queue, _) = manual();
+    queue.add(1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.park(&1);
+    assert_eq!(queue.num_requeues(&1), 0);
+    assert_eq!(queue.metrics().retries, 0);
 }
 
-impl Model {
-    fn add(&mut self, key: u8) {
-        if !self.shut_down && self.dirty.insert(key) && !self.processing.contains(&key) {
-            self.queue.push(key);
-        }
-    }
+#[test]
+fn a_higher_priority_moves_a_queued_key_forward_and_a_lower_one_does_not_move_it_back() {
+    let (queue, _) = manual();
+    queue.add_with(1, Priority::BACKGROUND);
+    queue.add_with(2, Priority::BACKGROUND);
+    queue.add(2);
+    queue.add_with(2, Priority::BACKGROUND);
+    assert_eq!(queue.len(), 2);
+    assert_eq!([poll(&queue), poll(&queue)], [2, 1].map(|key| Poll::Ready(Some(key))));
+    assert_eq!(poll(&queue), Poll::Pending, "a raised key is handed out once");
+}
 
-    fn add_after(&mut self, key: u8, delay: u64) {
-        if delay == 0 {
-            return self.add(key);
-        }
-        if !self.shut_down {
-            let at = self.now + delay;
-            let due = self.delayed.entry(key).or_insert(at);
-            *due = at.min(*due);
-        }
-    }
+#[test]
+fn a_raised_priority_holds_for_a_parked_key() {
+    let (queue, _) = manual();
+    queue.add_with(1, Priority::BACKGROUND);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.park(&1);
+    queue.add(1);
+    queue.add_with(2, Priority(-1));
+    queue.wake(&1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+}
 
-    fn get(&mut self) -> Poll<Option<u8>> {
-        let mut due: Vec<_> = self.delayed.iter().map(|(key, at)| (*at, *key)).collect();
-        due.sort_unstable();
-        for (at, key) in due {
-            if at <= self.now {
-                self.delayed.remove(&key);
-                self.add(key);
+#[tokio::test(start_paused = true)]
+async fn draining_waits_for_parked_keys_and_their_workers() {
+    let queue = paused();
+    queue.add(1);
+    let key = queue.get().await.expect("queued");
+    queue.park(&key);
+    let drained = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.shut_down_with_drain().await }
+    });
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let mut got = Vec::new();
+            while let Some(key) = queue.get().await {
+                got.push(key);
+                queue.done(&key);
             }
+            got
         }
-        if self.queue.is_empty() {
-            return if self.shut_down { Poll::Ready(None) } else { Poll::Pending };
-        }
-        let key = self.queue.remove(0);
-        self.dirty.remove(&key);
-        self.processing.push(key);
-        Poll::Ready(Some(key))
-    }
-
-    fn done(&mut self, index: usize) -> Option<u8> {
-        if self.processing.is_empty() {
-            return None;
-        }
-        let key = self.processing.remove(index % self.processing.len());
-        if self.dirty.contains(&key) {
-            self.queue.push(key);
-        }
-        Some(key)
-    }
-
-    fn shut_down(&mut self) {
-        self.shut_down = true;
-        self.delayed.clear();
-    }
+    });
+    tokio::task::yield_now().await;
+    assert!(!drained.is_finished() && !worker.is_finished(), "the parked key can still wake");
+    queue.wake(&1);
+    drained.await.expect("no panic");
+    assert_eq!(worker.await.expect("no panic"), [1]);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_when_what_is_left_is_dropped() {
+    let queue = paused();
+    queue.add(1);
+    let key = queue.get().await.expect("queued");
+    queue.park(&key);
+    let drained = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.shut_down_with_drain().await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(queue.drop_ready(), 1);
+    drained.await.expect("no panic");
+    assert_eq!(queue.get().await, None);
+}
 
-    #[test]
-    fn the_queue_does_what_the_model_does(steps in proptest::collection::vec(step(), 1..120)) {
-        let (queue, clock) = manual();
-        let mut model = Model::default();
-        for step in steps {
-            match step {
-                Step::Add(key) => { queue.add(key); model.add(key); }
-                Step::AddAfter(key, delay) => {
-                    queue.add_after(key, Duration::from_secs(delay));
-                    model.add_after(key, delay);
-                }
-                Step::Get => {
-                    let got = poll(&queue);
-                    prop_assert_eq!(got, model.get());
-                    let held: BTreeSet<_> = model.processing.iter().collect();
-                    prop_assert_eq!(held.len(), model.processing.len(), "two workers have one key");
-                }
-                Step::Done(index) => {
-                    if let Some(key) = model.done(index) {
-                        queue.done(&key);
-                    }
-                }
-                Step::Advance(seconds) => {
-                    clock.advance(Duration::from_secs(seconds));
-                    model.now += seconds;
-                }
-                Step::ShutDown => { queue.shut_down(); model.shut_down(); }
-            }
-            prop_assert_eq!(queue.len(), model.queue.len());
-        }
-    }
+#[test]
+fn the_figures_tell_what_happened() {
+    let (queue, clock) = manual();
+    queue.add(1);
+    queue.add(1);
+    queue.add(2);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    clock.advance(Duration::from_secs(3));
+    let metrics = queue.metrics();
+    assert_eq!((metrics.depth, metrics.adds), (1, 2));
+    assert_eq!((metrics.queue_duration.count, metrics.queue_duration.sum), (1, 2_000_000_000));
+    assert_eq!((metrics.unfinished_work, metrics.longest_running), (Duration::from_secs(3), Duration::from_secs(3)));
+    queue.done(&1);
+    let metrics = queue.metrics();
+    assert_eq!((metrics.work_duration.count, metrics.work_duration.sum), (1, 3_000_000_000));
+    assert_eq!(metrics.unfinished_work, Duration::ZERO);
 }

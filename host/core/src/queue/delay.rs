@@ -1,55 +1,47 @@
 //! Keys that wait for their time (client-go: `util/workqueue/delaying_queue.go`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-use super::Key;
+use super::priority::Entry;
 use crate::clock::Moment;
 
-/// Keys by the moment at which they become ready; each key at most once.
-pub(super) struct Delayed<K> {
-    /// Sorted by time. Holds exactly the pairs of `due`.
-    order: BTreeSet<(Moment, K)>,
-    due: HashMap<K, Moment>,
+/// Entries by the moment at which they become due. One that was replaced by a sooner one stays until its time and is
+/// skipped then: its turn has passed.
+#[derive(Default)]
+pub(super) struct Delayed {
+    heap: BinaryHeap<Reverse<(u64, Entry)>>,
 }
 
-impl<K> Default for Delayed<K> {
-    fn default() -> Self {
-        Self { order: BTreeSet::new(), due: HashMap::new() }
-    }
-}
-
-impl<K: Key> Delayed<K> {
-    /// Makes `key` wait until `at`, unless it is due sooner already. Returns whether it is now the next to become due.
-    pub(super) fn insert(&mut self, key: K, at: Moment) -> bool {
-        if let Some(before) = self.due.get(&key).copied() {
-            if before <= at {
-                return false;
-            }
-            self.order.remove(&(before, key.clone()));
-        }
-        self.due.insert(key.clone(), at);
-        self.order.insert((at, key));
-        self.next_due() == Some(at)
+impl Delayed {
+    /// Makes `entry` due at `at`. Returns whether nothing is due before.
+    pub(super) fn insert(&mut self, entry: Entry, at: u64) -> bool {
+        let is_next = self.heap.peek().is_none_or(|Reverse((next, _))| at < *next);
+        self.heap.push(Reverse((at, entry)));
+        is_next
     }
 
-    /// Takes a key whose time has come.
-    pub(super) fn pop_due(&mut self, now: Moment) -> Option<K> {
-        if self.next_due()? > now {
+    /// Takes an entry whose time has come.
+    pub(super) fn pop_due(&mut self, now: u64) -> Option<Entry> {
+        let Reverse((at, _)) = self.heap.peek()?;
+        if *at > now {
             return None;
         }
-        let (_, key) = self.order.pop_first()?;
-        self.due.remove(&key);
-        Some(key)
+        self.heap.pop().map(|Reverse((_, entry))| entry)
     }
 
-    /// When the next key becomes due.
-    pub(super) fn next_due(&self) -> Option<Moment> {
-        self.order.first().map(|(at, _)| *at)
+    /// When the next entry becomes due.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Forgets all keys.
+    /// Forgets all entries.
     pub(super) fn clear(&mut self) {
-        self.order.clear();
-        self.due.clear();
+        self.heap.clear();
     }
+}
+
+/// Nanoseconds since the clock's start: half the size of a [`Moment`], and enough for five centuries.
+pub(super) fn nanoseconds(moment: Moment) -> u64 {
+    u64::try_from(moment.0.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,60 +1,125 @@
-//! How long a failing key backs off (client-go: `util/workqueue/default_rate_limiters.go`), and how often it failed.
+//! How long a failing key backs off (client-go: `util/workqueue/default_rate_limiters.go`).
 //!
-//! Unlike client-go's, it tells failures that count against a key from those that only lengthen its backoff: a conflict
-//! says nothing about the plugin, and must not use up the key's attempts.
+//! The queue counts a key's failures and asks a limiter what they have earned.
 
-use std::collections::HashMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
-use super::Key;
-use crate::outcome::Retry;
+use crate::clock::Moment;
+
+/// Says how long a key must wait that has failed before.
+pub trait Limiter: Debug + Send + 'static {
+    /// The delay of a key that failed `failures` times before this one. `now` never goes back.
+    fn delay(&mut self, failures: u32, now: Moment) -> Duration;
+}
 
 /// Doubles a key's delay with each of its failures: `base`·2ⁿ, at most `max`.
 #[derive(Clone, Debug)]
-pub struct ItemExponential<K> {
+pub struct ItemExponential {
     base: Duration,
     max: Duration,
-    failures: HashMap<K, Failures>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Failures {
-    all: u32,
-    counted: u32,
-}
-
-impl<K: Key> ItemExponential<K> {
-    /// A limiter without failures.
+impl ItemExponential {
+    /// A limiter that begins with `base`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, failures: HashMap::new() }
-    }
-
-    /// The delay that `key` has earned; notes one more failure.
-    pub fn when(&mut self, key: &K, retry: Retry) -> Duration {
-        let failures = self.failures.entry(key.clone()).or_default();
-        let factor = 2_u32.checked_pow(failures.all).unwrap_or(u32::MAX);
-        failures.all = failures.all.saturating_add(1);
-        if retry == Retry::Counted {
-            failures.counted = failures.counted.saturating_add(1);
-        }
-        self.base.saturating_mul(factor).min(self.max)
-    }
-
-    /// How many failures count against `key`.
-    pub fn num_requeues(&self, key: &K) -> u32 {
-        self.failures.get(key).map_or(0, |failures| failures.counted)
-    }
-
-    /// Forgets the failures of `key`.
-    pub fn forget(&mut self, key: &K) {
-        self.failures.remove(key);
+        Self { base, max }
     }
 }
 
 /// client-go's defaults: 5 ms, 1000 s.
-impl<K: Key> Default for ItemExponential<K> {
+impl Default for ItemExponential {
     fn default() -> Self {
         Self::new(Duration::from_millis(5), Duration::from_secs(1000))
+    }
+}
+
+impl Limiter for ItemExponential {
+    fn delay(&mut self, failures: u32, _: Moment) -> Duration {
+        let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
+        self.base.saturating_mul(factor).min(self.max)
+    }
+}
+
+/// Lets all keys together through at a rate, and a burst at once (golang.org/x/time/rate, as client-go uses it).
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    /// How long one token takes to come.
+    interval: Duration,
+    burst: u32,
+    /// When the bucket would be empty of debts: each key's token moves it on by an interval.
+    paid_until: Moment,
+}
+
+impl TokenBucket {
+    /// A full bucket of `burst` tokens, filled at `per_second`, both at least 1.
+    #[must_use]
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_second.max(1);
+        Self { interval, burst: burst.max(1), paid_until: Moment::default() }
+    }
+}
+
+/// client-go's defaults: 10 a second, 100 at once.
+impl Default for TokenBucket {
+    fn default() -> Self {
+        Self::new(10, 100)
+    }
+}
+
+impl Limiter for TokenBucket {
+    fn delay(&mut self, _: u32, now: Moment) -> Duration {
+        // All tokens but this one may be owed.
+        let credit = self.interval * (self.burst - 1);
+        self.paid_until = self.paid_until.max(now);
+        let wait = self.paid_until.0.saturating_sub(now.0).saturating_sub(credit);
+        self.paid_until = self.paid_until + self.interval;
+        wait
+    }
+}
+
+/// The longest delay that any of several limiters asks for.
+#[derive(Debug)]
+pub struct MaxOf(pub Vec<Box<dyn Limiter>>);
+
+impl Limiter for MaxOf {
+    fn delay(&mut self, failures: u32, now: Moment) -> Duration {
+        self.0.iter_mut().map(|limiter| limiter.delay(failures, now)).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment(Duration::from_millis(millis))
+    }
+
+    fn millis(limiter: &mut dyn Limiter, failures: u32, now: u64) -> u128 {
+        limiter.delay(failures, at(now)).as_millis()
+    }
+
+    #[test]
+    fn failures_double_the_delay_up_to_its_bound() {
+        let mut limiter = ItemExponential::default();
+        assert_eq!([0, 1, 2, 14].map(|failures| millis(&mut limiter, failures, 0)), [5, 10, 20, 81_920]);
+        assert_eq!(millis(&mut limiter, 40, 0), 1_000_000);
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_its_rate() {
+        let mut limiter = TokenBucket::new(10, 3);
+        assert_eq!([0; 5].map(|_| millis(&mut limiter, 0, 0)), [0, 0, 0, 100, 200]);
+        // Two seconds later it is full again, and no fuller.
+        assert_eq!([0; 4].map(|_| millis(&mut limiter, 0, 2_500)), [0, 0, 0, 100]);
+    }
+
+    #[test]
+    fn of_several_limiters_the_slowest_is_heard() {
+        let mut limiter = MaxOf(vec![Box::<ItemExponential>::default(), Box::new(TokenBucket::new(1, 1))]);
+        assert_eq!(millis(&mut limiter, 1, 0), 10);
+        assert_eq!(millis(&mut limiter, 1, 0), 1000);
     }
 }

@@ -1,0 +1,71 @@
+//! What a queue measures, under client-go's names (`util/workqueue/metrics.go`).
+
+use std::time::Duration;
+
+/// How many buckets a [`Histogram`] has: from 10 ns, each ten times the one before, as client-go's.
+pub const BUCKETS: usize = 12;
+
+/// Durations, counted by size. Values at most a bucket's bound, in seconds 1e-8, 1e-7, … 1e3, are in it; larger ones in
+/// `count` only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Histogram {
+    /// How many values fell into each bucket and not into a smaller one.
+    pub buckets: [u64; BUCKETS],
+    /// How many values there were.
+    pub count: u64,
+    /// Their sum in nanoseconds.
+    pub sum: u64,
+}
+
+impl Histogram {
+    pub(super) fn observe(&mut self, nanoseconds: u64) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(nanoseconds);
+        let bucket = nanoseconds.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+        }
+    }
+}
+
+/// A queue's figures at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Metrics {
+    /// `workqueue_depth`: keys that are ready for a worker.
+    pub depth: usize,
+    /// Keys that the gate holds. client-go has no such state.
+    pub parked: usize,
+    /// `workqueue_adds_total`: additions that made a key need work which did not before.
+    pub adds: u64,
+    /// `workqueue_retries_total`: rate-limited additions.
+    pub retries: u64,
+    /// `workqueue_queue_duration_seconds`: from addition to worker, the time parked included.
+    pub queue_duration: Histogram,
+    /// `workqueue_work_duration_seconds`: from worker to done.
+    pub work_duration: Histogram,
+    /// `workqueue_unfinished_work_seconds`: how long all that is being worked on has taken so far, together.
+    pub unfinished_work: Duration,
+    /// `workqueue_longest_running_processor_seconds`.
+    pub longest_running: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_at_a_bound_is_within_it() {
+        let mut histogram = Histogram::default();
+        for nanoseconds in [0, 10, 11, 100, 101] {
+            histogram.observe(nanoseconds);
+        }
+        assert_eq!(histogram.buckets[..3], [2, 2, 1]);
+    }
+
+    #[test]
+    fn what_is_longer_than_every_bucket_is_counted_all_the_same() {
+        let mut histogram = Histogram::default();
+        histogram.observe(u64::MAX);
+        assert_eq!((histogram.count, histogram.buckets.iter().sum::<u64>()), (1, 0));
+    }
+}

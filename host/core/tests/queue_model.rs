@@ -1,0 +1,260 @@
+//! The workqueue against the simplest model of its semantics, over random interleavings.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::FutureExt;
+use proptest::prelude::*;
+use windlass_core::outcome::Retry;
+use windlass_core::queue::{Priority, Queue};
+
+use support::{ManualClock, manual, poll};
+
+/// One step of a random interleaving.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add(u8, i32),
+    AddAfter(u8, u64),
+    AddRateLimited(u8, Retry),
+    Forget(u8),
+    Get,
+    Done(usize),
+    Park(usize),
+    Wake(u8),
+    Advance(u64),
+    ShutDown,
+    Drain,
+    Drop,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = || 0..6_u8;
+    let retry = prop_oneof![Just(Retry::Counted), Just(Retry::Uncounted)];
+    prop_oneof![
+        12 => (key(), prop_oneof![Just(0), Just(-100), Just(-3)]).prop_map(|(key, priority)| Step::Add(key, priority)),
+        8 => (key(), 0..10_000_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        6 => (key(), retry).prop_map(|(key, retry)| Step::AddRateLimited(key, retry)),
+        3 => key().prop_map(Step::Forget),
+        14 => Just(Step::Get),
+        10 => (0..4_usize).prop_map(Step::Done),
+        6 => (0..4_usize).prop_map(Step::Park),
+        8 => key().prop_map(Step::Wake),
+        6 => (1..12_000_u64).prop_map(Step::Advance),
+        1 => Just(Step::ShutDown),
+        1 => Just(Step::Drain),
+        1 => Just(Step::Drop),
+    ]
+}
+
+/// What the model knows of an addition: its priority, when it came (in milliseconds), and in which order.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    priority: i32,
+    since: u64,
+    order: u64,
+}
+
+/// The semantics without any cleverness: every question is answered by looking at everything.
+#[derive(Default)]
+struct Model {
+    now: u64,
+    order: u64,
+    ready: BTreeMap<u8, Waiting>,
+    /// With what was added meanwhile, and whether the key was woken meanwhile.
+    processing: Vec<(u8, Waiting, Option<Waiting>, bool)>,
+    parked: BTreeMap<u8, Waiting>,
+    delayed: BTreeMap<u8, (u64, u64)>,
+    failures: BTreeMap<u8, (u32, u32)>,
+    shut_down: bool,
+}
+
+impl Model {
+    fn next_order(&mut self) -> u64 {
+        self.order += 1;
+        self.order
+    }
+
+    fn add(&mut self, key: u8, priority: i32, since: u64) {
+        if self.shut_down {
+            return;
+        }
+        let new = Waiting { priority, since, order: self.next_order() };
+        if let Some((_, _, again, _)) = self.processing.iter_mut().find(|it| it.0 == key) {
+            let again = again.get_or_insert(new);
+            again.priority = again.priority.max(priority);
+        } else if let Some(parked) = self.parked.get_mut(&key) {
+            parked.priority = parked.priority.max(priority);
+        } else if let Some(ready) = self.ready.get_mut(&key) {
+            if priority > ready.priority {
+                *ready = Waiting { since: ready.since, ..new };
+            }
+        } else {
+            self.ready.insert(key, new);
+        }
+    }
+
+    fn add_after(&mut self, key: u8, delay: u64) {
+        if delay == 0 {
+            return self.add(key, 0, self.now);
+        }
+        if !self.shut_down {
+            let new = (self.now + delay, self.next_order());
+            let due = self.delayed.entry(key).or_insert(new);
+            if new.0 < due.0 {
+                *due = new;
+            }
+        }
+    }
+
+    fn fail(&mut self, key: u8, retry: Retry) -> u64 {
+        if self.shut_down {
+            return 0;
+        }
+        let (all, counted) = self.failures.entry(key).or_default();
+        let delay = (5_u64 << *all).min(1_000_000);
+        *all += 1;
+        *counted += u32::from(retry == Retry::Counted);
+        self.add_after(key, delay);
+        delay
+    }
+
+    fn get(&mut self) -> Poll<Option<u8>> {
+        let mut due: Vec<_> = self.delayed.iter().map(|(key, due)| (*due, *key)).collect();
+        due.sort_unstable();
+        for ((at, _), key) in due {
+            if at <= self.now {
+                self.delayed.remove(&key);
+                self.add(key, 0, at);
+            }
+        }
+        let place = |it: &Waiting| (i128::from(it.since) - i128::from(it.priority) * 100, it.order);
+        let Some((key, waiting)) = self.ready.iter().min_by_key(|(_, it)| place(it)).map(|(key, it)| (*key, *it))
+        else {
+            return if self.shut_down && self.parked.is_empty() { Poll::Ready(None) } else { Poll::Pending };
+        };
+        self.ready.remove(&key);
+        self.processing.push((key, waiting, None, false));
+        Poll::Ready(Some(key))
+    }
+
+    fn done(&mut self, index: usize) -> Option<u8> {
+        let (key, _, again, _) = self.take(index)?;
+        if let Some(again) = again {
+            let order = self.next_order();
+            self.ready.insert(key, Waiting { order, ..again });
+        }
+        Some(key)
+    }
+
+    fn park(&mut self, index: usize) -> Option<u8> {
+        let (key, mut waiting, again, woken) = self.take(index)?;
+        waiting.priority = again.map_or(waiting.priority, |again| again.priority.max(waiting.priority));
+        waiting.order = self.next_order();
+        if woken { &mut self.ready } else { &mut self.parked }.insert(key, waiting);
+        Some(key)
+    }
+
+    fn take(&mut self, index: usize) -> Option<(u8, Waiting, Option<Waiting>, bool)> {
+        (!self.processing.is_empty()).then(|| self.processing.remove(index % self.processing.len()))
+    }
+
+    fn wake(&mut self, key: u8) {
+        if let Some(waiting) = self.parked.remove(&key) {
+            let order = self.next_order();
+            self.ready.insert(key, Waiting { order, ..waiting });
+        }
+        if let Some((.., woken)) = self.processing.iter_mut().find(|it| it.0 == key) {
+            *woken = true;
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.shut_down = true;
+        self.delayed.clear();
+    }
+
+    fn drop_waiting(&mut self) -> usize {
+        for (_, _, again, _) in &mut self.processing {
+            *again = None;
+        }
+        let dropped = self.ready.len() + self.parked.len();
+        self.ready.clear();
+        self.parked.clear();
+        dropped
+    }
+
+    fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.parked.is_empty() && self.processing.is_empty()
+    }
+}
+
+/// Takes one step with both; an error says where they differ.
+fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -> Result<(), TestCaseError> {
+    match step {
+        Step::Add(key, priority) => {
+            queue.add_with(key, Priority(priority));
+            model.add(key, priority, model.now);
+        }
+        Step::AddAfter(key, delay) => {
+            queue.add_after(key, Duration::from_millis(delay));
+            model.add_after(key, delay);
+        }
+        Step::AddRateLimited(key, retry) => {
+            let delay = queue.add_rate_limited(key, retry, None);
+            let expected = model.fail(key, retry);
+            prop_assert!(model.shut_down || delay == Duration::from_millis(expected), "{delay:?}, not {expected} ms");
+        }
+        Step::Forget(key) => {
+            queue.forget(&key);
+            model.failures.remove(&key);
+        }
+        Step::Get => {
+            prop_assert_eq!(poll(queue), model.get());
+            let held: BTreeSet<_> = model.processing.iter().map(|it| it.0).collect();
+            prop_assert_eq!(held.len(), model.processing.len(), "two workers have one key");
+        }
+        Step::Done(index) => drop(model.done(index).map(|key| queue.done(&key))),
+        Step::Park(index) => drop(model.park(index).map(|key| queue.park(&key))),
+        Step::Wake(key) => {
+            queue.wake(&key);
+            model.wake(key);
+        }
+        Step::Advance(millis) => {
+            clock.advance(Duration::from_millis(millis));
+            model.now += millis;
+        }
+        Step::ShutDown => {
+            queue.shut_down();
+            model.shut_down();
+            model.parked.clear();
+        }
+        Step::Drain => {
+            model.shut_down();
+            let drained = queue.shut_down_with_drain().now_or_never().is_some();
+            prop_assert_eq!(drained, model.is_idle());
+        }
+        Step::Drop => prop_assert_eq!(queue.drop_ready(), model.drop_waiting()),
+    }
+    prop_assert_eq!(queue.len(), model.ready.len());
+    prop_assert_eq!(queue.metrics().parked, model.parked.len());
+    for key in 0..6 {
+        prop_assert_eq!(queue.num_requeues(&key), model.failures.get(&key).map_or(0, |it| it.1), "of {}", key);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_queue_does_what_the_model_does(steps in proptest::collection::vec(step(), 1..160)) {
+        let (queue, clock) = manual();
+        let mut model = Model::default();
+        for step in steps {
+            take(step, &queue, &clock, &mut model)?;
+        }
+    }
+}
