@@ -85,7 +85,12 @@ impl Host {
         self.ends().await
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends, however long that takes.
+    pub async fn ends_at_last(&mut self) -> anyhow::Result<ExitStatus> {
+        Ok(self.process.wait().await?)
+    }
+
+    /// Waits until it ends by itself, which it does soon.
     pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
         let ended = tokio::time::timeout(wait::PATIENCE, self.process.wait()).await;
         Ok(ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??)

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
@@ -89,7 +90,17 @@ async fn keep(mut host: Host) -> anyhow::Result<()> {
          \n  kubectl delete service shop        # it comes back\
          \n  kubectl edit webapp shop           # try replicas: 51, or an empty image\n"
     );
-    let status = host.ends().await;
-    println!("windlass ended: {status:?}");
+    let status = tokio::select! {
+        status = host.ends_at_last() => status?,
+        // In a terminal windlass has the signal too, and stops by itself; elsewhere it is told here.
+        interrupt = tokio::signal::ctrl_c() => {
+            interrupt?;
+            match tokio::time::timeout(Duration::from_secs(1), host.ends_at_last()).await {
+                Ok(status) => status?,
+                Err(_) => host.terminate().await?,
+            }
+        }
+    };
+    println!("windlass ended: {status}");
     Ok(())
 }
