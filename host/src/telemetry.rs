@@ -23,7 +23,9 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         bail!("{}: {word:?} is not a level", no_filter());
     }
     let filter = EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Where nobody reads the log any more, telling so on the same standard error would panic the task that logs.
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),

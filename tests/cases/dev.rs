@@ -1,12 +1,14 @@
 //! `windlass dev`: the embedded API server and the plugins in one process.
 
 use std::ffi::OsStr;
+use std::process::Stdio;
 
 use windlass_tests::host::Host;
 use windlass_tests::kubectl::Kubectl;
 use windlass_tests::objects::Objects;
-use windlass_tests::server;
 use windlass_tests::story::Story;
+use windlass_tests::wait::{PATIENCE, until};
+use windlass_tests::{paths, server};
 
 use crate::webapp::plugin_directory;
 
@@ -59,5 +61,25 @@ async fn logs_are_json_when_asked_for() -> anyhow::Result<()> {
     let line: serde_json::Value = serde_json::from_str(&line)?;
     assert_eq!(line["level"], "INFO");
     assert!(line["server"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")), "{line}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    let plugins = plugin_directory()?;
+    let mut host = tokio::process::Command::new(paths::windlass()?)
+        .args(["dev".as_ref(), "--plugins".as_ref(), plugins.path().as_os_str()])
+        .args(["--kubeconfig-out".as_ref(), kubeconfig.as_os_str()])
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    drop(host.stderr.take());
+    until("the host has begun", || async { kubeconfig.exists().then_some(()).ok_or("no kubeconfig yet") }).await?;
+    let id = host.id().expect("it runs").to_string();
+    assert!(tokio::process::Command::new("kill").args(["-TERM", &id]).status().await?.success());
+    let status = tokio::time::timeout(PATIENCE, host.wait()).await??;
+    assert!(status.success(), "{status}");
     Ok(())
 }
