@@ -11,7 +11,7 @@ use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::DiscoveryError;
-use windlass_kube::Reader;
+use windlass_kube::{Readable, Reader};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -126,7 +126,7 @@ impl Controller {
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
-                stores.push((spec, store));
+                stores.push(Readable { spec, store, indexes: vec![] });
                 subscriptions.push((subscription, watched.route.clone()));
             }
         }

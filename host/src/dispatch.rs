@@ -102,7 +102,7 @@ impl Dispatch {
             controller: self.controller.clone(),
             key: key.clone(),
             uid: primary.map(|object| object.header.uid.clone()),
-            object: primary.map(|object| object.text.clone()),
+            object: primary.map(Object::text),
             deleting: primary.is_some_and(|object| object.header.deleting),
             attempt: self.queue.num_requeues(key),
             trace_id: trace_id.into(),

@@ -79,10 +79,11 @@ mod tests {
             version: "1".into(),
             generation,
             labels: [("for".into(), primary.into())].into(),
-            owners: vec![],
+            owners: [].into(),
+            own_fields: None,
             deleting: false,
         };
-        Object { header: Arc::new(header), text: "{}".into() }
+        Object::new(header, "{}")
     }
 
     fn route(predicates: &[Predicate]) -> Route {

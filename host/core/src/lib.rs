@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod error;
 pub mod grants;
+pub mod labels;
 pub mod mapping;
 pub mod object;
 pub mod outcome;
@@ -17,5 +18,6 @@ pub mod predicate;
 pub mod principal;
 pub mod queue;
 pub mod settle;
+pub mod text;
 pub mod watch;
 pub mod write;

@@ -58,7 +58,7 @@ impl Mapping {
 }
 
 fn body(object: &Object) -> Option<serde_json::Value> {
-    serde_json::from_str(&object.text).ok()
+    serde_json::from_str(&object.text()).ok()
 }
 
 fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKey> {
@@ -88,10 +88,11 @@ mod tests {
             generation: 1,
             labels: [("app".into(), "shop".into()), ("far".into(), "test/shop".into())].into(),
             owners: owner.into_iter().collect(),
+            own_fields: None,
             deleting: false,
         };
         let text = r#"{"metadata":{"annotations":{"app":"noted"}},"spec":{"for":"pointed"}}"#;
-        Object { header: Arc::new(header), text: text.into() }
+        Object::new(header, text)
     }
 
     fn owner(api_version: &str, kind: &str, controller: bool) -> OwnerReference {
