@@ -11,7 +11,7 @@ use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::DiscoveryError;
-use windlass_kube::{Readable, Reader};
+use windlass_kube::{Readable, Reader, SubscribeOptions};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -20,6 +20,7 @@ use crate::dispatch::Dispatch;
 use crate::feed::feed;
 use crate::manager::Host;
 use crate::resolve::{self, ResolveError, Resolved};
+use crate::route::Stores;
 use crate::supervise::{jittered, supervise};
 
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
@@ -121,12 +122,15 @@ impl Controller {
         let mut subscriptions = Vec::new();
         for watched in resolved.watches {
             for spec in watched.specs {
-                let subscription = self.host.informers.subscribe(spec.clone());
+                let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
+                let options = SubscribeOptions { indexes, budget: None };
+                let subscription = self.host.informers.subscribe_with(spec.clone(), options);
+                let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
-                stores.push(Readable { spec, store, indexes: vec![] });
+                stores.push(Readable { spec, store, indexes: watched.indexes.clone() });
                 subscriptions.push((subscription, watched.route.clone()));
             }
         }
@@ -134,9 +138,10 @@ impl Controller {
         for (subscription, _) in &subscriptions {
             subscription.synced().await;
         }
+        let primaries = Stores(primaries.into());
         let feeders = TaskTracker::new();
         for (subscription, route) in subscriptions {
-            feeders.spawn(feed(subscription, route, queue.clone(), stop.clone()));
+            feeders.spawn(feed(subscription, route, primaries.clone(), queue.clone(), stop.clone()));
         }
         feeders.close();
         let dispatch = Arc::new(Dispatch {

@@ -13,9 +13,9 @@ use windlass_core::ports::{CallContext, Event, EventType, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
-use windlass_kube::Store;
 use windlass_wasm::{CallLimits, Plugin, Request};
 
+use crate::route::Stores;
 use crate::supervise;
 
 /// How often a key is tried that has used up its counted retries (§3.1).
@@ -27,8 +27,7 @@ pub(crate) struct Dispatch {
     /// The controller's name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) primary: PrimaryKind,
-    /// Where primaries are found: one store for each namespace that is watched, or one for all.
-    pub(crate) primaries: Vec<Store>,
+    pub(crate) primaries: Stores,
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     pub(crate) queue: Queue<ObjectKey>,
@@ -80,7 +79,7 @@ impl Dispatch {
     }
 
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
-        let primary = self.primaries.iter().find_map(|store| store.get(key));
+        let primary = self.primaries.get(key);
         let context = Arc::new(CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),

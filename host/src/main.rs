@@ -8,6 +8,7 @@ mod dispatch;
 mod feed;
 mod manager;
 mod resolve;
+mod route;
 mod shutdown;
 mod supervise;
 mod telemetry;

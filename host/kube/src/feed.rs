@@ -189,13 +189,13 @@ impl Feed {
     }
 
     /// Takes over an object from the watch, unless the store has already seen this state or a later one.
-    pub(crate) fn apply(&self, object: Object) -> Result<(), OverBudget> {
+    pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.change(|contents, outbox| {
             let version = Arc::clone(&object.header.version);
             let stored = contents.get(&object.header.key);
-            if stored.is_none_or(|stored| is_newer(&object, stored)) {
-                insert(contents, &object, false, outbox);
+            if stored.is_none_or(|stored| is_newer(object, stored)) {
+                insert(contents, object, false, outbox);
             }
             advance(contents, version);
         });
@@ -486,7 +486,7 @@ mod tests {
                 let version = version.to_string().as_str().into();
                 feed.replace(Listed { objects: objects.into_values().collect(), version, resource: resource() })
             }
-            1..=12 => feed.apply(object(random)),
+            1..=12 => feed.apply(&object(random)),
             _ => feed.delete(object(random)),
         }
         .expect("no budget");

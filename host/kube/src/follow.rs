@@ -187,7 +187,7 @@ impl Follower {
     /// Takes over one line; returns the version that it brought the store to.
     fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Arc<str>, InformerError> {
         let (version, taken) = match Notice::read(line, parser)? {
-            Notice::Applied(object) => (Arc::clone(&object.header.version), self.feed.apply(object)),
+            Notice::Applied(object) => (Arc::clone(&object.header.version), self.feed.apply(&object)),
             Notice::Deleted(object) => (Arc::clone(&object.header.version), self.feed.delete(object)),
             Notice::Bookmark { version, .. } => {
                 self.feed.bookmark(Arc::clone(&version));

@@ -87,17 +87,21 @@ impl Watch {
 }
 
 impl Mapping {
-    /// The mapping as `windlass-core` has it. None: this version does not implement it, and
-    /// [`Manifest::unimplemented`] says so.
+    /// The mapping as `windlass-core` has it. None: it names an index that `primary` does not declare, which a valid
+    /// manifest does not.
     #[must_use]
-    pub fn to_core(&self) -> Option<mapping::Mapping> {
+    pub fn to_core(&self, primary: &Watch) -> Option<mapping::Mapping> {
         Some(match self {
             Self::Owner {} => mapping::Mapping::Owner,
             Self::Label { key } => mapping::Mapping::Label(key.as_str().into()),
             Self::Annotation { key } => mapping::Mapping::Annotation(key.as_str().into()),
             Self::Field { pointer } => mapping::Mapping::Field(pointer.as_str().into()),
             Self::SameName {} => mapping::Mapping::SameName,
-            Self::ReferencedBy { .. } | Self::All {} => return None,
+            Self::ReferencedBy { index } => {
+                let declared = primary.indexes.iter().find(|declared| declared.name == *index)?;
+                mapping::Mapping::ReferencedBy(declared.source.to_core())
+            }
+            Self::All {} => mapping::Mapping::All,
         })
     }
 }
