@@ -32,12 +32,16 @@ fn main() {
     let number = |text: &str| text.parse::<usize>().expect("a number");
     match *arguments {
         ["--serve", count, streaming] => server::serve(number(count), streaming == "streaming"),
-        ["--case", name, port, count] => {
+        ["--case", name, port, lists, count] => {
             let (_, case) = Case::ALL.into_iter().find(|(known, _)| *known == name).expect("a case");
-            cases::run(case, port.parse().expect("a port"), number(count));
+            cases::run(case, port.parse().expect("a port"), lists, number(count));
         }
         ["--latency", count, events] => latency::run(number(count), number(events)),
-        _ => measure(arguments.contains(&"--quick"), arguments.contains(&"--streaming")),
+        _ => {
+            let known = |argument: &&str| ["--quick", "--streaming"].contains(argument);
+            assert!(arguments.iter().all(known), "--quick and --streaming are all there is: {arguments:?}");
+            measure(arguments.contains(&"--quick"), arguments.contains(&"--streaming"));
+        }
     }
 }
 
@@ -58,10 +62,6 @@ fn measure(quick: bool, streaming: bool) {
             (Case::Cold, "<= 2 KB", "bytes without managedFields 4.8-5.7 KB"),
         ] {
             let what = format!("memory, {}", case.name());
-            if case.spec().is_none() {
-                row(&what, "not measured", bar, peer);
-                continue;
-            }
             let figures = server.median(case, count);
             row(&what, &bytes(beyond(&figures, &empty, "resident") / count as f64), bar, peer);
             if case == Case::Cold {
@@ -136,6 +136,8 @@ fn figures(arguments: &[&str]) -> Figures {
 struct Server {
     process: Child,
     port: String,
+    /// How it lets itself be listed.
+    lists: &'static str,
     wire: usize,
     managed_fields: usize,
 }
@@ -151,12 +153,12 @@ impl Server {
         let words: Vec<_> = line.split_whitespace().collect();
         let [port, wire, managed_fields] = *words else { panic!("the server said {line:?}") };
         let number = |text: &str| text.parse().expect("a number");
-        Self { port: port.to_owned(), wire: number(wire), managed_fields: number(managed_fields), process }
+        Self { port: port.to_owned(), lists: mode, wire: number(wire), managed_fields: number(managed_fields), process }
     }
 
     /// The median of each figure over several runs.
     fn median(&self, case: Case, count: usize) -> Figures {
-        let arguments = ["--case", case.name(), &self.port, &count.to_string()];
+        let arguments = ["--case", case.name(), &self.port, self.lists, &count.to_string()];
         let runs: Vec<_> = (0..RUNS).map(|_| figures(&arguments)).collect();
         let median = |name: &String| {
             let mut values: Vec<_> = runs.iter().map(|run| run[name]).collect();
