@@ -70,8 +70,8 @@ impl<K: Key> Queue<K> {
     /// Queues `key`. If it is queued already, the higher priority of the two holds. One that a worker has is queued again
     /// when the worker is done with it; one that is parked stays so.
     pub fn add_with(&self, key: K, priority: Priority) {
-        let (hash, now) = (self.hash(&key), self.now());
-        self.change(|state| state.add(hash, key, priority, now));
+        let hash = self.hash(&key);
+        self.change(|state| state.add(hash, key, priority, || self.now()));
     }
 
     /// Queues `key`, as [`Queue::add`] does, once `delay` has passed. Of two delays for one key the one that ends sooner

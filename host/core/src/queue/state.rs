@@ -79,11 +79,15 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Adds a key.
-    pub(super) fn add(&mut self, hash: KeyHash, key: K, priority: Priority, now: u64) {
-        if self.phase == Phase::Open {
-            let since = self.pass(now);
-            let slot = self.items.enter(hash, key);
+    /// Adds a key. The clock is read where it matters: not for a key that is queued with that priority already.
+    pub(super) fn add(&mut self, hash: KeyHash, key: K, priority: Priority, now: impl FnOnce() -> u64) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        let slot = self.items.enter(hash, key);
+        let item = self.items.get(slot);
+        if item.stage != Stage::Ready || priority > item.priority {
+            let since = self.pass(now());
             self.add_slot(slot, Addition { priority, since });
         }
     }
@@ -153,7 +157,7 @@ impl<K: Key> State<K> {
         item.fail(retry);
         let delay = self.limiter.delay(u32::from(failures), now).max(at_least);
         if delay.is_zero() {
-            self.add(hash, key, Priority::CHANGE, nanoseconds(now));
+            self.add(hash, key, Priority::CHANGE, || nanoseconds(now));
         } else {
             self.add_at(hash, key, nanoseconds(now + delay));
         }
@@ -326,6 +330,9 @@ impl<K: Key> State<K> {
 
     /// Those who have to look at the queue now. To be asked, and woken, after every change.
     pub(super) fn whom_to_wake(&mut self) -> Vec<Waker> {
+        if self.waiters.is_empty() {
+            return Vec::new();
+        }
         self.waiters.take(Work {
             ready: self.depth,
             due: self.delayed.next_due(),

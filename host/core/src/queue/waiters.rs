@@ -65,6 +65,11 @@ impl Waiters {
         }
     }
 
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.workers.is_empty() && self.drains.is_empty()
+    }
+
     /// Whether a waiting worker has a timer that ends by `due`.
     pub(super) fn watch(&self, due: u64) -> bool {
         self.workers.iter().any(|waiter| waiter.watches <= due)
