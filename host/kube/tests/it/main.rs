@@ -5,6 +5,7 @@ mod cluster;
 mod discovery;
 mod events;
 mod informer;
+mod reachability;
 mod reader;
 mod script;
 mod writer;
