@@ -379,7 +379,7 @@ mod tests {
     async fn watches_share_connections_and_other_requests_have_their_own() {
         let network = Network::start().await;
         let client = network.client(Tuning { plain_is_http2: true, watches_per_connection: 8, ..Tuning::default() });
-        let open = watches(&client, 20).await;
+        let open = [watches(&client, 10).await, watches(&client, 10).await];
         assert_eq!(network.connections(), 3);
         request::get(&client, "/version", LIMIT).await.expect("an answer");
         request::get(&client, "/version", LIMIT).await.expect("an answer");
