@@ -14,9 +14,11 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use windlass_kube::{ConnectOptions, Connection, client};
 use windlass_tests::cluster::{self, Cluster};
 use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::PATIENCE;
 
 /// A connection to the API server of a kubeconfig, by way of a port that counts connections.
 struct Counted {
@@ -71,15 +73,16 @@ async fn watches(
     namespace: &str,
     numbers: std::ops::Range<usize>,
 ) -> anyhow::Result<Vec<impl AsyncBufRead + Unpin + use<>>> {
-    try_join_all(numbers.map(|number| async move {
+    let begun = try_join_all(numbers.map(|number| async move {
         let uri = format!("/api/v1/namespaces/{namespace}/configmaps?watch=true&labelSelector=number%3D{number}");
-        Ok(Box::pin(client.request_stream(Request::get(uri).body(Vec::new())?).await?))
-    }))
-    .await
+        anyhow::Ok(Box::pin(client.request_stream(Request::get(uri).body(Vec::new())?).await?))
+    }));
+    timeout(PATIENCE, begun).await.context("watches wait for something")?
 }
 
 async fn version(client: &Client) -> anyhow::Result<String> {
-    Ok(client.request_text(Request::get("/version").body(Vec::new())?).await?)
+    let answer = client.request_text(Request::get("/version").body(Vec::new())?);
+    Ok(timeout(PATIENCE, answer).await.context("a request waits for something")??)
 }
 
 #[tokio::test]
@@ -103,7 +106,7 @@ async fn hundreds_of_watches_share_a_handful_of_connections() -> anyhow::Result<
     });
     server.objects().apply(&last).await?;
     let mut line = String::new();
-    open.last_mut().context("a watch")?.read_line(&mut line).await?;
+    timeout(PATIENCE, open.last_mut().context("a watch")?.read_line(&mut line)).await??;
     let event: Value = serde_json::from_str(&line)?;
     assert_eq!(event["object"]["metadata"]["name"], "last");
     Ok(())

@@ -1,5 +1,8 @@
 //! Whether the API server answers, over real connections.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_kube::client;
 
@@ -16,14 +19,19 @@ async fn a_server_that_stops_and_returns_is_noticed_both_times() {
     let before = connection.reachability.watch().borrow().number;
 
     server.shutdown().await;
-    client::check(&connection).await.expect_err("nobody answers");
-    assert!(!connection.reachability.is_reachable(), "one refused connection is enough");
+    // One refused connection is enough, but the first request may still go to the old one.
+    let mut asked = 0;
+    while connection.reachability.is_reachable() {
+        client::check(&connection).await.expect_err("nobody answers");
+        asked += 1;
+    }
+    assert!(asked <= 2, "{asked}");
     let outage = *connection.reachability.watch().borrow();
     assert!(outage.number == before + 1 && outage.since.is_some(), "{outage:?}");
 
     let _server = ApiServer::start(Config { address, ..Config::default() }).await.expect("the same port");
     // Nothing is sent here: the prober finds it.
-    connection.reachability.reachable().await;
+    timeout(Duration::from_secs(30), connection.reachability.reachable()).await.expect("it is found");
     assert!(connection.reachability.watch().borrow().since.is_none());
     client::check(&connection).await.expect("it answers");
 }
