@@ -1,6 +1,7 @@
 //! Windlass's edge to the Kubernetes API: everything that sends a request or keeps what the server answered.
 //!
 //! - [`connect`](client::connect) finds the cluster as kubectl does; [`Discovery`] maps kinds to resources.
+//! - [`Reachability`] tells whether the server answers, so that the host can pause while it does not.
 //! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and tell subscribers what changes.
 //! - [`Reader`], [`Writer`] and [`Recorder`] are the ports of `windlass_core::ports`.
 //!
@@ -23,11 +24,13 @@ mod listing;
 mod notice;
 mod parse;
 mod pointer;
+mod reachability;
 mod reader;
 mod request;
 mod selector;
 mod status;
 mod store;
+mod transport;
 mod write_body;
 mod write_plan;
 mod writer;
@@ -40,6 +43,7 @@ pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
 pub use crate::informer::{InformerError, InformerOptions, InformerStatus, Informers};
 pub use crate::parse::ParseError;
 pub use crate::pointer::PointerError;
+pub use crate::reachability::{Outage, Reachability};
 pub use crate::reader::{Readable, Reader};
 pub use crate::request::RequestError;
 pub use crate::selector::{Selector, SelectorError};

@@ -14,6 +14,8 @@ use kube::client::Body;
 use kube::core::Status;
 use tokio::time::timeout;
 
+use crate::transport;
+
 /// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
@@ -158,9 +160,7 @@ async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> 
 fn was_never_sent(error: &kube::Error) -> bool {
     match error {
         kube::Error::Auth(_) | kube::Error::HttpError(_) => true,
-        kube::Error::Service(error) => error
-            .downcast_ref::<hyper_util::client::legacy::Error>()
-            .is_some_and(hyper_util::client::legacy::Error::is_connect),
+        kube::Error::Service(error) => transport::was_never_sent(&**error),
         _ => false,
     }
 }

@@ -6,6 +6,7 @@ mod discovery;
 mod events;
 mod informer;
 mod informers;
+mod reachability;
 mod reader;
 mod script;
 mod writer;
