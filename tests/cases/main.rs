@@ -3,4 +3,5 @@
 mod bad_input;
 mod dev;
 mod kubectl;
+mod proxy;
 mod webapp;
