@@ -163,3 +163,27 @@ fn refused(refusal: &Refusal) -> Response<Outgoing> {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_and_what_is_about_the_connection_stay_behind() {
+        let request = Request::post("http://proxy:1/api/v1/pods?dryRun=All")
+            .header("host", "proxy:1")
+            .header("authorization", "Bearer secret")
+            .header("content-length", "2")
+            .header("transfer-encoding", "chunked")
+            .header("connection", "keep-alive")
+            .header("user-agent", "test/1")
+            .header("accept", "application/json")
+            .header("impersonate-user", "alice");
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        let sent = to_upstream(&parts, Bytes::from_static(b"{}"));
+        let mut names: Vec<_> = sent.headers().keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept", "impersonate-user", "user-agent"]);
+        assert_eq!((sent.method(), sent.uri().query()), (&http::Method::POST, Some("dryRun=All")));
+    }
+}
