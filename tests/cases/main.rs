@@ -4,4 +4,5 @@ mod bad_input;
 mod connections;
 mod dev;
 mod kubectl;
+mod proxy;
 mod webapp;
