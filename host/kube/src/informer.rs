@@ -24,6 +24,7 @@ use crate::feed::{Feed, OverBudget, SubscribeOptions, Subscription};
 use crate::follow::Follower;
 use crate::parse::ParseError;
 use crate::pointer::PointerError;
+use crate::reachability::Reachability;
 use crate::request::RequestError;
 
 /// How long an informer outlives its last subscriber.
@@ -124,11 +125,18 @@ pub struct InformerOptions {
     pub cold_after: Option<Duration>,
     /// The most that one cache may hold, in bytes.
     pub most_bytes: usize,
+    /// Who tells that the server answers again, so that nobody waits longer for it than it takes.
+    pub reachability: Reachability,
 }
 
 impl Default for InformerOptions {
     fn default() -> Self {
-        Self { streaming_lists: false, cold_after: Some(Duration::from_mins(5)), most_bytes: 2 << 30 }
+        Self {
+            streaming_lists: false,
+            cold_after: Some(Duration::from_mins(5)),
+            most_bytes: 2 << 30,
+            reachability: Reachability::always(),
+        }
     }
 }
 
@@ -247,7 +255,7 @@ async fn follow(shared: &Shared, spec: &WatchSpec, feed: &Arc<Feed>) {
         let follower = Follower::new(
             shared.client.clone(),
             shared.discovery.clone(),
-            shared.options.streaming_lists,
+            shared.options.clone(),
             spec.clone(),
             Arc::clone(feed),
         );

@@ -370,7 +370,7 @@ mod tests {
     async fn watches(client: &Client, count: usize) -> Vec<Lines> {
         let watches = (0..count).map(|number| async move {
             let uri = format!("/api/v1/configmaps?watch=true&labelSelector=n%3D{number}");
-            request::watch(client, &uri, LIMIT).await.expect("a watch")
+            request::watch(client, &uri, "application/json", LIMIT).await.expect("a watch")
         });
         futures::future::join_all(watches).await
     }
