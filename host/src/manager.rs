@@ -9,7 +9,7 @@ use futures::StreamExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{Discovery, Informers, Recorder, Selector, Writer};
+use windlass_kube::{Discovery, InformerOptions, Informers, Recorder, Selector, Writer};
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
@@ -93,7 +93,11 @@ impl Host {
     fn new(connection: Connection, namespace: Option<String>) -> Self {
         let discovery = Discovery::new(connection.client.clone());
         Self {
-            informers: Informers::new(connection.client.clone(), discovery.clone()),
+            informers: Informers::with_options(
+                connection.client.clone(),
+                discovery.clone(),
+                InformerOptions { reachability: connection.reachability.clone(), ..InformerOptions::default() },
+            ),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
             recorder: Arc::new(Recorder::new(connection.client)),
             discovery,

@@ -10,10 +10,11 @@ use windlass_core::watch::WatchSpec;
 use crate::backoff::Backoff;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::feed::{Feed, Listed, OverBudget};
-use crate::informer::InformerError;
+use crate::informer::{InformerError, InformerOptions};
 use crate::listing::{self, Collector, From};
 use crate::notice::Notice;
 use crate::parse::Parser;
+use crate::reachability::Reachability;
 use crate::request::{Line, Lines};
 
 /// For the beginning of a watch's answer.
@@ -22,6 +23,8 @@ const WATCH_START: Duration = Duration::from_secs(30);
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner counts as a failure, or it would be begun again without pause.
 const SHORT: Duration = Duration::from_secs(1);
+/// Over this time the informers come back to a server that answers again, which has enough to do.
+const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
 const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
@@ -29,6 +32,7 @@ const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 pub(crate) struct Follower {
     client: Client,
     discovery: Discovery,
+    reachability: Reachability,
     spec: WatchSpec,
     feed: Arc<Feed>,
     /// The trouble that the log knows of, so that it is not told at each attempt.
@@ -213,7 +217,7 @@ impl Follower {
     }
 
     /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
-    /// until somebody new subscribes.
+    /// until somebody new subscribes. While the server cannot be reached at all, until it can.
     async fn fail(&mut self, error: InformerError, pause: Duration) {
         if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
             self.feed.vanish();
@@ -221,6 +225,10 @@ impl Follower {
         let asked = retry_after(&error).min(MOST_RETRY_AFTER);
         self.report(error);
         sleep(asked).await;
+        if !self.reachability.is_reachable() {
+            self.reachability.reachable().await;
+            return sleep(TOGETHER.mul_f64(rand::random())).await;
+        }
         tokio::select! {
             () = sleep(pause.saturating_sub(asked)) => {}
             () = self.feed.hurried() => {}
