@@ -58,8 +58,15 @@ impl Step {
 }
 
 impl Follower {
-    pub(crate) fn new(client: Client, discovery: Discovery, streaming: bool, spec: WatchSpec, feed: Arc<Feed>) -> Self {
-        Self { client, discovery, spec, feed, logged: None, streaming }
+    pub(crate) fn new(
+        client: Client,
+        discovery: Discovery,
+        options: InformerOptions,
+        spec: WatchSpec,
+        feed: Arc<Feed>,
+    ) -> Self {
+        let InformerOptions { streaming_lists: streaming, reachability, .. } = options;
+        Self { client, discovery, reachability, spec, feed, logged: None, streaming }
     }
 
     /// Runs until nobody can afford the cache any more.
