@@ -7,7 +7,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use windlass_core::object::Object;
+use windlass_core::object::{Object, ObjectKey};
 use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::discovery::Resource;
@@ -103,6 +103,12 @@ impl<'a> Collector<'a> {
         self.objects.push(object);
     }
 
+    /// An object of the list has gone meanwhile.
+    fn remove(&mut self, key: &ObjectKey) {
+        self.objects.retain(|object| object.header.key != *key);
+        self.bytes = self.objects.iter().map(Object::footprint).sum();
+    }
+
     /// Whether anybody can still afford what is there.
     fn afford(&self) -> Result<(), InformerError> {
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
@@ -165,8 +171,8 @@ impl<'a> Collector<'a> {
             };
             match Notice::read(&line, self.parser)? {
                 Notice::Applied(object) => self.add(object),
-                // Nothing can be deleted before it is complete.
-                Notice::Deleted(_) => return Err(InformerError::Interrupted),
+                // Changes may come in before the list's end (client-go: `Reflector.watchList`).
+                Notice::Deleted(last) => self.remove(&last.header.key),
                 Notice::Bookmark { version, initial_end: true } => return Ok(self.end(version, resource)),
                 Notice::Bookmark { .. } => {}
             }
