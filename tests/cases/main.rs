@@ -5,4 +5,5 @@ mod connections;
 mod dev;
 mod kubectl;
 mod proxy;
+mod storm;
 mod webapp;
