@@ -100,7 +100,7 @@ impl Dispatch {
         Request {
             controller: self.controller.clone(),
             key: key.clone(),
-            uid: primary.map(|object| object.header.uid.clone()),
+            uid: primary.map(|object| object.header.uid.text()),
             object: primary.map(Object::text),
             deleting: primary.is_some_and(|object| object.header.deleting),
             attempt: self.queue.num_requeues(key),

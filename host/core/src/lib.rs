@@ -6,6 +6,7 @@
 //! other; `windlass` wires them.
 
 pub mod clock;
+pub mod compact;
 pub mod error;
 pub mod grants;
 pub mod labels;

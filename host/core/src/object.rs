@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::compact::{Uid, Version};
 use crate::labels::Labels;
 use crate::text::{Dictionary, Text};
 
@@ -107,9 +108,9 @@ pub struct Header {
     /// Namespace and name.
     pub key: ObjectKey,
     /// The UID that the server gave to this incarnation.
-    pub uid: Arc<str>,
-    /// The `resourceVersion`, opaque except where the server promises that versions compare (KEP-5504).
-    pub version: Arc<str>,
+    pub uid: Uid,
+    /// The `resourceVersion`.
+    pub version: Version,
     /// The generation, 0 where the kind has none.
     pub generation: i64,
     /// The labels.
@@ -157,6 +158,12 @@ impl Object {
         self.0.text.get()
     }
 
+    /// As [`Object::text`], but it does not count as reading: for who looks at an object once because it came.
+    #[must_use]
+    pub fn glance(&self) -> Arc<str> {
+        self.0.text.glance()
+    }
+
     /// Packs the text if nobody has asked for it since the last time, and unpacks it if somebody has. Whoever holds this
     /// object notices only how long [`Object::text`] takes.
     pub fn cool(&self, dictionary: &Arc<Dictionary>) {
@@ -167,8 +174,7 @@ impl Object {
     /// share (namespaces, labels, owners) is not counted.
     #[must_use]
     pub fn footprint(&self) -> usize {
-        let strings = [&self.header.key.name, &self.header.uid, &self.header.version].map(|text| text.len());
-        size_of::<ObjectState>() + strings.iter().sum::<usize>() + self.0.text.footprint()
+        size_of::<ObjectState>() + self.header.key.name.len() + self.0.text.footprint()
     }
 }
 

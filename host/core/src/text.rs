@@ -60,6 +60,12 @@ impl Text {
         form.text()
     }
 
+    /// As [`Text::get`], but nobody has read it.
+    pub(crate) fn glance(&self) -> Arc<str> {
+        let form = self.state().form.clone();
+        form.text()
+    }
+
     /// See [`Object::cool`](crate::object::Object::cool). The work is done outside of the lock.
     pub(crate) fn cool(&self, dictionary: &Arc<Dictionary>) {
         let (before, is_read) = {
@@ -113,8 +119,8 @@ impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         // Each lock by itself: another thread may compare the other way round.
         std::ptr::eq(self, other) || {
-            let (mine, theirs) = (self.state().form.clone(), other.state().form.clone());
-            mine.text() == theirs.text()
+            let mine = self.glance();
+            mine == other.glance()
         }
     }
 }
@@ -123,8 +129,7 @@ impl Eq for Text {}
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let form = self.state().form.clone();
-        form.text().fmt(f)
+        self.glance().fmt(f)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 
 use tokio::sync::{Notify, mpsc, watch};
+use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::watch::{IndexSource, Tombstone, WatchEvent, WatchSpec};
 
@@ -61,7 +62,7 @@ struct Subscriber {
 /// What a complete list said.
 pub(crate) struct Listed {
     pub(crate) objects: Vec<Object>,
-    pub(crate) version: Arc<str>,
+    pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
 }
 
@@ -175,7 +176,7 @@ impl Feed {
             for object in listed.objects {
                 insert(contents, &object, initial, outbox);
             }
-            let before = contents.version().and_then(|before| compare_versions(&listed.version, before));
+            let before = contents.version().and_then(|before| listed.version.compare(before));
             contents.set_version(listed.version);
             before == Some(Ordering::Less)
         });
@@ -192,7 +193,7 @@ impl Feed {
     pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.change(|contents, outbox| {
-            let version = Arc::clone(&object.header.version);
+            let version = object.header.version.clone();
             let stored = contents.get(&object.header.key);
             if stored.is_none_or(|stored| is_newer(object, stored)) {
                 insert(contents, object, false, outbox);
@@ -206,7 +207,7 @@ impl Feed {
     pub(crate) fn delete(&self, last: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.change(|contents, outbox| {
-            advance(contents, Arc::clone(&last.header.version));
+            advance(contents, last.header.version.clone());
             let Some(stored) = contents.get(&last.header.key) else { return };
             if stored.header.uid == last.header.uid {
                 let key = last.header.key.clone();
@@ -221,7 +222,7 @@ impl Feed {
     }
 
     /// Everything up to `version` has been told.
-    pub(crate) fn bookmark(&self, version: Arc<str>) {
+    pub(crate) fn bookmark(&self, version: Version) {
         self.lock().writer.update(|contents| advance(contents, version));
     }
 
@@ -251,10 +252,10 @@ impl Feed {
         self.status.send_modify(|status| status.panics += 1);
     }
 
-    /// What the store holds instead of `object`, if it is the same state: a list then needs no second copy of it.
-    pub(crate) fn known(&self, object: Object) -> Object {
+    /// What the store holds of the same state as `object`: a list then needs no second copy of it.
+    pub(crate) fn known(&self, object: &Object) -> Option<Object> {
         let stored = self.store.get(&object.header.key);
-        stored.filter(|stored| is_same_state(stored, &object)).unwrap_or(object)
+        stored.filter(|stored| is_same_state(stored, object))
     }
 
     /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
@@ -359,8 +360,8 @@ fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>
 }
 
 /// Notes that everything up to `version` is in `contents`, unless that is known already.
-fn advance(contents: &mut Contents, version: Arc<str>) {
-    let order = contents.version().and_then(|before| compare_versions(&version, before));
+fn advance(contents: &mut Contents, version: Version) {
+    let order = contents.version().and_then(|before| version.compare(before));
     if !version.is_empty() && order != Some(Ordering::Less) {
         contents.set_version(version);
     }
@@ -368,17 +369,10 @@ fn advance(contents: &mut Contents, version: Arc<str>) {
 
 /// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
 fn is_newer(object: &Object, stored: &Object) -> bool {
-    match compare_versions(&object.header.version, &stored.header.version) {
+    match object.header.version.compare(&stored.header.version) {
         Some(order) => order == Ordering::Greater,
         None => object.header.version != stored.header.version,
     }
-}
-
-/// Versions that are decimal numbers compare as such, at any length (KEP-5504). Others do not compare.
-pub(crate) fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
-    let is_number =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') && !text.is_empty();
-    (is_number(a) && is_number(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
 }
 
 /// One subscriber's view of an informer.
@@ -534,15 +528,5 @@ mod tests {
             assert_eq!(replayed(subscription), stored);
         }
         assert_eq!(*feed.subscriber_count().borrow(), 0);
-    }
-
-    #[test]
-    fn versions_compare_as_numbers_of_any_length() {
-        assert_eq!(compare_versions("9", "10"), Some(Ordering::Less));
-        assert_eq!(compare_versions("99999999999999999999999", "100000000000000000000000"), Some(Ordering::Less));
-        assert_eq!(compare_versions("7", "7"), Some(Ordering::Equal));
-        for other in ["", "007", "a1", "-1"] {
-            assert_eq!(compare_versions("7", other), None);
-        }
     }
 }

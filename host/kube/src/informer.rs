@@ -121,7 +121,7 @@ pub struct InformerStatus {
 pub struct InformerOptions {
     /// Whether lists come as the beginning of a watch where the server can do that (KEP-3157).
     pub streaming_lists: bool,
-    /// After how long texts that nobody reads are packed. None: never.
+    /// Whether texts that nobody reads are packed: those of a long list at once, others after this time. None: never.
     pub cold_after: Option<Duration>,
     /// The most that one cache may hold, in bytes.
     pub most_bytes: usize,

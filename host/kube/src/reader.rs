@@ -11,7 +11,6 @@ use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use crate::discovery::Resource;
-use crate::feed::compare_versions;
 use crate::pointer::PointerTree;
 use crate::selector::Selector;
 use crate::status::Subject;
@@ -104,7 +103,7 @@ impl Reads for Reader {
         check_grant(call, &subject, &resource, Some(&key))?;
         let projection = projection(&subject, fields)?;
         let found = stores.iter().filter_map(|store| store.get(&key)).reduce(newer);
-        let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| *uid == object.header.uid);
+        let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
 
@@ -198,7 +197,7 @@ fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>)
 
 /// The later of two states of an object that several watches show.
 fn newer(a: Object, b: Object) -> Object {
-    match compare_versions(&a.header.version, &b.header.version) {
+    match a.header.version.compare(&b.header.version) {
         Some(std::cmp::Ordering::Less) => b,
         _ => a,
     }
@@ -243,7 +242,7 @@ impl<'a> Filter<'a> {
             .map_err(|error: crate::selector::SelectorError| subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let after = query.page_token.as_deref().map(|token| read_token(subject, token)).transpose()?;
         let primary = call.primary.as_ref().filter(|_| query.owned);
-        let owner = primary.map(|primary| Arc::clone(&primary.header.uid));
+        let owner = primary.map(|primary| primary.header.uid.text());
         let index = index.map(|(source, value)| (source, value.as_str()));
         Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after })
     }

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::text::Dictionary;
 use windlass_core::watch::IndexSource;
@@ -95,7 +96,7 @@ pub(crate) struct Contents {
     indexes: HashMap<IndexSource, DeclaredIndex>,
     /// What the objects occupied when each was inserted.
     bytes: usize,
-    version: Option<Arc<str>>,
+    version: Option<Version>,
 }
 
 fn namespace_of(key: &ObjectKey) -> &str {
@@ -186,11 +187,11 @@ impl Contents {
     }
 
     /// See [`Store::version`].
-    pub(crate) fn version(&self) -> Option<&Arc<str>> {
+    pub(crate) fn version(&self) -> Option<&Version> {
         self.version.as_ref()
     }
 
-    pub(crate) fn set_version(&mut self, version: Arc<str>) {
+    pub(crate) fn set_version(&mut self, version: Version) {
         self.version = Some(version);
     }
 
@@ -303,7 +304,7 @@ impl Store {
 
     /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete list.
     #[must_use]
-    pub fn version(&self) -> Option<Arc<str>> {
+    pub fn version(&self) -> Option<Version> {
         self.read().version.clone()
     }
 
@@ -344,7 +345,7 @@ impl Store {
     fn learn(&self) -> Arc<Dictionary> {
         let contents = self.read();
         let step = (contents.objects.len() / SAMPLES).max(1);
-        let samples: Vec<_> = contents.iter().step_by(step).map(Object::text).collect();
+        let samples: Vec<_> = contents.iter().step_by(step).map(Object::glance).collect();
         drop(contents);
         Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
     }
