@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use windlass_core::fair::Share;
 use windlass_core::object::ObjectKey;
 use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
@@ -47,6 +48,8 @@ pub(crate) enum End {
 pub(crate) struct Controller {
     pub(crate) host: Arc<Host>,
     pub(crate) plugin: Arc<Plugin>,
+    /// The plugin's share of the host's permits, for all its controllers together.
+    pub(crate) share: Share,
     /// Which of the manifest's controllers.
     pub(crate) index: usize,
 }
@@ -140,7 +143,8 @@ impl Controller {
         }
         feeders.close();
         let dispatch = Arc::new(Dispatch {
-            plugin: self.plugin.clone(),
+            plugin: Box::new(self.plugin.clone()),
+            share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary: resolved.primary,
             primaries,

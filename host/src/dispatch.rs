@@ -1,11 +1,17 @@
 //! Workers: take a key, call the plugin about it, do with the key what `core::outcome` decides.
+//!
+//! A worker takes the key first and then waits for the permit to call, and only with the permit in hand does it look up
+//! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
+//! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tracing::Instrument;
+use windlass_core::fair::Share;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::outcome::{self, CallResult, Decision, Retry};
@@ -14,16 +20,42 @@ use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_kube::Store;
-use windlass_wasm::{CallLimits, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
 use crate::supervise;
 
 /// How often a key is tried that has used up its counted retries (§3.1).
 const SLOW_LANE: Duration = Duration::from_secs(1000);
 
+/// What a worker calls: a plugin, or a test's stand-in for one.
+pub(crate) trait Reconcile: Send + Sync {
+    /// Makes one call.
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called>;
+}
+
+impl Reconcile for Arc<Plugin> {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        Plugin::reconcile(self, request, ports, call, limits).boxed()
+    }
+}
+
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {
-    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) plugin: Box<dyn Reconcile>,
+    /// The plugin's share of the host's permits.
+    pub(crate) share: Share,
     /// The controller's name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) primary: PrimaryKind,
@@ -58,7 +90,7 @@ impl Dispatch {
         while let Some(key) = self.queue.get().await {
             let trace_id = trace_id();
             let span = tracing::info_span!(
-                "reconcile", plugin = %self.plugin.name(), controller = %self.controller, key = %key, trace_id
+                "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
             );
             self.process(&key, &trace_id).instrument(span).await;
             self.queue.done(&key);
@@ -80,6 +112,7 @@ impl Dispatch {
     }
 
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
+        let permit = self.share.acquire().await;
         let primary = self.primaries.iter().find_map(|store| store.get(key));
         let context = Arc::new(CallContext {
             principal: self.principal.clone(),
@@ -92,8 +125,10 @@ impl Dispatch {
         });
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = tokio::time::Instant::now();
-        let result = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone()).await;
-        tracing::debug!(elapsed = ?started.elapsed(), ?result, "called");
+        let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
+        let Called { result, cpu } = call.await;
+        permit.finish(cpu);
+        tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
     }
 

@@ -60,6 +60,7 @@ pub(crate) async fn feed(
         let Some(event) = event else { return };
         let priority = priority(&event);
         for key in route.keys(&event).into_iter().flatten() {
+            tracing::trace!(kind = %route.primary.kind, %key, ?priority, "queued");
             queue.add_with(key, priority);
         }
     }

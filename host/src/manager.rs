@@ -1,5 +1,6 @@
 //! The order in which everything starts and, the other way round, stops.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use anyhow::bail;
 use futures::StreamExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{Discovery, Informers, Recorder, Selector, Writer};
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
@@ -18,6 +20,9 @@ use crate::{directory, telemetry};
 
 /// How long Kubernetes Events may take to be sent when the host stops (§3.9).
 const FLUSH: Duration = Duration::from_secs(2);
+
+/// The weight of each plugin's share of the permits.
+const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// What the host is told to do.
 #[derive(Debug)]
@@ -67,7 +72,8 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     }
     tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
     let host = Arc::new(Host::new(connection, settings.namespace));
-    let mut controllers = start(&host, &plugins, &stop);
+    let fair = Fair::new(settings.concurrent_calls);
+    let mut controllers = start(&host, &fair, &plugins, &stop);
     let mut clean = true;
     while let Some(ended) = controllers.join_next().await {
         // One that could never run has been told of, and has left nothing behind.
@@ -151,11 +157,13 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
 }
 
 /// Starts every controller of every plugin, each to wait by itself for what it needs.
-fn start(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
+fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
     let mut controllers = JoinSet::new();
     for plugin in plugins {
+        let share = fair.share(EQUAL);
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller { host: host.clone(), plugin: plugin.clone(), index };
+            let share = share.clone();
+            let controller = Controller { host: host.clone(), plugin: plugin.clone(), share, index };
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }

@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod dev;
+mod fairness;
 mod kubectl;
 mod webapp;

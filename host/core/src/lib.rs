@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod fair;
 pub mod grants;
 pub mod mapping;
 pub mod object;

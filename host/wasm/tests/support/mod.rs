@@ -90,7 +90,7 @@ pub(crate) async fn reconcile_object(plugin: &Arc<Plugin>, ports: &Ports, object
         attempt: 0,
         trace_id: call.trace_id.clone(),
     };
-    plugin.reconcile(request, ports, call, CallLimits::default()).await
+    plugin.reconcile(request, ports, call, CallLimits::default()).await.result
 }
 
 /// Calls `reconcile` about an object that is gone.
