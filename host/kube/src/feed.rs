@@ -220,6 +220,23 @@ impl Subscription {
         }
     }
 
+    /// Completes when the informer fails from now on with an error that `is` of a sort. Does not hold the subscription.
+    pub fn fails(
+        &self,
+        is: impl Fn(&InformerError) -> bool + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let mut status = self.feed.status.subscribe();
+        status.mark_unchanged();
+        async move {
+            while status.changed().await.is_ok() {
+                if status.borrow_and_update().error.as_deref().is_some_and(&is) {
+                    return;
+                }
+            }
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// How the informer is doing.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
