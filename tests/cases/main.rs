@@ -3,5 +3,6 @@
 mod bad_input;
 mod dev;
 mod fairness;
+mod kinds;
 mod kubectl;
 mod webapp;

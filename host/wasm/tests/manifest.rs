@@ -212,9 +212,9 @@ fn what_this_version_does_not_implement_is_named() {
     manifest["http"] = json!([{"scheme": "https", "host": "*.example.com", "methods": ["GET"]}]);
     manifest["config"] = json!({"schema": {}});
     manifest["crds"] = json!([{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}]);
-    manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000});
+    manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000, "workers": 8});
     manifest["controllers"][0]["primary"]["projection"] = json!({"type": "metadata"});
     let found = read(&manifest).expect("valid").unimplemented();
-    assert_eq!(found.len(), 7, "{found:?}");
+    assert_eq!(found.len(), 6, "{found:?}");
     assert!(found[0].starts_with("controllers[0].primary.projection"), "{found:?}");
 }

@@ -1,6 +1,6 @@
 //! What a manifest may say and this version does not carry out. Each has its issue; none is silently ignored.
 
-use super::{Controller, Manifest, Mapping, Options, Projection, Watch};
+use super::{Controller, Manifest, Mapping, Projection, Watch};
 
 impl Manifest {
     /// Where the manifest asks for something that this version does not implement, and what.
@@ -30,9 +30,6 @@ fn of_controller(controller: &Controller, path: &str, found: &mut Vec<String>) {
         for (index, watch) in watches.iter().enumerate() {
             of_watch(watch, &format!("{path}.{field}[{index}]"), found);
         }
-    }
-    if controller.options.resync_ms != Options::default().resync_ms {
-        found.push(format!("{path}.options.resyncMs: resyncs"));
     }
     if controller.options.finalizer {
         found.push(format!("{path}.options.finalizer: finalizers"));
