@@ -15,8 +15,9 @@ use windlass_kube::{Discovery, InformerError, Informers, Reachability, Recorder,
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
-use crate::controller::{Controller, End};
+use crate::controller::Controller;
 use crate::kinds::{self, Kinds};
+use crate::running::End;
 use crate::supervise::{Panics, caught, supervise};
 use crate::{directory, telemetry};
 
