@@ -35,8 +35,9 @@ test: ## run all the tests; STAGES="unit stories": only these
 	@tools/setup tests
 	@tools/test $(STAGES)
 
-bench: setup ## measure; docs/benchmarks.md has recorded results
-	cargo bench --locked -p windlass-core
+bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
+	cargo bench --locked -p windlass-core --bench queue
+	cargo bench --locked -p windlass-kube --bench engine $(if $(QUICK),-- --quick)
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

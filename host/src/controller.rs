@@ -12,24 +12,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
 use windlass_core::grants::Grants;
-use windlass_core::mapping::PrimaryKind;
+use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_core::watch::WatchSpec;
-use windlass_kube::{DiscoveryError, InformerError, Reader, Store, Subscription};
+use windlass_kube::{DiscoveryError, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
 use crate::clock::SystemClock;
 use crate::dispatch::Dispatch;
-use crate::feed::{Feeder, Primaries, Route};
+use crate::feed::Feeder;
 use crate::kinds::{self, Definitions};
 use crate::manager::Host;
-use crate::outage::{self, Setbacks};
+use crate::outage::Setbacks;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
+use crate::route::{Route, Stores};
 use crate::running::{End, Running, kept_up, last_calls, tracker};
 use crate::supervise::jittered;
 
@@ -53,9 +53,8 @@ pub(crate) struct Controller {
 /// A controller that has subscribed to all that it watches.
 struct Watching {
     primary: PrimaryKind,
-    /// One store for each namespace that is watched, or one for all.
-    primaries: Vec<Store>,
-    stores: Vec<(WatchSpec, Store)>,
+    primaries: Stores,
+    readable: Vec<Readable>,
     subscriptions: Vec<(Subscription, Route)>,
     grants: Grants,
 }
@@ -199,27 +198,31 @@ impl Controller {
 
     fn subscribe(&self, resolved: Resolved) -> Watching {
         let mut primaries = Vec::new();
-        let mut stores = Vec::new();
+        let mut readable = Vec::new();
         let mut subscriptions = Vec::new();
         for watched in resolved.watches {
             for spec in watched.specs {
-                let subscription = self.host.informers.subscribe(spec.clone());
+                let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
+                let options = SubscribeOptions { indexes, budget: None };
+                let subscription = self.host.informers.subscribe_with(spec.clone(), options);
+                let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
-                stores.push((spec, store));
+                readable.push(Readable { spec, store, indexes: watched.indexes.clone() });
                 subscriptions.push((subscription, watched.route.clone()));
             }
         }
-        Watching { primary: resolved.primary, primaries, stores, subscriptions, grants: resolved.grants }
+        let primaries = Stores(primaries.into());
+        Watching { primary: resolved.primary, primaries, readable, subscriptions, grants: resolved.grants }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
     /// seen.
     async fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
         let mut losses: Vec<BoxFuture<'static, Loss>> = Vec::new();
-        for ((spec, _), (subscription, _)) in watching.stores.iter().zip(&watching.subscriptions) {
+        for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
             // It has been resolved just now, so this asks nobody.
@@ -235,7 +238,7 @@ impl Controller {
 
     /// Starts the tasks.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, stores, subscriptions, grants } = watching;
+        let Watching { primary, primaries, readable, subscriptions, grants } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
@@ -253,20 +256,19 @@ impl Controller {
                 grants,
             }),
             ports: Ports {
-                reads: Arc::new(Reader::new(stores)),
+                reads: Arc::new(Reader::new(readable)),
                 writes: self.host.writer.clone(),
                 events: self.host.recorder.clone(),
             },
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
-            reachability: self.host.reachability.clone(),
+            outages: self.host.outages.clone(),
             setbacks: Mutex::new(Setbacks::default()),
             stop: stop.clone(),
             panics: self.host.panics.clone(),
         });
         let running = Running::new(dispatch.clone(), self.workers.clone());
-        let primaries: Primaries = Arc::new(move || keys(&primaries));
         for (subscription, route) in subscriptions {
             let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
@@ -278,11 +280,11 @@ impl Controller {
         let period = options.resync();
         running.feed("resync", move || {
             let (primaries, queue) = (primaries.clone(), queue.clone());
-            async move { resync(period, &*primaries, &queue).await }
+            async move { resync(period, || primaries.all(), &queue).await }
         });
         running.feed("outages", move || {
             let dispatch = dispatch.clone();
-            async move { outage::follow(dispatch.reachability.watch(), |began| dispatch.recover(began)).await }
+            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
         });
         for _ in 0..options.workers {
             running.work();
@@ -297,11 +299,9 @@ impl Controller {
 
 /// What completes when the informer finds that its kind is not served any more.
 fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
-    subscription.fails(|error| matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })))
-}
-
-fn keys(stores: &[Store]) -> Vec<ObjectKey> {
-    stores.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
+    // One that has been gone before, and lingers, does not know yet that the kind is back.
+    let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));
+    served.then(|()| gone)
 }
 
 impl Watching {

@@ -21,10 +21,10 @@ use windlass_core::ports::{CallContext, Event, EventType, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
-use windlass_kube::{Reachability, Store};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
-use crate::outage::Setbacks;
+use crate::outage::{Outages, Setbacks};
+use crate::route::Stores;
 use crate::supervise::Panics;
 
 /// How often a key is tried that has used up its counted retries (§3.1).
@@ -62,15 +62,14 @@ pub(crate) struct Dispatch {
     /// The controller's name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) primary: PrimaryKind,
-    /// Where primaries are found: one store for each namespace that is watched, or one for all.
-    pub(crate) primaries: Vec<Store>,
+    pub(crate) primaries: Stores,
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
     /// While the API server does not answer, no call is begun.
-    pub(crate) reachability: Reachability,
+    pub(crate) outages: Outages,
     /// Keys that an outage may have set back.
     pub(crate) setbacks: Mutex<Setbacks>,
     /// The controller ends.
@@ -144,7 +143,7 @@ impl Dispatch {
             }
             tokio::select! {
                 biased;
-                () = self.outage() => {}
+                () = self.outages.begun() => {}
                 // Dropping this loses no key.
                 key = self.queue.get() => return key,
             }
@@ -153,9 +152,9 @@ impl Dispatch {
 
     /// Waits for a permit for a call that can be made now. None: the host stops, and the API server is unreachable.
     async fn permit(&self) -> Option<Permit> {
-        while self.is_callable().await || self.reachability.is_reachable() {
+        while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
-            if self.reachability.is_reachable() {
+            if self.outages.is_over() {
                 return Some(permit);
             }
             permit.unused();
@@ -165,14 +164,7 @@ impl Dispatch {
 
     /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
     async fn is_callable(&self) -> bool {
-        self.stop.run_until_cancelled(self.reachability.reachable()).await.is_some()
-    }
-
-    /// Completes when the API server is unreachable.
-    async fn outage(&self) {
-        if self.reachability.watch().wait_for(|outage| outage.since.is_some()).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.stop.run_until_cancelled(self.outages.over()).await.is_some()
     }
 
     /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
@@ -191,7 +183,7 @@ impl Dispatch {
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
         let Some(permit) = self.permit().await else { return };
         self.setbacks().clear(key);
-        let primary = self.primaries.iter().find_map(|store| store.get(key));
+        let primary = self.primaries.get(key);
         let context = Arc::new(CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),
@@ -219,7 +211,7 @@ impl Dispatch {
             controller: self.controller.clone(),
             key: key.clone(),
             uid: primary.map(|object| object.header.uid.clone()),
-            object: primary.map(|object| object.text.clone()),
+            object: primary.map(Object::text),
             deleting: primary.is_some_and(|object| object.header.deleting),
             attempt: self.queue.num_requeues(key),
             trace_id: trace_id.into(),

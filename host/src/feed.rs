@@ -1,48 +1,18 @@
 //! From the events of a watch to keys in a workqueue.
 
 use std::future::Future;
-use std::sync::Arc;
 
-use windlass_core::mapping::{Mapping, PrimaryKind};
+use futures::FutureExt;
+use windlass_core::mapping::Primaries as _;
 use windlass_core::object::ObjectKey;
-use windlass_core::predicate::{self, Predicate};
 use windlass_core::queue::{Priority, Queue};
 use windlass_core::watch::WatchEvent;
 use windlass_kube::Subscription;
 
-/// How the events of one declared watch concern primaries.
-#[derive(Clone, Debug)]
-pub(crate) struct Route {
-    pub(crate) mapping: Mapping,
-    pub(crate) predicates: Arc<[Predicate]>,
-    pub(crate) primary: PrimaryKind,
-}
+use crate::route::{Route, Stores, priority};
 
-impl Route {
-    /// The keys that `event` concerns: none, one, or two where an object moved from one primary to another.
-    fn keys(&self, event: &WatchEvent) -> [Option<ObjectKey>; 2] {
-        let key = |object| self.mapping.key(object, &self.primary);
-        match event {
-            WatchEvent::Deleted(tombstone) => [key(&tombstone.last), None],
-            WatchEvent::Applied { old: None, new, .. } => [key(new), None],
-            WatchEvent::Applied { old: Some(old), new, .. } => {
-                if predicate::passes(&self.predicates, old, new) {
-                    [key(old), key(new)]
-                } else {
-                    [None, None]
-                }
-            }
-        }
-    }
-}
-
-/// The first list brings every key at once; what somebody changes meanwhile goes first.
-fn priority(event: &WatchEvent) -> Priority {
-    match event {
-        WatchEvent::Applied { initial: true, .. } => Priority::BACKGROUND,
-        WatchEvent::Applied { initial: false, .. } | WatchEvent::Deleted(_) => Priority::CHANGE,
-    }
-}
+/// How many changes that concern every primary are taken for one.
+const BURST: usize = 1_000;
 
 /// Where events come from: a subscription, or a test.
 pub(crate) trait Source: Send {
@@ -65,17 +35,13 @@ pub(crate) struct Feeder<S> {
     source: S,
     route: Route,
     queue: Queue<ObjectKey>,
-    /// The keys of all primaries.
-    primaries: Primaries,
+    primaries: Stores,
     /// The event that is being worked on, and how often it was begun.
     in_hand: Option<(WatchEvent, u32)>,
 }
 
-/// Lists the keys of all primaries that are in the cache.
-pub(crate) type Primaries = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
-
 impl<S: Source> Feeder<S> {
-    pub(crate) fn new(source: S, route: Route, queue: Queue<ObjectKey>, primaries: Primaries) -> Self {
+    pub(crate) fn new(source: S, route: Route, queue: Queue<ObjectKey>, primaries: Stores) -> Self {
         Self { source, route, queue, primaries, in_hand: None }
     }
 
@@ -89,14 +55,23 @@ impl<S: Source> Feeder<S> {
             let Some((event, attempts)) = &mut self.in_hand else { continue };
             *attempts += 1;
             if *attempts <= ATTEMPTS {
-                let priority = priority(event);
-                for key in self.route.keys(event).into_iter().flatten() {
+                let priority = priority(event, &self.route);
+                let keys = self.route.keys(event, &self.primaries);
+                if self.route.concerns_all() && !keys.is_empty() {
+                    // What has happened by now is in the caches already, and each key that is queued now will see it.
+                    for _ in 0..BURST {
+                        if self.source.next().now_or_never().flatten().is_none() {
+                            break;
+                        }
+                    }
+                }
+                for key in keys {
                     tracing::trace!(kind = %self.route.primary.kind, %key, ?priority, "queued");
                     self.queue.add_with(key, priority);
                 }
             } else {
                 tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");
-                for key in (self.primaries)() {
+                for key in self.primaries.all() {
                     self.queue.add_with(key, Priority::BACKGROUND);
                 }
             }
@@ -107,12 +82,13 @@ impl<S: Source> Feeder<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use futures::FutureExt;
     use futures::future::BoxFuture;
     use tokio_util::sync::CancellationToken;
     use windlass_core::clock::{Clock, Moment};
+    use windlass_core::mapping::{Mapping, PrimaryKind};
     use windlass_core::object::{Header, Object, ObjectKind};
     use windlass_core::queue::ItemExponential;
     use windlass_core::watch::Tombstone;
@@ -120,29 +96,26 @@ mod tests {
     use super::*;
     use crate::supervise::{Panics, supervise};
 
-    fn labelled(primary: &str, generation: i64) -> Object {
+    fn labelled(primary: &str) -> Object {
         let header = Header {
             key: ObjectKey::namespaced("prod", "child"),
             uid: "c-1".into(),
             version: "1".into(),
-            generation,
+            generation: 1,
             labels: [("for".into(), primary.into())].into(),
-            owners: vec![],
+            owners: [].into(),
+            own_fields: None,
             deleting: false,
         };
-        Object { header: Arc::new(header), text: "{}".into() }
+        Object::new(header, "{}")
     }
 
-    fn route(predicates: &[Predicate]) -> Route {
+    fn route() -> Route {
         Route {
             mapping: Mapping::Label("for".into()),
-            predicates: predicates.into(),
+            predicates: [].into(),
             primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
         }
-    }
-
-    fn names(route: &Route, event: &WatchEvent) -> Vec<String> {
-        route.keys(event).into_iter().flatten().map(|key| key.to_string()).collect()
     }
 
     /// Its events in their order; it panics where there is none.
@@ -173,8 +146,7 @@ mod tests {
     /// What is queued by a supervised feeder whose clock panics `panics` times, and how often the feeder did.
     async fn fed(events: Vec<Option<WatchEvent>>, panics: u32) -> (Vec<String>, u64) {
         let queue = Queue::new(Arc::new(PanickingClock(panics.into())), ItemExponential::default());
-        let primaries: Primaries = Arc::new(|| vec![ObjectKey::namespaced("prod", "every-primary")]);
-        let feeder = Feeder::new(Scripted(events.into_iter()), route(&[]), queue.clone(), primaries);
+        let feeder = Feeder::new(Scripted(events.into_iter()), route(), queue.clone(), Stores::default());
         let (feeder, counted) = (tokio::sync::Mutex::new(feeder), Panics::default());
         let run = async || feeder.lock().await.run().await;
         supervise("feeder", &counted, &CancellationToken::new(), run).await;
@@ -186,7 +158,7 @@ mod tests {
     }
 
     fn gone(primary: &str) -> WatchEvent {
-        WatchEvent::Deleted(Tombstone { last: labelled(primary, 1), final_state_unknown: false })
+        WatchEvent::Deleted(Tombstone { last: labelled(primary), final_state_unknown: false })
     }
 
     #[tokio::test(start_paused = true)]
@@ -202,38 +174,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn instead_of_an_event_that_cannot_be_mapped_every_primary_runs() {
+    async fn an_event_that_cannot_be_mapped_does_not_hold_up_the_next() {
         let fed = fed(vec![Some(gone("a")), Some(gone("b"))], ATTEMPTS).await;
-        assert_eq!(fed, (vec!["prod/b".to_owned(), "prod/every-primary".to_owned()], u64::from(ATTEMPTS)));
-    }
-
-    #[test]
-    fn an_object_that_moves_concerns_the_primary_that_it_leaves_too() {
-        let moved = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("b", 1), initial: false };
-        assert_eq!(names(&route(&[]), &moved), ["prod/a", "prod/b"]);
-    }
-
-    #[test]
-    fn a_change_that_no_predicate_lets_pass_concerns_nobody() {
-        let same = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("a", 1), initial: false };
-        assert!(names(&route(&[Predicate::Generation]), &same).is_empty());
-    }
-
-    #[test]
-    fn only_the_first_list_is_background() {
-        let applied = |initial| WatchEvent::Applied { old: None, new: labelled("a", 1), initial };
-        assert_eq!(priority(&applied(true)), Priority::BACKGROUND);
-        assert_eq!(priority(&applied(false)), Priority::CHANGE);
-        let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
-        assert_eq!(priority(&gone), Priority::CHANGE);
-    }
-
-    #[test]
-    fn appearing_and_going_pass_every_predicate() {
-        let route = route(&[Predicate::Generation]);
-        let new = WatchEvent::Applied { old: None, new: labelled("a", 1), initial: true };
-        assert_eq!(names(&route, &new), ["prod/a"]);
-        let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: true });
-        assert_eq!(names(&route, &gone), ["prod/a"]);
+        assert_eq!(fed, (vec!["prod/b".to_owned()], u64::from(ATTEMPTS)));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::{WatchEvent, WatchSpec};
+use windlass_core::watch::{Projection, WatchEvent, WatchSpec};
 use windlass_kube::Resource;
 
 use crate::feed::Source;
@@ -34,9 +34,10 @@ struct State {
 /// The UID of each definition, by its name: `webapps.apps.kubedojo.io`.
 pub(crate) type Definitions = HashMap<Arc<str>, Arc<str>>;
 
-/// The watch of the definitions. Their metadata would do.
+/// The watch of the definitions: of their metadata, as their schemas may be large.
 pub(crate) fn definitions() -> WatchSpec {
-    WatchSpec::all(ObjectKind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"))
+    let kind = ObjectKind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    WatchSpec { projection: Projection::Metadata, ..WatchSpec::all(kind) }
 }
 
 /// The name of the definition that would bring `resource`, if one may. Kubernetes' own groups have no dot, or end with
@@ -130,7 +131,6 @@ impl Kinds {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::collections::BTreeMap;
     use std::pin::pin;
 
     use futures::FutureExt;
@@ -147,11 +147,12 @@ mod tests {
             uid: uid.into(),
             version: "1".into(),
             generation: 1,
-            labels: BTreeMap::new(),
-            owners: vec![],
+            labels: [].into_iter().collect(),
+            owners: [].into(),
+            own_fields: None,
             deleting: false,
         };
-        Object { header: Arc::new(header), text: "{}".into() }
+        Object::new(header, "{}")
     }
 
     fn applied(name: &str, uid: &str) -> WatchEvent {

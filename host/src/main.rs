@@ -11,6 +11,7 @@ mod manager;
 mod outage;
 mod resolve;
 mod resync;
+mod route;
 mod running;
 mod shutdown;
 mod supervise;

@@ -11,12 +11,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{Discovery, InformerError, Informers, Reachability, Recorder, RequestError, Selector, Writer};
+use windlass_kube::{Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer};
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
 use crate::controller::Controller;
 use crate::kinds::{self, Kinds};
+use crate::outage::Outages;
 use crate::running::End;
 use crate::supervise::{Panics, caught, supervise};
 use crate::{directory, telemetry};
@@ -53,7 +54,7 @@ pub(crate) struct Host {
     pub(crate) informers: Informers,
     pub(crate) writer: Arc<Writer>,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) reachability: Reachability,
+    pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
     /// The only namespace that this host may watch.
@@ -108,10 +109,14 @@ impl Host {
     fn new(connection: Connection, namespace: Option<String>) -> Self {
         let discovery = Discovery::new(connection.client.clone());
         Self {
-            informers: Informers::new(connection.client.clone(), discovery.clone()),
+            informers: Informers::with_options(
+                connection.client.clone(),
+                discovery.clone(),
+                InformerOptions { reachability: connection.reachability.clone(), ..InformerOptions::default() },
+            ),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
             recorder: Arc::new(Recorder::new(connection.client)),
-            reachability: Reachability::always(),
+            outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
             panics: Panics::default(),
             discovery,
@@ -189,9 +194,10 @@ async fn follow_kinds(host: Arc<Host>, stop: CancellationToken) {
         return;
     }
     let subscription = informers.subscribe(kinds::definitions());
-    let forbidden = subscription.fails(
-        |error| matches!(error, InformerError::List(RequestError::Refused { status, .. }) if status.code == 403),
-    );
+    let forbidden = subscription.when(|status| {
+        let error = status.error.as_deref();
+        matches!(error, Some(InformerError::List(RequestError::Refused { status, .. })) if status.code == 403)
+    });
     let tell = async {
         forbidden.await;
         tracing::info!(

@@ -11,6 +11,48 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectKey;
 use windlass_kube::Outage;
 
+/// Whether the API server answers, as [`Reachability`](windlass_kube::Reachability) or a test says.
+#[derive(Clone, Debug)]
+pub(crate) struct Outages(watch::Receiver<Outage>);
+
+impl Outages {
+    pub(crate) fn new(outages: watch::Receiver<Outage>) -> Self {
+        Self(outages)
+    }
+
+    /// Whether the server answers.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.borrow().since.is_none()
+    }
+
+    /// Completes when the server answers.
+    pub(crate) async fn over(&self) {
+        // An error would mean that nobody watches the server any more.
+        let _ = self.0.clone().wait_for(|outage| outage.since.is_none()).await;
+    }
+
+    /// Completes when the server does not answer.
+    pub(crate) async fn begun(&self) {
+        if self.0.clone().wait_for(|outage| outage.since.is_some()).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Tells `ended` of each outage that ends, with the moment that it began. Returns when nothing can change any more.
+    pub(crate) async fn follow(&self, ended: impl Fn(Instant)) {
+        let mut outages = self.0.clone();
+        let mut last = *outages.borrow_and_update();
+        while outages.changed().await.is_ok() {
+            let now = *outages.borrow_and_update();
+            if now.since.is_none() {
+                // One that began and ended between two looks began just now.
+                ended(last.since.unwrap_or_else(Instant::now));
+            }
+            last = now;
+        }
+    }
+}
+
 /// How long an outage may have lasted before it was known to be one: as long as a request may take.
 const UNNOTICED: Duration = Duration::from_secs(30);
 
@@ -39,16 +81,24 @@ impl Setbacks {
     }
 }
 
-/// Tells `ended` of each outage that ends, with the moment that it began. Returns when nothing can change any more.
-pub(crate) async fn follow(mut outages: watch::Receiver<Outage>, ended: impl Fn(Instant)) {
-    let mut last = *outages.borrow_and_update();
-    while outages.changed().await.is_ok() {
-        let now = *outages.borrow_and_update();
-        if now.since.is_none() {
-            // One that began and ended between two looks began just now.
-            ended(last.since.unwrap_or_else(Instant::now));
-        }
-        last = now;
+/// The switch of a test.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Switch(watch::Sender<Outage>);
+
+#[cfg(test)]
+impl Switch {
+    pub(crate) fn new() -> (Self, Outages) {
+        let (switch, outages) = watch::channel(Outage { number: 0, since: None });
+        (Self(switch), Outages::new(outages))
+    }
+
+    pub(crate) fn begin(&self) {
+        self.0.send_modify(|outage| *outage = Outage { number: outage.number + 1, since: Some(Instant::now()) });
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.send_modify(|outage| outage.since = None);
     }
 }
 
@@ -57,7 +107,6 @@ mod tests {
     use std::cell::RefCell;
 
     use futures::FutureExt;
-    use windlass_kube::Reachability;
 
     use super::*;
 
@@ -83,22 +132,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_end_of_an_outage_is_told_with_its_beginning() {
-        let reachability = Reachability::always();
+        let (switch, outages) = Switch::new();
         let told = RefCell::new(Vec::new());
-        let mut following = Box::pin(follow(reachability.watch(), |began| told.borrow_mut().push(began)));
+        let mut following = Box::pin(outages.follow(|began| told.borrow_mut().push(began)));
         let mut look = || assert!(following.as_mut().now_or_never().is_none());
         look();
         let began = Instant::now();
-        reachability.begin_outage();
+        switch.begin();
         look();
         assert!(told.borrow().is_empty());
         tokio::time::advance(Duration::from_mins(1)).await;
-        reachability.end_outage();
+        switch.end();
         look();
         assert_eq!(*told.borrow(), [began]);
         // Too short to be seen while it lasts.
-        reachability.begin_outage();
-        reachability.end_outage();
+        switch.begin();
+        switch.end();
         look();
         assert_eq!(*told.borrow(), [began, began + Duration::from_mins(1)]);
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use windlass_core::grants::{Grants, Rule};
 use windlass_core::mapping::{Mapping, PrimaryKind};
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::WatchSpec;
+use windlass_core::watch::{IndexSource, WatchSpec};
 use windlass_kube::{Discovery, DiscoveryError, Resource};
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Controller, Watch};
 
-use crate::feed::Route;
+use crate::route::Route;
 
 /// Why a controller cannot start yet, or at all.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,8 @@ pub(crate) enum ResolveError {
 pub(crate) struct Watched {
     /// One for each namespace, or one for all.
     pub(crate) specs: Vec<WatchSpec>,
+    /// The declared indexes by their names.
+    pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
     pub(crate) route: Route,
     /// Its objects are the controller's primaries.
     pub(crate) is_primary: bool,
@@ -59,8 +61,8 @@ pub(crate) async fn resolve(
     let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
     let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
-    let mapped =
-        mapped.chain(controller.watches.iter().filter_map(|watch| Some((watch, watch.mapping.as_ref()?.to_core()?))));
+    let mapping = |watch: &Watch| watch.mapping.as_ref()?.to_core(&controller.primary);
+    let mapped = mapped.chain(controller.watches.iter().filter_map(|watch| Some((watch, mapping(watch)?))));
     for (watch, mapping) in mapped {
         let resource = discovery.resolve(&watch.object_kind()).await?;
         watches.push(watched(watch, &resource, mapping, &primary, only)?);
@@ -84,7 +86,7 @@ fn watched(
     };
     let specs = namespaces.into_iter().filter_map(place).collect();
     let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
-    Ok(Watched { specs, route, is_primary: false })
+    Ok(Watched { specs, indexes: watch.core_indexes(), route, is_primary: false })
 }
 
 /// Where a kind is watched: None stands for all namespaces, and for a kind without them.

@@ -64,7 +64,7 @@ impl Running {
     pub(crate) async fn end(self) -> End {
         let Dispatch { queue, controller, .. } = &*self.dispatch;
         self.no_more_keys().await;
-        let drain = if self.dispatch.reachability.is_reachable() { DRAIN } else { Duration::ZERO };
+        let drain = if self.dispatch.outages.is_over() { DRAIN } else { Duration::ZERO };
         if timeout(drain, queue.shut_down_with_drain()).await.is_err() {
             let dropped = queue.drop_ready();
             tracing::info!(

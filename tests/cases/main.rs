@@ -1,8 +1,10 @@
 //! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
 
 mod bad_input;
+mod connections;
 mod dev;
 mod fairness;
 mod kinds;
 mod kubectl;
+mod proxy;
 mod webapp;

@@ -19,7 +19,7 @@ static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
 
 /// The cluster of this test run, started by whoever asks first.
 pub fn shared() -> anyhow::Result<&'static Cluster> {
-    SHARED.get_or_init(|| start().map_err(|error| format!("{error:#}"))).as_ref().map_err(|error| anyhow!("{error}"))
+    SHARED.get_or_init(|| start(&[]).map_err(|error| format!("{error:#}"))).as_ref().map_err(|error| anyhow!("{error}"))
 }
 
 impl Cluster {
@@ -30,10 +30,12 @@ impl Cluster {
     }
 }
 
-fn start() -> anyhow::Result<Cluster> {
+/// A cluster of its own, with more arguments of `tests/cluster`. Dropping it stops it.
+pub fn start(arguments: &[&str]) -> anyhow::Result<Cluster> {
     let binary = paths::cluster()?;
     let mut process = Command::new(&binary)
         .arg("--until-stdin-closes")
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

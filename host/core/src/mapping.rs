@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::object::{Object, ObjectKey, ObjectKind};
+use crate::watch::IndexSource;
 
 /// How a watched object names its primaries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +23,20 @@ pub enum Mapping {
     Field(Arc<str>),
     /// The primary has the object's namespace and name.
     SameName,
+    /// Each primary whose values in this index name the object: by its name, in the same namespace or where one of the two
+    /// has none, or by `namespace/name`.
+    ReferencedBy(IndexSource),
+    /// Every primary. Whoever maps so should map many changes at once.
+    All,
+}
+
+/// The primaries that there are, for mappings that look for them.
+pub trait Primaries {
+    /// Those with this value in an index of the primary's watch.
+    fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey>;
+
+    /// All of them.
+    fn all(&self) -> Vec<ObjectKey>;
 }
 
 /// The primary's kind and scope, which a mapping needs to make keys.
@@ -34,9 +49,18 @@ pub struct PrimaryKind {
 }
 
 impl Mapping {
-    /// The primary that `object` concerns. None: it concerns none, or names one that cannot exist.
+    /// The primaries that `object` concerns. One that it names may not exist.
     #[must_use]
-    pub fn key(&self, object: &Object, primary: &PrimaryKind) -> Option<ObjectKey> {
+    pub fn keys(&self, object: &Object, primary: &PrimaryKind, primaries: &impl Primaries) -> Vec<ObjectKey> {
+        match self {
+            Self::ReferencedBy(source) => referrers(&object.header.key, source, primaries),
+            Self::All => primaries.all(),
+            _ => self.key(object, primary).into_iter().collect(),
+        }
+    }
+
+    /// The one primary that `object` names. None: it names none, or one that cannot exist, or its text does not tell.
+    fn key(&self, object: &Object, primary: &PrimaryKind) -> Option<ObjectKey> {
         let own = &object.header.key;
         match self {
             Self::Itself => Some(own.clone()),
@@ -53,12 +77,24 @@ impl Mapping {
             }
             Self::Field(pointer) => scoped(body(object)?.pointer(pointer)?.as_str()?, own, primary),
             Self::SameName => scoped(&own.name, own, primary),
+            Self::ReferencedBy(_) | Self::All => None,
         }
     }
 }
 
+fn referrers(own: &ObjectKey, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
+    let is_near =
+        |key: &ObjectKey| key.namespace == own.namespace || key.namespace.is_none() || own.namespace.is_none();
+    let mut found = primaries.indexed(source, &own.name);
+    found.retain(is_near);
+    if own.namespace.is_some() {
+        found.extend(primaries.indexed(source, &own.to_string()));
+    }
+    found
+}
+
 fn body(object: &Object) -> Option<serde_json::Value> {
-    serde_json::from_str(&object.text).ok()
+    serde_json::from_str(&object.text()).ok()
 }
 
 fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKey> {
@@ -88,14 +124,44 @@ mod tests {
             generation: 1,
             labels: [("app".into(), "shop".into()), ("far".into(), "test/shop".into())].into(),
             owners: owner.into_iter().collect(),
+            own_fields: None,
             deleting: false,
         };
         let text = r#"{"metadata":{"annotations":{"app":"noted"}},"spec":{"for":"pointed"}}"#;
-        Object { header: Arc::new(header), text: text.into() }
+        Object::new(header, text)
     }
 
     fn owner(api_version: &str, kind: &str, controller: bool) -> OwnerReference {
         OwnerReference { kind: ObjectKind::new(api_version, kind), name: "shop".into(), uid: "w-1".into(), controller }
+    }
+
+    /// Primaries and the values of their only index.
+    struct Indexed(&'static [(&'static str, &'static str, &'static str)]);
+
+    impl Primaries for Indexed {
+        fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey> {
+            assert_eq!(*source, IndexSource::Field("/spec/secret".into()));
+            let named = self.0.iter().filter(|(_, _, of)| *of == value);
+            named.map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
+        }
+
+        fn all(&self) -> Vec<ObjectKey> {
+            self.0.iter().map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
+        }
+    }
+
+    #[test]
+    fn a_referenced_object_concerns_the_primaries_that_name_it() {
+        let primaries = Indexed(&[
+            ("prod", "by-name", "shop-web"),
+            ("test", "another-namespaces-own", "shop-web"),
+            ("test", "from-afar", "prod/shop-web"),
+            ("prod", "other", "else"),
+        ]);
+        let mapping = Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()));
+        let keys = mapping.keys(&deployment(None), &primary(), &primaries);
+        assert_eq!(keys, [ObjectKey::namespaced("prod", "by-name"), ObjectKey::namespaced("test", "from-afar")]);
+        assert_eq!(Mapping::All.keys(&deployment(None), &primary(), &primaries).len(), 4);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! How objects are named and what of them is known without parsing their body.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
+
+use crate::labels::Labels;
+use crate::text::{Dictionary, Text};
 
 /// A kind of object as a manifest names it: `apps/v1` and `Deployment`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -110,9 +113,11 @@ pub struct Header {
     /// The generation, 0 where the kind has none.
     pub generation: i64,
     /// The labels.
-    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    pub labels: Labels,
     /// All owners, in the object's order.
-    pub owners: Vec<OwnerReference>,
+    pub owners: Arc<[OwnerReference]>,
+    /// The entries of `managedFields` that are this host's own, as a JSON array. None: it has none.
+    pub own_fields: Option<Arc<str>>,
     /// Whether the object has a deletion timestamp and waits for finalizers or its grace period.
     pub deleting: bool,
 }
@@ -125,13 +130,54 @@ impl Header {
     }
 }
 
-/// An object as the store keeps it: its header and its text. Cheap to clone.
+/// One state of an object: its header and its text. A shared pointer: cheap to clone, and the same state wherever it is
+/// held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct Object(Arc<ObjectState>);
+
+/// What an [`Object`] points to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ObjectState {
     /// What is known without parsing.
-    pub header: Arc<Header>,
-    /// The JSON text, with `apiVersion` and `kind`, without `metadata.managedFields`.
-    pub text: Arc<str>,
+    pub header: Header,
+    text: Text,
+}
+
+impl Object {
+    /// An object of this header and JSON text.
+    #[must_use]
+    pub fn new(header: Header, text: impl Into<Arc<str>>) -> Self {
+        Self(Arc::new(ObjectState { header, text: Text::new(text.into()) }))
+    }
+
+    /// The JSON text, with `apiVersion` and `kind`, without `metadata.managedFields`. Shared, unless the object was
+    /// packed: then it is unpacked, some microseconds each time.
+    #[must_use]
+    pub fn text(&self) -> Arc<str> {
+        self.0.text.get()
+    }
+
+    /// Packs the text if nobody has asked for it since the last time, and unpacks it if somebody has. Whoever holds this
+    /// object notices only how long [`Object::text`] takes.
+    pub fn cool(&self, dictionary: &Arc<Dictionary>) {
+        self.0.text.cool(dictionary);
+    }
+
+    /// Roughly what this object occupies in memory, in bytes: its text as it is kept now, and its header. What objects
+    /// share (namespaces, labels, owners) is not counted.
+    #[must_use]
+    pub fn footprint(&self) -> usize {
+        let strings = [&self.header.key.name, &self.header.uid, &self.header.version].map(|text| text.len());
+        size_of::<ObjectState>() + strings.iter().sum::<usize>() + self.0.text.footprint()
+    }
+}
+
+impl Deref for Object {
+    type Target = ObjectState;
+
+    fn deref(&self) -> &ObjectState {
+        &self.0
+    }
 }
 
 #[cfg(test)]

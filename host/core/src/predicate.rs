@@ -44,7 +44,7 @@ impl Predicate {
 
 /// Whether any of the values differ. A text that does not parse counts as a change: better a call too many.
 fn at(old: &Object, new: &Object, pointers: &[Arc<str>]) -> bool {
-    let parse = |object: &Object| serde_json::from_str::<Value>(&object.text);
+    let parse = |object: &Object| serde_json::from_str::<Value>(&object.text());
     match (parse(old), parse(new)) {
         (Ok(old), Ok(new)) => pointers.iter().any(|pointer| old.pointer(pointer) != new.pointer(pointer)),
         _ => true,
@@ -63,10 +63,11 @@ mod tests {
             version: "1".into(),
             generation,
             labels: [].into(),
-            owners: vec![],
+            owners: [].into(),
+            own_fields: None,
             deleting: false,
         };
-        Object { header: Arc::new(header), text: text.into() }
+        Object::new(header, text)
     }
 
     #[test]
@@ -90,11 +91,11 @@ mod tests {
     #[test]
     fn the_begin_of_a_deletion_and_a_new_incarnation_always_pass() {
         let old = object(1, "{}");
-        let deleting = Header { deleting: true, ..(*old.header).clone() };
-        let deleting = Object { header: Arc::new(deleting), ..old.clone() };
+        let deleting = Header { deleting: true, ..old.header.clone() };
+        let deleting = Object::new(deleting, old.text());
         assert!(passes(&[Predicate::Labels], &old, &deleting));
-        let other = Header { uid: "u-2".into(), ..(*old.header).clone() };
-        let other = Object { header: Arc::new(other), ..old.clone() };
+        let other = Header { uid: "u-2".into(), ..old.header.clone() };
+        let other = Object::new(other, old.text());
         assert!(passes(&[Predicate::Labels], &old, &other));
     }
 }

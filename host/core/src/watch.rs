@@ -1,5 +1,6 @@
 //! What an informer watches. Equal specifications share one informer per process (invariant 5).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,13 +17,45 @@ pub struct WatchSpec {
     pub label_selector: Option<Arc<str>>,
     /// In Kubernetes' syntax, evaluated by the server.
     pub field_selector: Option<Arc<str>>,
+    /// What of the objects is kept.
+    pub projection: Projection,
+}
+
+/// What of an object the cache keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Projection {
+    /// All but `managedFields`.
+    #[default]
+    Full,
+    /// The metadata. The server sends no more (`PartialObjectMetadata`).
+    Metadata,
+    /// The metadata and the values at these JSON pointers (RFC 6901), in ascending order. The server sends everything.
+    Fields(Arc<[Arc<str>]>),
+}
+
+impl Projection {
+    /// The projection to the metadata and `pointers`, in whatever order and however often they come.
+    #[must_use]
+    pub fn fields(pointers: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let sorted: BTreeSet<_> = pointers.into_iter().collect();
+        Self::Fields(sorted.into_iter().collect())
+    }
+}
+
+/// What an index of a cache is over. Objects that lack it are in no list of the index.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IndexSource {
+    /// The value of a label.
+    Label(Arc<str>),
+    /// The string at a JSON pointer (RFC 6901), or each string of the array that is there.
+    Field(Arc<str>),
 }
 
 impl WatchSpec {
     /// All objects of `kind`.
     #[must_use]
     pub fn all(kind: ObjectKind) -> Self {
-        Self { kind, namespace: None, label_selector: None, field_selector: None }
+        Self { kind, namespace: None, label_selector: None, field_selector: None, projection: Projection::Full }
     }
 }
 
@@ -37,6 +70,11 @@ impl fmt::Display for WatchSpec {
         }
         if let Some(selector) = &self.field_selector {
             write!(f, " with fields {selector}")?;
+        }
+        match &self.projection {
+            Projection::Full => {}
+            Projection::Metadata => f.write_str(" (metadata)")?,
+            Projection::Fields(pointers) => write!(f, " ({})", pointers.join(", "))?,
         }
         Ok(())
     }

@@ -69,6 +69,8 @@ struct Model {
     delayed: BTreeMap<u8, (u64, u64)>,
     failures: BTreeMap<u8, (u32, u32)>,
     shut_down: bool,
+    /// Nor is a key parked.
+    closed: bool,
 }
 
 impl Model {
@@ -150,6 +152,9 @@ impl Model {
     }
 
     fn park(&mut self, index: usize) -> Option<u8> {
+        if self.closed && !self.processing.is_empty() && !self.processing[index % self.processing.len()].3 {
+            return self.done(index);
+        }
         let (key, mut waiting, again, woken) = self.take(index)?;
         waiting.priority = again.map_or(waiting.priority, |again| again.priority.max(waiting.priority));
         waiting.order = self.next_order();
@@ -177,6 +182,7 @@ impl Model {
     }
 
     fn drop_waiting(&mut self) -> usize {
+        self.closed |= self.shut_down;
         for (_, _, again, _) in &mut self.processing {
             *again = None;
         }
@@ -229,6 +235,7 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         Step::ShutDown => {
             queue.shut_down();
             model.shut_down();
+            model.closed = true;
             model.parked.clear();
         }
         Step::Drain => {

@@ -8,7 +8,9 @@ use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigErro
 use kube::{Client, Config};
 use serde::Deserialize;
 
+use crate::reachability::Reachability;
 use crate::request::{self, RequestError, chain};
+use crate::transport::{self, Tuning};
 
 const CHECK_LIMIT: Duration = Duration::from_secs(15);
 
@@ -26,8 +28,10 @@ pub struct ConnectOptions {
 /// A configured client. Nothing has been sent yet.
 #[derive(Clone)]
 pub struct Connection {
-    /// The client. It retries nothing by itself and never cuts a watch.
+    /// The client. It retries nothing by itself and never cuts a watch. HTTP/2 where the server offers it.
     pub client: Client,
+    /// Whether the server answers, as the client's requests show.
+    pub reachability: Reachability,
     /// The server's URL.
     pub server: String,
     /// The namespace that commands mean when they name none.
@@ -140,14 +144,13 @@ fn advice(error: &RequestError) -> &'static str {
 /// Builds a client as kubectl would; sends nothing.
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let (mut config, source) = load(options).await?;
-    config.default_retry = false;
-    config.read_timeout = None;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let default_namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     config.default_namespace.clone_from(&default_namespace);
-    let client = Client::try_from(config)
+    let reachability = Reachability::new(&server);
+    let client = transport::client(&config, Tuning::default(), &reachability)
         .map_err(|error| ConnectError::Client { origin: source.clone(), source: Box::new(error) })?;
-    Ok(Connection { client, server, default_namespace, source })
+    Ok(Connection { client, reachability, server, default_namespace, source })
 }
 
 /// Asks the server for its version.

@@ -8,128 +8,310 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::watch::{Tombstone, WatchEvent};
+use windlass_core::watch::{IndexSource, Tombstone, WatchEvent, WatchSpec};
 
+use crate::budget::{Budget, Charges, Excess, Scope};
 use crate::discovery::Resource;
 use crate::informer::{InformerError, InformerStatus};
+use crate::pointer::PointerError;
 use crate::store::{Contents, Store, StoreWriter};
+
+/// What a subscriber wants beside the events.
+#[derive(Clone, Debug, Default)]
+pub struct SubscribeOptions {
+    /// Indexes that the store must have as long as this subscription lives.
+    pub indexes: Vec<IndexSource>,
+    /// What the cache is charged to. None: to nobody.
+    pub budget: Option<Arc<Budget>>,
+}
 
 /// The shared side of an informer.
 pub(crate) struct Feed {
+    spec: WatchSpec,
+    /// The most that the store may hold, in bytes.
+    limit: usize,
     store: Store,
     state: Mutex<State>,
     status: watch::Sender<InformerStatus>,
     /// How many subscribers there are; changed under the lock of `state`.
     subscribers: watch::Sender<usize>,
+    /// Asks an informer that waits before its next attempt not to wait any longer.
+    hurry: Notify,
 }
 
 struct State {
     writer: StoreWriter,
-    senders: HashMap<u64, mpsc::UnboundedSender<WatchEvent>>,
+    subscribers: HashMap<u64, Subscriber>,
+    charges: Charges,
     next_id: u64,
+    /// Events that are not delivered yet. Each is here before the change that it tells of is made, so that a panic on the
+    /// way loses none.
+    outbox: Vec<WatchEvent>,
     /// The informer has stopped for good: no more events will come.
     closed: bool,
 }
 
+struct Subscriber {
+    sender: mpsc::UnboundedSender<WatchEvent>,
+    options: SubscribeOptions,
+}
+
+/// What a complete list said.
+pub(crate) struct Listed {
+    pub(crate) objects: Vec<Object>,
+    pub(crate) version: Arc<str>,
+    pub(crate) resource: Arc<Resource>,
+}
+
+/// All subscribers have been stopped because the cache became too large for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget;
+
 impl State {
-    fn send(&self, events: &[WatchEvent]) {
-        for sender in self.senders.values() {
-            for event in events {
+    /// Changes the contents by `change`, which tells of what it does in the outbox first, and delivers that.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> T) -> T {
+        let Self { writer, outbox, .. } = self;
+        let result = writer.update(|contents| change(contents, outbox));
+        self.deliver();
+        result
+    }
+
+    fn deliver(&mut self) {
+        for event in self.outbox.drain(..) {
+            for subscriber in self.subscribers.values() {
                 // A receiver that is gone is about to be removed by its drop.
-                let _ = sender.send(event.clone());
+                let _ = subscriber.sender.send(event.clone());
             }
         }
+    }
+
+    /// A subscriber has gone.
+    fn remove(&mut self, id: u64, spec: &WatchSpec) {
+        let Some(options) = self.stop(id) else { return };
+        if let Some(budget) = &options.budget {
+            self.charges.leave(budget, spec);
+        }
+    }
+
+    /// Ends a subscription, whoever pays for it.
+    fn stop(&mut self, id: u64) -> Option<SubscribeOptions> {
+        let Subscriber { options, .. } = self.subscribers.remove(&id)?;
+        self.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
+        Some(options)
     }
 }
 
 impl Feed {
-    pub(crate) fn new() -> Self {
+    /// A feed of what `spec` watches, for at most `limit` bytes.
+    pub(crate) fn new(spec: WatchSpec, limit: usize) -> Self {
         let (store, writer) = Store::new();
-        let state = State { writer, senders: HashMap::new(), next_id: 0, closed: false };
+        let state = State {
+            writer,
+            subscribers: HashMap::new(),
+            charges: Charges::default(),
+            next_id: 0,
+            outbox: Vec::new(),
+            closed: false,
+        };
         Self {
+            spec,
+            limit,
             store,
             state: Mutex::new(state),
             status: watch::Sender::default(),
             subscribers: watch::Sender::default(),
+            hurry: Notify::new(),
         }
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
-        let (sender, events) = mpsc::unbounded_channel();
+        self.enter(&mut self.lock(), SubscribeOptions::default())
+    }
+
+    pub(crate) fn subscribe_with(self: &Arc<Self>, options: SubscribeOptions) -> Result<Subscription, PointerError> {
         let mut state = self.lock();
+        for (at, index) in options.indexes.iter().enumerate() {
+            let declared = state.writer.update(|contents| contents.declare(index));
+            if let Err(error) = declared {
+                let before = &options.indexes[..at];
+                state.writer.update(|contents| before.iter().for_each(|index| contents.undeclare(index)));
+                return Err(error);
+            }
+        }
+        Ok(self.enter(&mut state, options))
+    }
+
+    /// Adds a subscriber whose indexes are declared.
+    fn enter(self: &Arc<Self>, state: &mut State, options: SubscribeOptions) -> Subscription {
+        let (sender, events) = mpsc::unbounded_channel();
         let id = state.next_id;
         state.next_id += 1;
-        if !state.closed {
-            state.senders.insert(id, sender);
+        let is_paid = options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
+        let snapshot = if is_paid { self.store.all() } else { Vec::new() };
+        if is_paid && !state.closed {
+            state.subscribers.insert(id, Subscriber { sender, options });
+        } else {
+            state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
         }
-        self.subscribers.send_replace(state.senders.len());
-        let snapshot = self.store.all().into_iter();
-        Subscription { feed: Arc::clone(self), id, snapshot, events }
+        self.subscribers.send_replace(state.subscribers.len());
+        self.hurry.notify_waiters();
+        Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
     }
 
     /// Takes over a complete list: what is new or changed is applied, what is missing has gone.
-    pub(crate) fn replace(&self, objects: Vec<Object>, resource: Arc<Resource>) {
+    pub(crate) fn replace(&self, listed: Listed) -> Result<(), OverBudget> {
         let mut state = self.lock();
-        let events = state.writer.update(|contents| {
+        let is_older = state.change(|contents, outbox| {
             let initial = !contents.is_synced();
-            contents.set_synced(resource);
-            let listed: HashSet<_> = objects.iter().map(|object| object.header.key.clone()).collect();
-            let gone: Vec<_> = contents
-                .iter()
-                .map(|object| &object.header.key)
-                .filter(|key| !listed.contains(*key))
-                .cloned()
-                .collect();
-            let mut events: Vec<_> = gone.iter().filter_map(|key| remove(contents, key)).collect();
-            for object in objects {
-                insert(contents, object, initial, &mut events);
+            contents.set_resource(Some(listed.resource));
+            let keys: HashSet<_> = listed.objects.iter().map(|object| &object.header.key).collect();
+            let gone = contents.iter().filter(|object| !keys.contains(&object.header.key));
+            let gone: Vec<_> = gone.map(|object| object.header.key.clone()).collect();
+            for key in gone {
+                remove(contents, &key, outbox);
             }
-            events
+            for object in listed.objects {
+                insert(contents, &object, initial, outbox);
+            }
+            let before = contents.version().and_then(|before| compare_versions(&listed.version, before));
+            contents.set_version(listed.version);
+            before == Some(Ordering::Less)
         });
-        state.send(&events);
         self.status.send_modify(|status| {
             status.synced = true;
+            status.gone = false;
             status.lists += 1;
+            status.epoch += u64::from(is_older);
         });
+        self.charge(&mut state, 0)
     }
 
     /// Takes over an object from the watch, unless the store has already seen this state or a later one.
-    pub(crate) fn apply(&self, object: Object) {
+    pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
-        let events = state.writer.update(|contents| {
-            let mut events = Vec::new();
+        state.change(|contents, outbox| {
+            let version = Arc::clone(&object.header.version);
             let stored = contents.get(&object.header.key);
-            if stored.is_none_or(|stored| is_newer(&object, stored)) {
-                insert(contents, object, false, &mut events);
+            if stored.is_none_or(|stored| is_newer(object, stored)) {
+                insert(contents, object, false, outbox);
             }
-            events
+            advance(contents, version);
         });
-        state.send(&events);
+        self.charge(&mut state, 0)
     }
 
     /// Takes over a deletion from the watch; `last` is the state in which the object went.
-    pub(crate) fn delete(&self, last: Object) {
+    pub(crate) fn delete(&self, last: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
-        let event = state.writer.update(|contents| {
-            let stored = contents.get(&last.header.key)?;
-            if stored.header.uid != last.header.uid {
-                // Either the name has come back already, or the watch skipped how it did.
-                return if is_newer(&last, stored) { remove(contents, &last.header.key) } else { None };
+        state.change(|contents, outbox| {
+            advance(contents, Arc::clone(&last.header.version));
+            let Some(stored) = contents.get(&last.header.key) else { return };
+            if stored.header.uid == last.header.uid {
+                let key = last.header.key.clone();
+                outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }));
+                contents.remove(&key);
+            } else if is_newer(&last, stored) {
+                // Its name had come back, which the watch skipped, and has gone again.
+                remove(contents, &last.header.key, outbox);
             }
-            contents.remove(&last.header.key);
-            Some(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }))
         });
-        state.send(event.as_slice());
+        self.charge(&mut state, 0)
     }
 
-    /// Ends every subscription.
+    /// Everything up to `version` has been told.
+    pub(crate) fn bookmark(&self, version: Arc<str>) {
+        self.lock().writer.update(|contents| advance(contents, version));
+    }
+
+    /// The kind is served no more, so all its objects have gone; the next list is a first one again.
+    pub(crate) fn vanish(&self) {
+        let mut state = self.lock();
+        state.change(|contents, outbox| {
+            let keys: Vec<_> = contents.iter().map(|object| object.header.key.clone()).collect();
+            for key in keys {
+                remove(contents, &key, outbox);
+            }
+            contents.set_resource(None);
+        });
+        self.status.send_modify(|status| {
+            status.synced = false;
+            status.gone = true;
+        });
+        // Nothing can be too large.
+        let _ = self.charge(&mut state, 0);
+    }
+
+    /// Mends what a panic may have left half done. The informer lists again after it.
+    pub(crate) fn recover(&self) {
+        let mut state = self.lock();
+        state.writer.update(Contents::rebuild);
+        state.deliver();
+        self.status.send_modify(|status| status.panics += 1);
+    }
+
+    /// What the store holds instead of `object`, if it is the same state: a list then needs no second copy of it.
+    pub(crate) fn known(&self, object: Object) -> Object {
+        let stored = self.store.get(&object.header.key);
+        stored.filter(|stored| is_same_state(stored, &object)).unwrap_or(object)
+    }
+
+    /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
+    pub(crate) fn afford(&self, bytes: usize) -> Result<(), OverBudget> {
+        self.charge(&mut self.lock(), bytes)
+    }
+
+    /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
+    fn charge(&self, state: &mut State, at_least: usize) -> Result<(), OverBudget> {
+        let bytes = self.store.bytes().max(at_least);
+        let broke = if bytes > self.limit {
+            let (watch, limit) = (self.spec.clone(), self.limit);
+            let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: Scope::Informer };
+            state.charges.refuse(&excess);
+            state.subscribers.keys().copied().collect()
+        } else {
+            let broke = state.charges.set(bytes, &self.spec);
+            let is_broke = |subscriber: &Subscriber| {
+                subscriber.options.budget.as_ref().is_some_and(|it| broke.iter().any(|broke| Arc::ptr_eq(broke, it)))
+            };
+            state.subscribers.iter().filter(|(_, it)| is_broke(it)).map(|(id, _)| *id).collect::<Vec<_>>()
+        };
+        if broke.is_empty() {
+            return Ok(());
+        }
+        for id in broke {
+            state.stop(id);
+        }
+        self.subscribers.send_replace(state.subscribers.len());
+        if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
+    }
+
+    /// Ends every subscription and frees the store.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.senders.clear();
+        let ids: Vec<_> = state.subscribers.keys().copied().collect();
+        for id in ids {
+            state.remove(id, &self.spec);
+        }
+        state.writer.update(Contents::clear);
         self.status.send_modify(|status| status.stopped = true);
+    }
+
+    /// Packs and unpacks texts, by who has read them.
+    pub(crate) fn cool(&self) {
+        if self.store.cool() {
+            let mut state = self.lock();
+            state.writer.update(Contents::weigh);
+            // Nothing grew beyond what it was when it came.
+            let _ = self.charge(&mut state, 0);
+        }
+    }
+
+    /// Completes when somebody new subscribes.
+    pub(crate) async fn hurried(&self) {
+        self.hurry.notified().await;
     }
 
     pub(crate) fn update_status(&self, change: impl FnOnce(&mut InformerStatus)) {
@@ -142,33 +324,46 @@ impl Feed {
 
     fn unsubscribe(&self, id: u64) {
         let mut state = self.lock();
-        state.senders.remove(&id);
-        self.subscribers.send_replace(state.senders.len());
+        state.remove(id, &self.spec);
+        self.subscribers.send_replace(state.subscribers.len());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
+        // After a panic under the lock, `recover` puts things right before anything else happens.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+fn is_same_state(one: &Object, other: &Object) -> bool {
+    one.header.uid == other.header.uid && one.header.version == other.header.version
+}
+
 /// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
-fn insert(contents: &mut Contents, object: Object, initial: bool, events: &mut Vec<WatchEvent>) {
-    let old = contents.insert(object.clone());
-    let old = match old {
-        Some(old) if old.header.uid != object.header.uid => {
-            events.push(WatchEvent::Deleted(Tombstone { last: old, final_state_unknown: true }));
-            None
-        }
-        Some(old) if old.header.version == object.header.version => return,
-        old => old,
-    };
-    events.push(WatchEvent::Applied { old, new: object, initial });
+fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
+    let mut old = contents.get(&object.header.key).cloned();
+    if old.as_ref().is_some_and(|old| is_same_state(old, object)) {
+        return;
+    }
+    if let Some(last) = old.take_if(|old| old.header.uid != object.header.uid) {
+        outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
+    }
+    outbox.push(WatchEvent::Applied { old, new: object.clone(), initial });
+    contents.insert(object);
 }
 
 /// Removes what nobody saw going.
-fn remove(contents: &mut Contents, key: &ObjectKey) -> Option<WatchEvent> {
-    let last = contents.remove(key)?;
-    Some(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }))
+fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>) {
+    let Some(last) = contents.get(key).cloned() else { return };
+    outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
+    contents.remove(key);
+}
+
+/// Notes that everything up to `version` is in `contents`, unless that is known already.
+fn advance(contents: &mut Contents, version: Arc<str>) {
+    let order = contents.version().and_then(|before| compare_versions(&version, before));
+    if !version.is_empty() && order != Some(Ordering::Less) {
+        contents.set_version(version);
+    }
 }
 
 /// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
@@ -212,7 +407,8 @@ impl Subscription {
     }
 
     /// The next event: first those that the store held at the beginning, as initial ones, then every change since, once.
-    /// None: the informers have stopped. Nothing is lost when the future is dropped.
+    /// None: the informers have stopped, or the
+    /// cache has grown beyond this subscriber's [`Budget`]. Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         match self.snapshot.next() {
             Some(new) => Some(WatchEvent::Applied { old: None, new, initial: true }),
@@ -220,20 +416,24 @@ impl Subscription {
         }
     }
 
-    /// Completes when the informer fails from now on with an error that `is` of a sort. Does not hold the subscription.
-    pub fn fails(
+    /// Completes when the kind is no longer served: its `CustomResourceDefinition` was deleted, for instance. Its objects
+    /// have gone with it. Cancel-safe.
+    pub async fn gone(&self) {
+        let mut status = self.feed.status.subscribe();
+        // An error would mean that the sender, which is in the feed, has been dropped.
+        let _ = status.wait_for(|status| status.gone).await;
+    }
+
+    /// Completes when the informer is doing as `is` says. Does not hold the subscription.
+    pub fn when(
         &self,
-        is: impl Fn(&InformerError) -> bool + Send + 'static,
+        mut is: impl FnMut(&InformerStatus) -> bool + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let mut status = self.feed.status.subscribe();
-        status.mark_unchanged();
         async move {
-            while status.changed().await.is_ok() {
-                if status.borrow_and_update().error.as_deref().is_some_and(&is) {
-                    return;
-                }
+            if status.wait_for(|status| is(status)).await.is_err() {
+                std::future::pending::<()>().await;
             }
-            std::future::pending::<()>().await;
         }
     }
 
@@ -267,6 +467,11 @@ mod tests {
     use windlass_core::object::ObjectKind;
 
     use super::*;
+    use crate::parse::Parser;
+
+    fn pods() -> WatchSpec {
+        WatchSpec::all(ObjectKind::new("v1", "Pod"))
+    }
 
     fn resource() -> Arc<Resource> {
         let kind = ObjectKind::new("v1", "Pod");
@@ -277,7 +482,7 @@ mod tests {
 
     fn pod(name: u32, uid: u32, version: u32) -> Object {
         let text = format!(r#"{{"metadata":{{"name":"p{name}","uid":"u{uid}","resourceVersion":"{version}"}}}}"#);
-        crate::parse::object(&text, &ObjectKind::new("v1", "Pod")).expect("an object")
+        Parser::new(&pods()).expect("no pointers").object(&text).expect("an object")
     }
 
     /// Changes `feed` as a server might, in an order that it might not.
@@ -291,11 +496,13 @@ mod tests {
             0 => {
                 let objects: BTreeMap<_, _> =
                     (0..6).map(|_| object(random)).map(|pod| (pod.header.key.clone(), pod)).collect();
-                feed.replace(objects.into_values().collect(), resource());
+                let version = version.to_string().as_str().into();
+                feed.replace(Listed { objects: objects.into_values().collect(), version, resource: resource() })
             }
-            1..=12 => feed.apply(object(random)),
+            1..=12 => feed.apply(&object(random)),
             _ => feed.delete(object(random)),
         }
+        .expect("no budget");
     }
 
     /// What a subscriber that believes its events holds in the end. Each event must follow from those before.
@@ -317,7 +524,7 @@ mod tests {
 
     #[test]
     fn whoever_joins_whenever_ends_with_what_the_store_holds() {
-        let feed = Arc::new(Feed::new());
+        let feed = Arc::new(Feed::new(pods(), usize::MAX));
         let subscriptions = thread::scope(|scope| {
             let joining = (0..3).map(|_| scope.spawn(|| (0..40).map(|_| feed.subscribe()).collect::<Vec<_>>()));
             let joining: Vec<_> = joining.collect();

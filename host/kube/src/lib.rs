@@ -1,6 +1,7 @@
 //! Windlass's edge to the Kubernetes API: everything that sends a request or keeps what the server answered.
 //!
 //! - [`connect`](client::connect) finds the cluster as kubectl does; [`Discovery`] maps kinds to resources.
+//! - [`Reachability`] tells whether the server answers, so that the host can pause while it does not.
 //! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and tell subscribers what changes.
 //! - [`Reader`], [`Writer`] and [`Recorder`] are the ports of `windlass_core::ports`.
 //!
@@ -8,14 +9,19 @@
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
 mod backoff;
+mod budget;
 pub mod client;
+mod cold;
 pub mod discovery;
 mod event_series;
 mod events;
 mod feed;
+mod follow;
 mod index;
 mod informer;
+mod intern;
 mod listing;
+mod notice;
 mod parse;
 mod pointer;
 mod reachability;
@@ -24,18 +30,21 @@ mod request;
 mod selector;
 mod status;
 mod store;
+mod transport;
 mod write_body;
 mod write_plan;
 mod writer;
 
+pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
-pub use crate::feed::Subscription;
-pub use crate::informer::{InformerError, InformerStatus, Informers};
+pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
+pub use crate::informer::{InformerError, InformerOptions, InformerStatus, Informers};
 pub use crate::parse::ParseError;
+pub use crate::pointer::PointerError;
 pub use crate::reachability::{Outage, Reachability};
-pub use crate::reader::Reader;
+pub use crate::reader::{Readable, Reader};
 pub use crate::request::RequestError;
 pub use crate::selector::{Selector, SelectorError};
 pub use crate::store::Store;

@@ -1,4 +1,4 @@
-//! Complete, consistent lists, a page at a time.
+//! Complete, consistent lists: a page at a time, or as the beginning of a watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,26 +6,27 @@ use std::time::Duration;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 use windlass_core::object::Object;
-use windlass_core::watch::WatchSpec;
+use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::discovery::Resource;
+use crate::feed::{Feed, Listed};
 use crate::informer::InformerError;
-use crate::parse;
-use crate::request::{self, Query};
+use crate::notice::Notice;
+use crate::parse::{self, Parser};
+use crate::request::{self, Line, Lines, Query};
 
 const PAGE: &str = "500";
-/// For one page.
+/// For one page, and for the next line of a list that comes as a watch.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
 /// For a list that is asked for in one piece.
 const WHOLE_LIMIT: Duration = Duration::from_mins(5);
 
-/// All objects of a watch at one version.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    pub(crate) objects: Vec<Object>,
-    pub(crate) version: Arc<str>,
-}
+const JSON: &str = "application/json";
+/// Servers that cannot cut an object down send all of it, and the parser does it.
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json";
 
 #[derive(Deserialize)]
 struct Page<'a> {
@@ -42,48 +43,136 @@ struct PageMetadata {
 }
 
 /// The parameters that lists and watches of `spec` share.
-pub(crate) fn query(spec: &WatchSpec) -> Query {
+fn query(spec: &WatchSpec) -> Query {
     let mut query = Query::default();
     query.add_some("labelSelector", spec.label_selector.as_deref());
     query.add_some("fieldSelector", spec.field_selector.as_deref());
     query
 }
 
-/// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
-pub(crate) async fn list(client: &Client, spec: &WatchSpec, resource: &Resource) -> Result<Listing, InformerError> {
-    let path = resource.collection(spec.namespace.as_deref());
-    let mut objects = Vec::new();
-    let mut token: Option<String> = None;
-    loop {
-        let mut query = query(spec);
-        query.add("limit", PAGE);
-        query.add_some("continue", token.as_deref());
-        let text = match request::get(client, &query.onto(&path), PAGE_LIMIT).await {
-            // The pages took longer than the server keeps a version: it must be asked for all at once.
-            Err(error) if token.is_some() && error.code() == Some(410) => return whole(client, spec, &path).await,
-            answer => answer.map_err(InformerError::List)?,
-        };
-        let metadata = read(&text, spec, &mut objects)?;
-        token = metadata.r#continue.filter(|token| !token.is_empty());
-        if token.is_none() {
-            return Ok(Listing { objects, version: metadata.resource_version.unwrap_or_default() });
+/// Where a watch begins.
+pub(crate) enum From<'a> {
+    /// After this version.
+    Version(&'a str),
+    /// With every object that there is now, as of a quorum read.
+    Everything,
+}
+
+/// Begins a watch, which the server ends after `seconds`.
+pub(crate) async fn watch(
+    client: &Client,
+    spec: &WatchSpec,
+    resource: &Resource,
+    from: From<'_>,
+    seconds: u64,
+    limit: Duration,
+) -> Result<Lines, InformerError> {
+    let mut query = query(spec);
+    query.add("watch", "true");
+    query.add("allowWatchBookmarks", "true");
+    match from {
+        From::Version(version) => query.add("resourceVersion", version),
+        From::Everything => {
+            query.add("sendInitialEvents", "true");
+            query.add("resourceVersionMatch", "NotOlderThan");
         }
     }
+    query.add("timeoutSeconds", &seconds.to_string());
+    let accept = if spec.projection == Projection::Metadata { PARTIAL } else { JSON };
+    let uri = query.onto(&resource.collection(spec.namespace.as_deref()));
+    request::watch(client, &uri, accept, limit).await.map_err(InformerError::Watch)
 }
 
-async fn whole(client: &Client, spec: &WatchSpec, path: &str) -> Result<Listing, InformerError> {
-    let text = request::get(client, &query(spec).onto(path), WHOLE_LIMIT).await.map_err(InformerError::List)?;
-    let mut objects = Vec::new();
-    let metadata = read(&text, spec, &mut objects)?;
-    Ok(Listing { objects, version: metadata.resource_version.unwrap_or_default() })
+/// Takes in the objects of one list.
+pub(crate) struct Collector<'a> {
+    feed: &'a Feed,
+    parser: &'a mut Parser,
+    objects: Vec<Object>,
+    bytes: usize,
 }
 
-/// Appends the objects of a page. One that cannot be read fails the list: a store without it would be a silent gap.
-fn read(text: &str, spec: &WatchSpec, objects: &mut Vec<Object>) -> Result<PageMetadata, InformerError> {
-    let malformed = |source: parse::ParseError| InformerError::Malformed { what: "list", source };
-    let page: Page<'_> = serde_json::from_str(text).map_err(|error| malformed(error.into()))?;
-    for item in page.items.unwrap_or_default() {
-        objects.push(parse::object(item.get(), &spec.kind).map_err(malformed)?);
+impl<'a> Collector<'a> {
+    pub(crate) fn new(feed: &'a Feed, parser: &'a mut Parser) -> Self {
+        Self { feed, parser, objects: Vec::new(), bytes: 0 }
     }
-    Ok(page.metadata)
+
+    /// An object of the list. What the store has already is not kept a second time.
+    fn add(&mut self, object: Object) {
+        let object = self.feed.known(object);
+        self.bytes += object.footprint();
+        self.objects.push(object);
+    }
+
+    /// Whether anybody can still afford what is there.
+    fn afford(&self) -> Result<(), InformerError> {
+        self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
+    }
+
+    fn end(self, version: Arc<str>, resource: &Arc<Resource>) -> Listed {
+        Listed { objects: self.objects, version, resource: Arc::clone(resource) }
+    }
+
+    /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
+    pub(crate) async fn pages(
+        mut self,
+        client: &Client,
+        spec: &WatchSpec,
+        resource: &Arc<Resource>,
+    ) -> Result<Listed, InformerError> {
+        let path = resource.collection(spec.namespace.as_deref());
+        let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
+        let mut token: Option<String> = None;
+        loop {
+            let mut query = query(spec);
+            query.add("limit", PAGE);
+            query.add_some("continue", token.as_deref());
+            let text = match request::get_as(client, &query.onto(&path), accept, PAGE_LIMIT).await {
+                Err(error) if token.is_some() && error.code() == Some(410) => {
+                    // The pages took longer than the server keeps a version: it must be asked for all at once.
+                    self.objects.clear();
+                    self.bytes = 0;
+                    let uri = self::query(spec).onto(&path);
+                    request::get_as(client, &uri, accept, WHOLE_LIMIT).await
+                }
+                answer => answer,
+            };
+            let metadata = self.page(&text.map_err(InformerError::List)?)?;
+            token = metadata.r#continue.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(self.end(metadata.resource_version.unwrap_or_default(), resource));
+            }
+        }
+    }
+
+    /// Takes in a page. An object that cannot be read fails the list: a store without it would be a silent gap.
+    fn page(&mut self, text: &str) -> Result<PageMetadata, InformerError> {
+        let malformed = |source: parse::ParseError| InformerError::Malformed { what: "list", source };
+        let page: Page<'_> = serde_json::from_str(text).map_err(|error| malformed(error.into()))?;
+        for item in page.items.unwrap_or_default() {
+            let object = self.parser.object(item.get()).map_err(malformed)?;
+            self.add(object);
+        }
+        self.afford()?;
+        Ok(page.metadata)
+    }
+
+    /// The objects with which a watch from [`From::Everything`] begins.
+    pub(crate) async fn stream(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+        loop {
+            let line = match timeout(PAGE_LIMIT, lines.next()).await {
+                Ok(Line::Whole(line)) => line,
+                Ok(Line::Torn | Line::End) | Err(_) => return Err(InformerError::Interrupted),
+            };
+            match Notice::read(&line, self.parser)? {
+                Notice::Applied(object) => self.add(object),
+                // Nothing can be deleted before it is complete.
+                Notice::Deleted(_) => return Err(InformerError::Interrupted),
+                Notice::Bookmark { version, initial_end: true } => return Ok(self.end(version, resource)),
+                Notice::Bookmark { .. } => {}
+            }
+            if self.objects.len().is_multiple_of(PAGE.len().max(256)) {
+                self.afford()?;
+            }
+        }
+    }
 }

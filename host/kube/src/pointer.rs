@@ -1,33 +1,51 @@
-//! Projections: the values at some JSON pointers (RFC 6901) of an object, in their places, beside what identifies it.
+//! The values at some JSON pointers (RFC 6901) of an object, in their places. No tree is built of the object: what is not
+//! wanted is skipped, and what is wanted is copied as it stands.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
-/// What every projected object keeps.
+/// What identifies an object, and every selection of a read keeps.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
+
+/// What every object of a watch that keeps some fields has.
+const METADATA: [&str; 3] = ["/apiVersion", "/kind", "/metadata"];
 
 /// A text that is not a JSON pointer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a JSON pointer: it must be empty or begin with '/', and '~' must be followed by 0 or 1")]
-pub(crate) struct PointerError(String);
+pub struct PointerError(String);
 
 /// Parsed pointers, as a tree of their tokens.
 #[derive(Debug, Default)]
-pub(crate) struct Projection {
+pub(crate) struct PointerTree {
     /// The value here is kept whole.
     whole: bool,
-    below: BTreeMap<String, Projection>,
+    below: BTreeMap<String, PointerTree>,
 }
 
-impl Projection {
-    /// A projection to `pointers` and the object's identity.
-    pub(crate) fn new(pointers: &[String]) -> Result<Self, PointerError> {
+impl PointerTree {
+    /// `pointers` alone.
+    pub(crate) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
         let mut root = Self::default();
-        for pointer in IDENTITY.into_iter().chain(pointers.iter().map(String::as_str)) {
+        for pointer in pointers {
             root.add(pointer)?;
         }
         Ok(root)
+    }
+
+    /// `pointers` and the object's identity.
+    pub(crate) fn of_read(pointers: &[String]) -> Result<Self, PointerError> {
+        Self::new(IDENTITY.into_iter().chain(pointers.iter().map(String::as_str)))
+    }
+
+    /// `pointers` and the object's metadata.
+    pub(crate) fn of_watch<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
+        Self::new(METADATA.into_iter().chain(pointers))
     }
 
     fn add(&mut self, pointer: &str) -> Result<(), PointerError> {
@@ -43,40 +61,131 @@ impl Projection {
         Ok(())
     }
 
-    /// The projected text of the object `text`.
-    pub(crate) fn apply(&self, text: &str) -> Result<String, serde_json::Error> {
-        let value = serde_json::from_str(text)?;
-        Ok(self.project(value).unwrap_or_else(|| Value::Object(Map::new())).to_string())
+    /// The JSON text of what is kept of `text`; `{}` if that is nothing.
+    pub(crate) fn select(&self, text: &str) -> Result<String, serde_json::Error> {
+        let mut kept = String::new();
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        if !(Selection { tree: self, kept: &mut kept }).deserialize(&mut deserializer)? {
+            kept.push_str("{}");
+        }
+        deserializer.end()?;
+        Ok(kept)
     }
 
-    /// None: nothing of `value` is kept.
-    fn project(&self, value: Value) -> Option<Value> {
-        if self.whole {
-            return Some(value);
+    fn item(&self, index: usize) -> Option<&Self> {
+        self.below.iter().find(|(token, _)| array_index(token) == Some(index)).map(|(_, tree)| tree)
+    }
+}
+
+/// Appends to `kept` what `tree` keeps of a value. Answers whether that is anything.
+struct Selection<'t> {
+    tree: &'t PointerTree,
+    kept: &'t mut String,
+}
+
+/// Borrows from the text where that has no escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> DeserializeSeed<'de> for Selection<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        if self.tree.whole {
+            self.kept.push_str(<&RawValue>::deserialize(deserializer)?.get());
+            return Ok(true);
         }
-        match value {
-            Value::Object(mut fields) => {
-                let kept =
-                    |(token, below): (&String, &Self)| Some((token.clone(), below.project(fields.remove(token)?)?));
-                let kept: Map<_, _> = self.below.iter().filter_map(kept).collect();
-                (!kept.is_empty()).then_some(Value::Object(kept))
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Selection<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<bool, A::Error> {
+        let Self { tree, kept } = self;
+        let start = kept.len();
+        while let Some(Name(name)) = fields.next_key()? {
+            let Some(tree) = tree.below.get(&*name) else {
+                fields.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let before = kept.len();
+            kept.push(if before == start { '{' } else { ',' });
+            kept.push_str(&serde_json::to_string(&*name).map_err(A::Error::custom)?);
+            kept.push(':');
+            if !fields.next_value_seed(Selection { tree, kept: &mut *kept })? {
+                kept.truncate(before);
             }
-            Value::Array(items) => self.project_items(items),
-            _ => None,
         }
+        let any = kept.len() > start;
+        if any {
+            kept.push('}');
+        }
+        Ok(any)
     }
 
     /// Items before a kept one stand as null, so that it keeps its place.
-    fn project_items(&self, mut items: Vec<Value>) -> Option<Value> {
-        let mut kept = Vec::new();
-        for (token, below) in &self.below {
-            let Some(index) = array_index(token).filter(|index| *index < items.len()) else { continue };
-            if let Some(value) = below.project(items[index].take()) {
-                kept.resize(kept.len().max(index + 1), Value::Null);
-                kept[index] = value;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
+        let Self { tree, kept } = self;
+        let start = kept.len();
+        let mut written = 0;
+        for index in 0.. {
+            let Some(tree) = tree.item(index) else {
+                if items.next_element::<IgnoredAny>()?.is_none() {
+                    break;
+                }
+                continue;
+            };
+            let before = kept.len();
+            for place in written..=index {
+                kept.push(if place == 0 { '[' } else { ',' });
+                if place < index {
+                    kept.push_str("null");
+                }
+            }
+            match items.next_element_seed(Selection { tree, kept: &mut *kept })? {
+                Some(true) => written = index + 1,
+                Some(false) => kept.truncate(before),
+                None => {
+                    kept.truncate(before);
+                    break;
+                }
             }
         }
-        (!kept.is_empty()).then_some(Value::Array(kept))
+        let any = kept.len() > start;
+        if any {
+            kept.push(']');
+        }
+        Ok(any)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
     }
 }
 
@@ -102,6 +211,8 @@ fn unescape(token: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     const OBJECT: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","annotations":{"x/y":"1","a~b":"2"}},
@@ -109,7 +220,7 @@ mod tests {
 
     fn project(pointers: &[&str]) -> Value {
         let pointers: Vec<_> = pointers.iter().map(|pointer| (*pointer).to_owned()).collect();
-        let text = Projection::new(&pointers).expect("pointers").apply(OBJECT).expect("valid");
+        let text = PointerTree::of_read(&pointers).expect("pointers").select(OBJECT).expect("valid");
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((&value["kind"], &value["metadata"]["uid"]), (&Value::from("Pod"), &Value::from("u")));
         value.as_object_mut().expect("an object").retain(|name, _| name == "spec" || name == "metadata");
@@ -127,6 +238,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_there_leaves_nothing() {
+        let select = |pointers: &[&str]| {
+            PointerTree::new(pointers.iter().copied()).expect("pointers").select(OBJECT).expect("valid")
+        };
+        assert_eq!(select(&["/spec/containers/7/image", "/spec/other/deeper", "/none"]), "{}");
+        assert_eq!(
+            select(&["/spec/containers/0/none", "/spec/containers/1/name"]),
+            r#"{"spec":{"containers":[null,{"name":"c1"}]}}"#
+        );
+    }
+
+    #[test]
     fn escapes_are_read() {
         let annotations =
             &project(&["/metadata/annotations/x~1y", "/metadata/annotations/a~0b"])["metadata"]["annotations"];
@@ -141,7 +264,7 @@ mod tests {
     #[test]
     fn what_is_no_pointer_is_refused() {
         for pointer in ["spec", "/a~", "/a~2"] {
-            assert!(Projection::new(&[pointer.to_owned()]).is_err(), "{pointer}");
+            assert!(PointerTree::new([pointer]).is_err(), "{pointer}");
         }
     }
 }

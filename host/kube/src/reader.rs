@@ -8,11 +8,11 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Access, resource_name};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
-use windlass_core::watch::WatchSpec;
+use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use crate::discovery::Resource;
 use crate::feed::compare_versions;
-use crate::pointer::Projection;
+use crate::pointer::PointerTree;
 use crate::selector::Selector;
 use crate::status::Subject;
 use crate::store::{Scope, Store};
@@ -21,22 +21,39 @@ use crate::store::{Scope, Store};
 const MOST_OBJECTS: usize = 1_000;
 const MOST_BYTES: usize = 4 << 20;
 
+/// A declared watch, as a plugin may read it.
+#[derive(Clone, Debug)]
+pub struct Readable {
+    /// What is watched.
+    pub spec: WatchSpec,
+    /// Its objects.
+    pub store: Store,
+    /// The declared indexes by their names.
+    pub indexes: Vec<(Arc<str>, IndexSource)>,
+}
+
 /// The cache reads of one plugin.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    watches: Vec<(WatchSpec, Store)>,
+    /// Those that keep most of an object first: of two equally new states the first is read.
+    watches: Vec<Readable>,
 }
 
 impl Reader {
     /// Reads from the stores of the plugin's declared watches, and from no others.
     #[must_use]
-    pub fn new(watches: Vec<(WatchSpec, Store)>) -> Self {
+    pub fn new(mut watches: Vec<Readable>) -> Self {
+        watches.sort_by_key(|watch| match &watch.spec.projection {
+            Projection::Full => 0,
+            Projection::Fields(_) => 1,
+            Projection::Metadata => 2,
+        });
         Self { watches }
     }
 
     /// The stores that may hold objects of `kind` in `namespace`; None there means anywhere.
     fn stores(&self, subject: &Subject, kind: &ObjectKind, namespace: Option<&str>) -> Result<Vec<&Store>, ApiError> {
-        let of_kind: Vec<_> = self.watches.iter().filter(|(spec, _)| spec.kind == *kind).collect();
+        let of_kind: Vec<_> = self.watches.iter().filter(|watch| watch.spec.kind == *kind).collect();
         if of_kind.is_empty() {
             let message = format!("no declared watch covers {kind}: add one to the manifest, or read it live");
             return Err(subject.refuse(ApiReason::NotWatched, message));
@@ -45,13 +62,26 @@ impl Reader {
             (Some(watched), Some(asked)) => **watched == *asked,
             _ => true,
         };
-        let stores: Vec<_> = of_kind.iter().filter(|(spec, _)| covers(spec)).map(|(_, store)| store).collect();
+        let stores: Vec<_> = of_kind.iter().filter(|watch| covers(&watch.spec)).map(|watch| &watch.store).collect();
         if stores.is_empty() {
             let namespace = namespace.unwrap_or_default();
             let message = format!("no declared watch of {kind} covers the namespace {namespace}");
             return Err(subject.refuse(ApiReason::NotWatched, message));
         }
         Ok(stores)
+    }
+}
+
+impl Reader {
+    /// What the index `name` of the watches of `kind` is over.
+    fn index(&self, subject: &Subject, kind: &ObjectKind, name: &str) -> Result<&IndexSource, ApiError> {
+        let of_kind = self.watches.iter().filter(|watch| watch.spec.kind == *kind);
+        let mut declared = of_kind.flat_map(|watch| &watch.indexes);
+        let found = declared.find(|(declared, _)| **declared == *name).map(|(_, source)| source);
+        found.ok_or_else(|| {
+            let message = format!("no declared watch of {kind} has an index {name:?}: add it to the manifest's watch");
+            subject.refuse(ApiReason::NotWatched, message)
+        })
     }
 }
 
@@ -79,14 +109,12 @@ impl Reads for Reader {
     }
 
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
-        if query.index.is_some() {
-            return Err(ApiError::not_implemented("list", "listing by a declared index"));
-        }
         let mut subject = Subject { verb: "list", resource: String::new(), object: None };
         let stores = self.stores(&subject, &query.kind, query.namespace.as_deref())?;
         let resource = resource_of(&stores, &mut subject, &query.kind)?;
         self.check_list_grant(call, &subject, &resource, query)?;
-        let filter = Filter::new(&subject, call, query)?;
+        let index = query.index.as_ref().map(|(name, value)| Ok((self.index(&subject, &query.kind, name)?, value)));
+        let filter = Filter::new(&subject, call, query, index.transpose()?)?;
         let mut page = PageBuilder::new(&subject, query)?;
         if query.owned && call.primary.is_none() {
             // A primary that is gone controls nothing.
@@ -116,8 +144,8 @@ impl Reader {
         query: &ListQuery,
     ) -> Result<(), ApiError> {
         let Some(namespace) = &query.namespace else {
-            let watched = self.watches.iter().filter(|(spec, _)| spec.kind == query.kind);
-            let namespaces: Vec<_> = watched.map(|(spec, _)| spec.namespace.clone()).collect();
+            let watched = self.watches.iter().filter(|watch| watch.spec.kind == query.kind);
+            let namespaces: Vec<_> = watched.map(|watch| watch.spec.namespace.clone()).collect();
             return namespaces.into_iter().try_for_each(|namespace| {
                 let collection = namespace.map(whole_namespace);
                 check_grant(call, subject, resource, collection.as_ref())
@@ -157,14 +185,14 @@ fn check_grant(
     Err(subject.refuse(ApiReason::NotGranted, message))
 }
 
-fn projection(subject: &Subject, fields: Option<&[String]>) -> Result<Option<Projection>, ApiError> {
-    let projection = fields.map(Projection::new).transpose();
+fn projection(subject: &Subject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {
+    let projection = fields.map(PointerTree::of_read).transpose();
     projection.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
 }
 
-fn project(subject: &Subject, object: &Object, projection: Option<&Projection>) -> Result<Arc<str>, ApiError> {
-    let Some(projection) = projection else { return Ok(Arc::clone(&object.text)) };
-    let text = projection.apply(&object.text);
+fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>) -> Result<Arc<str>, ApiError> {
+    let Some(projection) = projection else { return Ok(object.text()) };
+    let text = projection.select(&object.text());
     text.map(Arc::from).map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))
 }
 
@@ -198,31 +226,42 @@ struct Filter<'a> {
     selector: Selector,
     /// The UID of the primary, if only what it controls is wanted.
     owner: Option<Arc<str>>,
+    /// An index and the value looked for.
+    index: Option<(&'a IndexSource, &'a str)>,
     after: Option<ObjectKey>,
 }
 
 impl<'a> Filter<'a> {
-    fn new(subject: &Subject, call: &CallContext, query: &'a ListQuery) -> Result<Self, ApiError> {
+    fn new(
+        subject: &Subject,
+        call: &CallContext,
+        query: &'a ListQuery,
+        index: Option<(&'a IndexSource, &'a String)>,
+    ) -> Result<Self, ApiError> {
         let selector = query.label_selector.as_deref().unwrap_or_default().parse();
         let selector: Selector = selector
             .map_err(|error: crate::selector::SelectorError| subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let after = query.page_token.as_deref().map(|token| read_token(subject, token)).transpose()?;
         let primary = call.primary.as_ref().filter(|_| query.owned);
         let owner = primary.map(|primary| Arc::clone(&primary.header.uid));
-        Ok(Self { namespace: query.namespace.as_deref(), selector, owner, after })
+        let index = index.map(|(source, value)| (source, value.as_str()));
+        Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after })
     }
 
     fn scope(&self) -> Scope<'_> {
-        match (&self.owner, self.namespace) {
-            (Some(owner), _) => Scope::Owned(owner),
-            (None, Some(namespace)) => Scope::Namespace(namespace),
-            (None, None) => Scope::All,
+        match (&self.index, &self.owner, self.namespace) {
+            (Some((source, value)), _, _) => Scope::Index(source, value),
+            (None, Some(owner), _) => Scope::Owned(owner),
+            (None, None, Some(namespace)) => Scope::Namespace(namespace),
+            (None, None, None) => Scope::All,
         }
     }
 
     fn matches(&self, object: &Object) -> bool {
         let header = &object.header;
+        let is_owned = |owner: &Arc<str>| header.controller().is_some_and(|controller| controller.uid == *owner);
         self.namespace.is_none_or(|namespace| header.key.namespace.as_deref() == Some(namespace))
+            && self.owner.as_ref().is_none_or(is_owned)
             && self.selector.matches(&header.labels)
     }
 }
@@ -230,7 +269,7 @@ impl<'a> Filter<'a> {
 /// Collects objects until the page is full.
 struct PageBuilder<'a> {
     subject: &'a Subject,
-    projection: Option<Projection>,
+    projection: Option<PointerTree>,
     most_objects: usize,
     most_bytes: usize,
     bytes: usize,

@@ -14,6 +14,8 @@ use kube::client::Body;
 use kube::core::Status;
 use tokio::time::timeout;
 
+use crate::transport;
+
 /// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
@@ -105,17 +107,20 @@ pub(crate) struct Answer {
 
 /// GETs `uri` and reads the whole answer within `limit`.
 pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<String, RequestError> {
-    let request = Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, "application/json");
+    get_as(client, uri, "application/json", limit).await
+}
+
+/// GETs `uri` in a form that `accept` allows, and reads the whole answer within `limit`.
+pub(crate) async fn get_as(client: &Client, uri: &str, accept: &str, limit: Duration) -> Result<String, RequestError> {
+    let request = Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept);
     let exchange = async { read(send(client, request, Bytes::new()).await?).await };
     timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
-/// Starts a watch at `uri`; `limit` is for the beginning of the answer only.
-pub(crate) async fn watch(client: &Client, uri: &str, limit: Duration) -> Result<Lines, RequestError> {
-    let request = Request::get(uri)
-        .header(USER_AGENT, HOST_AGENT)
-        .header(ACCEPT, "application/json")
-        .header(ACCEPT_ENCODING, "identity");
+/// Starts a watch at `uri` in a form that `accept` allows; `limit` is for the beginning of the answer only.
+pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Duration) -> Result<Lines, RequestError> {
+    let request =
+        Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
     let begin = async {
         let response = send(client, request, Bytes::new()).await?;
         if !response.status().is_success() {
@@ -155,9 +160,7 @@ async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> 
 fn was_never_sent(error: &kube::Error) -> bool {
     match error {
         kube::Error::Auth(_) | kube::Error::HttpError(_) => true,
-        kube::Error::Service(error) => error
-            .downcast_ref::<hyper_util::client::legacy::Error>()
-            .is_some_and(hyper_util::client::legacy::Error::is_connect),
+        kube::Error::Service(error) => transport::was_never_sent(&**error),
         _ => false,
     }
 }

@@ -3,9 +3,10 @@
 //! The whole grammar of the API server's parser, the same validity rules for keys and values, and the same answers for
 //! labels that are absent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::str::FromStr;
-use std::sync::Arc;
+
+use windlass_core::labels::Labels;
 
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,13 +70,13 @@ enum Test {
 impl Selector {
     /// Whether `labels` meet every requirement.
     #[must_use]
-    pub fn matches(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+    pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(labels))
     }
 }
 
 impl Requirement {
-    fn holds(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+    fn holds(&self, labels: &Labels) -> bool {
         let value = labels.get(self.key.as_str()).map(|value| &**value);
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.test {
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
 
     fn matches(selector: &str, labels: &[(&str, &str)]) -> bool {
-        let labels = labels.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
+        let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         selector.parse::<Selector>().expect("a selector").matches(&labels)
     }
 

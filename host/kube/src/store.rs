@@ -3,20 +3,37 @@
 //! Objects are kept as bytes beside a small header and handed out as shared pointers. Only an informer writes, through
 //! its [`StoreWriter`]; readers never see half of a re-list.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::BuildHasher;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::text::Dictionary;
+use windlass_core::watch::IndexSource;
 
 use crate::discovery::Resource;
-use crate::index::OwnerIndex;
+use crate::index::{DeclaredIndex, OwnerIndex};
+use crate::pointer::PointerError;
+
+/// Fewer objects are not worth packing.
+const FEW: usize = 64;
+/// How many objects are packed between two looks at the store.
+const BATCH: usize = 256;
+/// How many samples a dictionary is made of.
+const SAMPLES: usize = 64;
 
 /// A reader of one watch's objects. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     contents: Arc<RwLock<Contents>>,
+    /// What texts are packed against. Made of the objects that are there when packing is first worth it.
+    dictionary: Arc<OnceLock<Arc<Dictionary>>>,
 }
 
 /// The one writer of a store.
@@ -31,17 +48,54 @@ pub(crate) enum Scope<'a> {
     Namespace(&'a str),
     /// The objects that the owner with this UID controls.
     Owned(&'a str),
+    /// The objects with this value in a declared index.
+    Index(&'a IndexSource, &'a str),
 }
 
-/// Invariant: `owners` has exactly the controllers of the objects in `namespaces`, and no namespace is empty.
+/// An object in the order of names.
+struct ByName(Object);
+
+impl Borrow<str> for ByName {
+    fn borrow(&self) -> &str {
+        &self.0.header.key.name
+    }
+}
+
+impl Ord for ByName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.header.key.name.cmp(&other.0.header.key.name)
+    }
+}
+
+impl PartialOrd for ByName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ByName {}
+
+/// Invariant: `names`, `owners` and `indexes` have exactly the objects of `objects`, and no namespace is empty.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// Set by the first complete list.
     resource: Option<Arc<Resource>>,
+    hasher: DefaultHashBuilder,
+    /// By key.
+    objects: HashTable<Object>,
     /// By namespace, which is empty for cluster-scoped objects, and name: in the order of keys.
-    namespaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Object>>,
+    names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
     owners: OwnerIndex,
-    length: usize,
+    indexes: HashMap<IndexSource, DeclaredIndex>,
+    /// What the objects occupied when each was inserted.
+    bytes: usize,
+    version: Option<Arc<str>>,
 }
 
 fn namespace_of(key: &ObjectKey) -> &str {
@@ -50,45 +104,121 @@ fn namespace_of(key: &ObjectKey) -> &str {
 
 impl Contents {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Object> {
-        self.namespaces.get(namespace_of(key))?.get(&key.name)
+        self.objects.find(self.hasher.hash_one(key), |object| object.header.key == *key)
     }
 
     /// Returns what was there before.
-    pub(crate) fn insert(&mut self, object: Object) -> Option<Object> {
+    pub(crate) fn insert(&mut self, object: &Object) -> Option<Object> {
         let key = &object.header.key;
-        let namespace = key.namespace.clone().unwrap_or_default();
-        let name = Arc::clone(&key.name);
-        let header = Arc::clone(&object.header);
-        let old = self.namespaces.entry(namespace).or_default().insert(name, object);
-        match &old {
-            Some(old) => self.owners.remove(&old.header),
-            None => self.length += 1,
+        let hash = |object: &Object| self.hasher.hash_one(&object.header.key);
+        let old = match self.objects.entry(self.hasher.hash_one(key), |other| other.header.key == *key, hash) {
+            Entry::Occupied(mut entry) => Some(std::mem::replace(entry.get_mut(), object.clone())),
+            Entry::Vacant(entry) => {
+                entry.insert(object.clone());
+                None
+            }
+        };
+        match self.names.get_mut(namespace_of(key)) {
+            Some(names) => drop(names.replace(ByName(object.clone()))),
+            None => drop(self.names.insert(key.namespace.clone().unwrap_or_default(), [ByName(object.clone())].into())),
         }
-        self.owners.insert(&header);
+        self.update_indexes(old.as_ref(), Some(object));
         old
     }
 
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
-        let objects = self.namespaces.get_mut(namespace_of(key))?;
-        let old = objects.remove(&key.name)?;
-        if objects.is_empty() {
-            self.namespaces.remove(namespace_of(key));
+        let hash = self.hasher.hash_one(key);
+        let (old, _) = self.objects.find_entry(hash, |object| object.header.key == *key).ok()?.remove();
+        if let Some(names) = self.names.get_mut(namespace_of(key)) {
+            names.remove(&*key.name);
+            if names.is_empty() {
+                self.names.remove(namespace_of(key));
+            }
         }
-        self.owners.remove(&old.header);
-        self.length -= 1;
+        self.update_indexes(Some(&old), None);
         Some(old)
     }
 
+    fn update_indexes(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        self.owners.update(old, new);
+        for index in self.indexes.values_mut() {
+            index.update(old, new);
+        }
+        let size = |object: Option<&Object>| object.map_or(0, Object::footprint);
+        self.bytes = (self.bytes + size(new)).saturating_sub(size(old));
+    }
+
+    /// Builds an index, or notes one more user of it.
+    pub(crate) fn declare(&mut self, source: &IndexSource) -> Result<(), PointerError> {
+        if let Some(index) = self.indexes.get_mut(source) {
+            index.users += 1;
+            return Ok(());
+        }
+        let mut index = DeclaredIndex::new(source)?;
+        index.users = 1;
+        for object in self.iter() {
+            index.update(None, Some(object));
+        }
+        self.indexes.insert(source.clone(), index);
+        Ok(())
+    }
+
+    /// Takes back one [`Contents::declare`].
+    pub(crate) fn undeclare(&mut self, source: &IndexSource) {
+        let Some(index) = self.indexes.get_mut(source) else { return };
+        index.users -= 1;
+        if index.users == 0 {
+            self.indexes.remove(source);
+        }
+    }
+
+    /// In the order of keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
-        self.namespaces.values().flat_map(BTreeMap::values)
+        self.names.values().flatten().map(|ByName(object)| object)
     }
 
     pub(crate) fn is_synced(&self) -> bool {
         self.resource.is_some()
     }
 
-    pub(crate) fn set_synced(&mut self, resource: Arc<Resource>) {
-        self.resource = Some(resource);
+    pub(crate) fn set_resource(&mut self, resource: Option<Arc<Resource>>) {
+        self.resource = resource;
+    }
+
+    /// See [`Store::version`].
+    pub(crate) fn version(&self) -> Option<&Arc<str>> {
+        self.version.as_ref()
+    }
+
+    pub(crate) fn set_version(&mut self, version: Arc<str>) {
+        self.version = Some(version);
+    }
+
+    /// Makes everything again from the objects by key.
+    pub(crate) fn rebuild(&mut self) {
+        let objects = std::mem::take(&mut self.objects);
+        self.names.clear();
+        self.owners = OwnerIndex::default();
+        for index in self.indexes.values_mut() {
+            index.clear();
+        }
+        self.bytes = 0;
+        for object in &objects {
+            self.insert(object);
+        }
+    }
+
+    /// Forgets everything but which indexes there are.
+    pub(crate) fn clear(&mut self) {
+        self.objects = HashTable::new();
+        self.rebuild();
+        self.resource = None;
+        self.version = None;
+    }
+
+    /// Sums up anew what the objects occupy, as packing changes it.
+    pub(crate) fn weigh(&mut self) {
+        self.bytes = self.objects.iter().map(Object::footprint).sum();
     }
 
     /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks.
@@ -99,18 +229,21 @@ impl Contents {
             Scope::Namespace(namespace) if namespace < first => return,
             Scope::Namespace(namespace) => (Bound::Included(namespace), Bound::Included(namespace)),
             Scope::Owned(uid) => {
-                let keys = self.owners.get(uid).into_iter().flatten();
-                let keys = keys.filter(|key| after.is_none_or(|after| *key > after));
-                let _ = keys.filter_map(|key| self.get(key)).try_for_each(visit);
+                let _ = self.owners.after(uid, after).iter().try_for_each(visit);
+                return;
+            }
+            Scope::Index(source, value) => {
+                let found = self.indexes.get(source).map_or(&[][..], |index| index.after(value, after));
+                let _ = found.iter().try_for_each(visit);
                 return;
             }
         };
-        for (namespace, objects) in self.namespaces.range::<str, _>(namespaces) {
+        for (namespace, names) in self.names.range::<str, _>(namespaces) {
             let start = match after {
                 Some(after) if **namespace == *first => Bound::Excluded(&*after.name),
                 _ => Bound::Unbounded,
             };
-            for object in objects.range::<str, _>((start, Bound::Unbounded)).map(|(_, object)| object) {
+            for ByName(object) in names.range::<str, _>((start, Bound::Unbounded)) {
                 if visit(object).is_break() {
                     return;
                 }
@@ -123,7 +256,7 @@ impl Store {
     /// An empty store and its writer.
     pub(crate) fn new() -> (Self, StoreWriter) {
         let contents = Arc::<RwLock<Contents>>::default();
-        (Self { contents: Arc::clone(&contents) }, StoreWriter { contents })
+        (Self { contents: Arc::clone(&contents), dictionary: Arc::default() }, StoreWriter { contents })
     }
 
     /// The object with this key.
@@ -150,10 +283,28 @@ impl Store {
         self.collect(Scope::All)
     }
 
+    /// All objects with this value in an index that a subscription of this watch has declared, in the order of keys.
+    #[must_use]
+    pub fn indexed(&self, source: &IndexSource, value: &str) -> Vec<Object> {
+        self.collect(Scope::Index(source, value))
+    }
+
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.read().length
+        self.read().objects.len()
+    }
+
+    /// Roughly what the objects occupy in memory, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.read().bytes
+    }
+
+    /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete list.
+    #[must_use]
+    pub fn version(&self) -> Option<Arc<str>> {
+        self.read().version.clone()
     }
 
     /// Whether there are none.
@@ -166,6 +317,36 @@ impl Store {
     #[must_use]
     pub fn resource(&self) -> Option<Arc<Resource>> {
         self.read().resource.clone()
+    }
+
+    /// Packs and unpacks texts, by who has read them since the last time. Returns whether it did anything.
+    pub(crate) fn cool(&self) -> bool {
+        if self.len() < FEW {
+            return false;
+        }
+        let dictionary = self.dictionary.get_or_init(|| self.learn());
+        let mut after: Option<ObjectKey> = None;
+        loop {
+            let mut batch = Vec::with_capacity(BATCH);
+            self.scan(Scope::All, after.as_ref(), |object| {
+                batch.push(object.clone());
+                if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            let Some(last) = batch.last() else { return true };
+            after = Some(last.header.key.clone());
+            for object in &batch {
+                object.cool(dictionary);
+            }
+        }
+    }
+
+    /// A dictionary of objects from all over the store.
+    fn learn(&self) -> Arc<Dictionary> {
+        let contents = self.read();
+        let step = (contents.objects.len() / SAMPLES).max(1);
+        let samples: Vec<_> = contents.iter().step_by(step).map(Object::text).collect();
+        drop(contents);
+        Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
     }
 
     /// Visits objects under the read lock: `visit` must be short and must not read the store.
@@ -212,8 +393,14 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt as _, SeedableRng as _};
     use windlass_core::object::ObjectKind;
+    use windlass_core::watch::WatchSpec;
 
     use super::*;
+    use crate::parse::Parser;
+
+    fn parser() -> Parser {
+        Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers")
+    }
 
     fn object(namespace: Option<&str>, name: &str, owner: Option<&str>) -> Object {
         let namespace = namespace.map(|namespace| format!(r#","namespace":"{namespace}""#)).unwrap_or_default();
@@ -224,7 +411,7 @@ mod tests {
             })
             .unwrap_or_default();
         let text = format!(r#"{{"metadata":{{"name":"{name}"{namespace}{owners}}}}}"#);
-        crate::parse::object(&text, &ObjectKind::new("v1", "Pod")).expect("an object")
+        parser().object(&text).expect("an object")
     }
 
     fn keys(objects: &[Object]) -> Vec<String> {
@@ -235,15 +422,15 @@ mod tests {
     fn objects_are_found_by_key_namespace_and_owner() {
         let (store, mut writer) = Store::new();
         writer.update(|contents| {
-            contents.insert(object(Some("b"), "2", Some("u")));
-            contents.insert(object(Some("a"), "1", Some("u")));
-            contents.insert(object(None, "0", None));
+            contents.insert(&object(Some("b"), "2", Some("u")));
+            contents.insert(&object(Some("a"), "1", Some("u")));
+            contents.insert(&object(None, "0", None));
         });
         assert_eq!(keys(&store.all()), ["0", "a/1", "b/2"]);
         assert_eq!(keys(&store.in_namespace("b")), ["b/2"]);
         assert_eq!(keys(&store.owned_by("u")), ["a/1", "b/2"]);
         assert!(store.get(&ObjectKey::cluster("0")).is_some());
-        writer.update(|contents| contents.insert(object(Some("a"), "1", Some("v"))));
+        writer.update(|contents| contents.insert(&object(Some("a"), "1", Some("v"))));
         assert_eq!(keys(&store.owned_by("u")), ["b/2"]);
         writer.update(|contents| contents.remove(&ObjectKey::namespaced("b", "2")));
         assert!(store.owned_by("u").is_empty() && store.in_namespace("b").is_empty());
@@ -256,7 +443,7 @@ mod tests {
         let all = [(None, "x"), (Some("a"), "1"), (Some("a"), "2"), (Some("b"), "1")];
         writer.update(|contents| {
             for (namespace, name) in all {
-                contents.insert(object(namespace, name, None));
+                contents.insert(&object(namespace, name, None));
             }
         });
         let after = |scope, after: &ObjectKey| {
@@ -289,7 +476,7 @@ mod tests {
                 assert_eq!(removed.is_some(), model.remove(&key).is_some());
             } else {
                 let owner = random.random_bool(0.7).then(|| format!("u{}", random.random_range(0..4)));
-                writer.update(|contents| contents.insert(object(Some(&namespace), &name, owner.as_deref())));
+                writer.update(|contents| contents.insert(&object(Some(&namespace), &name, owner.as_deref())));
                 model.insert(key, owner);
             }
             assert_eq!(store.len(), model.len());

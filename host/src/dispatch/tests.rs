@@ -17,6 +17,7 @@ use windlass_core::write::Operation;
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::outage::Switch;
 use crate::supervise::supervise;
 
 #[test]
@@ -97,11 +98,13 @@ struct Stage {
     calls: mpsc::UnboundedReceiver<Call>,
     /// The share of another plugin, to take permits away.
     other: Share,
+    switch: Switch,
 }
 
 impl Stage {
     fn with_clock(workers: usize, permits: u32, clock: Arc<dyn Clock>) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
+        let (switch, outages) = Switch::new();
         let fair = Fair::new(permits);
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
         let (reads, writes, events) = (Arc::new(Unused), Arc::new(Unused), Arc::new(Unused));
@@ -112,13 +115,13 @@ impl Stage {
             share,
             controller: "a".into(),
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
-            primaries: vec![],
+            primaries: Stores::default(),
             principal: Arc::new(principal),
             ports: Ports { reads, writes, events },
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
             limits: CallLimits::default(),
             max_retries: 15,
-            reachability: Reachability::always(),
+            outages,
             setbacks: Mutex::default(),
             stop: CancellationToken::new(),
             panics: Panics::default(),
@@ -129,7 +132,7 @@ impl Stage {
                 supervise("worker", &dispatch.panics, &CancellationToken::new(), || dispatch.work()).await
             });
         }
-        Self { dispatch, calls, other }
+        Self { dispatch, calls, other, switch }
     }
 
     fn new(workers: usize) -> Self {
@@ -169,11 +172,11 @@ async fn a_key_waits_for_a_permit_and_another_plugin_may_have_it_first() {
 async fn no_call_begins_while_the_api_server_is_unreachable() {
     let mut stage = Stage::new(2);
     assert!(stage.is_quiet().await, "both workers wait for a key");
-    stage.dispatch.reachability.begin_outage();
+    stage.switch.begin();
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
-    stage.dispatch.reachability.end_outage();
+    stage.switch.end();
     stage.answer("a", CallResult::Done).await;
 }
 
@@ -183,11 +186,11 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    stage.dispatch.reachability.begin_outage();
+    stage.switch.begin();
     permit.finish(Duration::ZERO);
     assert!(stage.is_quiet().await);
     assert!(stage.other.acquire().now_or_never().is_some(), "it must not sit on a permit meanwhile");
-    stage.dispatch.reachability.end_outage();
+    stage.switch.end();
     stage.answer("a", CallResult::Done).await;
 }
 
@@ -202,9 +205,9 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
     stage.dispatch.queue.add(key("mine"));
     stage.answer("mine", CallResult::Failed(vec![Failure::Transient("my own fault".into())])).await;
     assert!(stage.is_quiet().await, "all wait for their backoff");
-    stage.dispatch.reachability.begin_outage();
+    stage.switch.begin();
     let began = Instant::now();
-    stage.dispatch.reachability.end_outage();
+    stage.switch.end();
     stage.dispatch.recover(began);
     let mut called = Vec::new();
     for _ in 0..2 {
@@ -221,7 +224,7 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_host_that_stops_during_an_outage_does_not_wait_for_its_end() {
     let stage = Stage::new(0);
-    stage.dispatch.reachability.begin_outage();
+    stage.switch.begin();
     stage.dispatch.queue.add(key("a"));
     stage.dispatch.stop.cancel();
     stage.dispatch.queue.shut_down();
@@ -262,11 +265,11 @@ impl Clock for Clumsy {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_panics_over_the_queue_goes_on() {
-    let clock = Clumsy { clock: SystemClock::new(), reads: AtomicUsize::new(0), panics_at: &[0, 1, 3] };
+    let clock = Clumsy { clock: SystemClock::new(), reads: AtomicUsize::new(0), panics_at: &[0, 1] };
     let mut stage = Stage::with_clock(1, 8, Arc::new(clock));
     // The worker looks at the queue: two panics. Then it waits, and is woken.
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(stage.dispatch.panics.of("worker"), 3);
+    assert_eq!(stage.dispatch.panics.of("worker"), 2);
     stage.dispatch.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
     stage.dispatch.queue.add(key("a"));

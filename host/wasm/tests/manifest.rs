@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::mapping::Mapping;
 use windlass_core::predicate::Predicate;
+use windlass_core::watch::{IndexSource, Projection};
 use windlass_wasm::{Manifest, ManifestError};
 
 fn minimal() -> Value {
@@ -142,7 +143,41 @@ fn a_reference_names_an_index_of_the_primary() {
     manifest["controllers"][0]["primary"]["indexes"] =
         json!([{"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}}]);
     let manifest = read(&manifest).expect("valid");
-    assert_eq!(manifest.unimplemented().len(), 2, "{:?}", manifest.unimplemented());
+    let controller = &manifest.controllers[0];
+    let mapping = controller.watches[0].mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
+    assert_eq!(mapping, Some(Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()))));
+    assert!(manifest.unimplemented().is_empty(), "{:?}", manifest.unimplemented());
+}
+
+#[test]
+fn a_watch_of_some_fields_keeps_what_the_host_reads_of_them() {
+    let watch = json!([{
+        "apiVersion": "v1", "kind": "Secret", "mapping": {"type": "field", "pointer": "/data/app"},
+        "predicates": [{"type": "fields", "pointers": ["/type"]}],
+        "indexes": [{"name": "by-b", "source": {"type": "field", "pointer": "/data/b"}},
+            {"name": "by-app", "source": {"type": "label", "key": "app"}}],
+        "projection": {"type": "fields", "pointers": ["/data/c", "/type"]},
+    }]);
+    let manifest = read(&watches(watch)).expect("valid");
+    let watch = &manifest.controllers[0].watches[0];
+    let kept = ["/data/app", "/data/b", "/data/c", "/type"].map(Into::into);
+    assert_eq!(watch.specs()[0].projection, Projection::fields(kept));
+    let indexes =
+        [("by-b".into(), IndexSource::Field("/data/b".into())), ("by-app".into(), IndexSource::Label("app".into()))];
+    assert_eq!(watch.core_indexes(), indexes);
+}
+
+#[test]
+fn a_watch_of_metadata_cannot_look_beyond_them() {
+    let watch = |pointer: &str| {
+        let mapping = json!({"type": "field", "pointer": pointer});
+        let projection = json!({"type": "metadata"});
+        watches(json!([{"apiVersion": "v1", "kind": "Secret", "mapping": mapping, "projection": projection}]))
+    };
+    assert!(read(&watch("/metadata/annotations/app")).is_ok());
+    let message = error(&watch("/data/app"));
+    assert!(message.contains("watches[0].projection") && message.contains("/data/app"), "{message}");
+    assert!(error(&watch("/a~b")).contains("not a JSON pointer"));
 }
 
 #[test]
@@ -178,7 +213,7 @@ fn mappings_and_predicates_become_those_of_core() {
     let manifest = read(&watches(watch)).expect("valid");
     let watch = &manifest.controllers[0].watches[0];
     assert_eq!(
-        watch.mapping.as_ref().and_then(windlass_wasm::manifest::Mapping::to_core),
+        watch.mapping.as_ref().and_then(|mapping| mapping.to_core(&manifest.controllers[0].primary)),
         Some(Mapping::Field("/data/app".into()))
     );
     assert_eq!(watch.core_predicates(), [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
@@ -212,9 +247,8 @@ fn what_this_version_does_not_implement_is_named() {
     manifest["http"] = json!([{"scheme": "https", "host": "*.example.com", "methods": ["GET"]}]);
     manifest["config"] = json!({"schema": {}});
     manifest["crds"] = json!([{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}]);
-    manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000, "workers": 8});
-    manifest["controllers"][0]["primary"]["projection"] = json!({"type": "metadata"});
+    manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000});
     let found = read(&manifest).expect("valid").unimplemented();
-    assert_eq!(found.len(), 6, "{found:?}");
-    assert!(found[0].starts_with("controllers[0].primary.projection"), "{found:?}");
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found[0].starts_with("controllers[0].options.finalizer"), "{found:?}");
 }

@@ -14,11 +14,9 @@ pub(super) struct Delayed {
 }
 
 impl Delayed {
-    /// Makes `entry` due at `at`. Returns whether nothing is due before.
-    pub(super) fn insert(&mut self, entry: Entry, at: u64) -> bool {
-        let is_next = self.heap.peek().is_none_or(|Reverse((next, _))| at < *next);
+    /// Makes `entry` due at `at`.
+    pub(super) fn insert(&mut self, entry: Entry, at: u64) {
         self.heap.push(Reverse((at, entry)));
-        is_next
     }
 
     /// Takes an entry whose time has come.

@@ -11,9 +11,8 @@
 //! A key is known while it is not idle, waits for its time, or has failures that count; then it is forgotten, so that
 //! the queue does not grow with every key that ever was.
 
-use std::hash::BuildHasher;
-
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Place;
 
 use super::Key;
 use super::priority::{Entry, Priority};
@@ -26,8 +25,8 @@ pub(super) enum Stage {
     Idle,
     /// In the ready queue, under the item's present `turn`.
     Ready,
-    /// A worker has it. `again`: it was added meanwhile. `woken`: it was woken meanwhile, so a park would come too late.
-    Processing { again: Option<Addition>, woken: bool },
+    /// A worker has it.
+    Processing,
     /// The gate holds it: no worker gets it until it is woken.
     Parked,
 }
@@ -47,21 +46,26 @@ pub(super) const NEVER: u64 = u64::MAX;
 pub(super) struct Item<K> {
     pub(super) key: K,
     pub(super) stage: Stage,
-    /// What is not done yet.
-    pub(super) addition: Addition,
+    /// Of the addition that is not done yet.
+    pub(super) priority: Priority,
+    pub(super) since: u64,
     /// Tells the item's entry in the ready queue from older ones.
     pub(super) ready_turn: u32,
     /// When it is to be added, or [`NEVER`].
     pub(super) due: u64,
     /// Tells the item's entry among the delayed from older ones.
     pub(super) due_turn: u32,
-    /// Failures since it was last forgotten, which lengthen its backoff.
-    pub(super) failures: u32,
+    /// Failures since it was last forgotten, which lengthen its backoff. Narrow: long before it is full, the backoff is.
+    pub(super) failures: u8,
     /// Those of them that count against it.
-    pub(super) counted: u32,
+    pub(super) counted: u16,
 }
 
 impl<K> Item<K> {
+    pub(super) fn set(&mut self, Addition { priority, since }: Addition) {
+        (self.priority, self.since) = (priority, since);
+    }
+
     fn is_known(&self) -> bool {
         self.stage != Stage::Idle || self.due != NEVER || self.failures > 0
     }
@@ -75,59 +79,70 @@ impl<K> Item<K> {
     }
 }
 
+/// A key's hash, taken outside of the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyHash(u32);
+
+impl KeyHash {
+    /// Half of the bits are enough to tell nearly all keys apart.
+    #[allow(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
+    pub(super) fn new(hash: u64) -> Self {
+        Self(hash as u32)
+    }
+
+    /// The table takes a key's place from the low bits and a tag from the high ones: both get bits that differ.
+    fn spread(self) -> u64 {
+        u64::from(self.0) << 32 | u64::from(self.0)
+    }
+}
+
 /// The items of all known keys. A slot is an item's number as long as it is known.
 pub(super) struct Items<K> {
     slots: Vec<Option<Item<K>>>,
     free: Vec<u32>,
-    /// Slots by their keys, which stand in the items only.
-    index: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    /// Slots by their keys, which stand in the items only. The hashes stand here, so that the table grows, and tells most
+    /// keys apart, without a look at any key.
+    index: HashTable<(KeyHash, u32)>,
     /// Turns go on over the whole life of the queue: an entry of a slot's former key is never taken for its present one's.
     turn: u32,
 }
 
 impl<K> Default for Items<K> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-            index: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-            turn: 0,
-        }
+        Self { slots: Vec::new(), free: Vec::new(), index: HashTable::new(), turn: 0 }
     }
 }
 
 impl<K: Key> Items<K> {
     /// The slot of a key, if it is known.
-    pub(super) fn find(&self, key: &K) -> Option<u32> {
-        let hash = self.hasher.hash_one(key);
-        self.index.find(hash, |slot| self.holds(*slot, key)).copied()
+    pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<u32> {
+        self.index.find(hash.spread(), |entry| is_of(&self.slots, *entry, hash, key)).map(|(_, slot)| *slot)
     }
 
     /// The slot of a key, which is known from now on, until [`Self::tidy`].
-    pub(super) fn enter(&mut self, key: K) -> u32 {
-        let hash = self.hasher.hash_one(&key);
-        if let Some(slot) = self.index.find(hash, |slot| self.holds(*slot, &key)) {
-            return *slot;
-        }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            u32::try_from(self.slots.len() - 1).expect("fewer than four billion keys")
+    pub(super) fn enter(&mut self, hash: KeyHash, key: K) -> u32 {
+        let Self { slots, free, index, .. } = self;
+        let is_it = |entry: &(KeyHash, u32)| is_of(slots, *entry, hash, &key);
+        let vacant = match index.entry(hash.spread(), is_it, |(hash, _)| hash.spread()) {
+            Place::Occupied(entry) => return entry.get().1,
+            Place::Vacant(vacant) => vacant,
+        };
+        let slot = free.pop().unwrap_or_else(|| {
+            slots.push(None);
+            u32::try_from(slots.len() - 1).expect("fewer than four billion keys")
         });
-        self.slots[slot as usize] = Some(Item {
+        vacant.insert((hash, slot));
+        slots[slot as usize] = Some(Item {
             key,
             stage: Stage::Idle,
-            addition: Addition { priority: Priority::default(), since: 0 },
+            priority: Priority::default(),
+            since: 0,
             ready_turn: 0,
             due: NEVER,
             due_turn: 0,
             failures: 0,
             counted: 0,
         });
-        let Self { slots, index, hasher, .. } = self;
-        let hash_of = |slot: &u32| slots[*slot as usize].as_ref().map_or(0, |item| hasher.hash_one(&item.key));
-        index.insert_unique(hash, slot, hash_of);
         slot
     }
 
@@ -154,11 +169,12 @@ impl<K: Key> Items<K> {
         self.turn
     }
 
-    /// Forgets the key in `slot` if nothing is left to know of it.
-    pub(super) fn tidy(&mut self, slot: u32) {
-        let Some(item) = self.slots[slot as usize].take_if(|item| !item.is_known()) else { return };
-        let hash = self.hasher.hash_one(&item.key);
-        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
+    /// Forgets the key in `slot`, whose hash this is, if nothing is left to know of it.
+    pub(super) fn tidy(&mut self, hash: KeyHash, slot: u32) {
+        if self.slots[slot as usize].take_if(|item| !item.is_known()).is_none() {
+            return;
+        }
+        if let Ok(entry) = self.index.find_entry(hash.spread(), |(_, other)| *other == slot) {
             entry.remove();
         }
         self.free.push(slot);
@@ -166,15 +182,20 @@ impl<K: Key> Items<K> {
 
     /// Forgets, for every item, what `change` makes it forget.
     pub(super) fn retain(&mut self, mut change: impl FnMut(&mut Item<K>)) {
-        for slot in 0..self.slots.len() {
-            if let Some(item) = &mut self.slots[slot] {
-                change(item);
-                self.tidy(u32::try_from(slot).expect("fewer than four billion keys"));
+        let Self { slots, free, index, .. } = self;
+        index.retain(|(_, slot)| {
+            let place = &mut slots[*slot as usize];
+            place.as_mut().map(&mut change);
+            let is_known = place.as_ref().is_some_and(Item::is_known);
+            if !is_known {
+                *place = None;
+                free.push(*slot);
             }
-        }
+            is_known
+        });
     }
+}
 
-    fn holds(&self, slot: u32, key: &K) -> bool {
-        self.slots[slot as usize].as_ref().is_some_and(|item| item.key == *key)
-    }
+fn is_of<K: Key>(slots: &[Option<Item<K>>], (other, slot): (KeyHash, u32), hash: KeyHash, key: &K) -> bool {
+    other == hash && slots[slot as usize].as_ref().is_some_and(|item| item.key == *key)
 }

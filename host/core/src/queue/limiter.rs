@@ -9,7 +9,7 @@ use crate::clock::Moment;
 
 /// Says how long a key must wait that has failed before.
 pub trait Limiter: Debug + Send + 'static {
-    /// The delay of a key that failed `failures` times before this one. `now` never goes back.
+    /// The delay of a key that failed `failures` times before this one; 255 stands for more. `now` never goes back.
     fn delay(&mut self, failures: u32, now: Moment) -> Duration;
 }
 

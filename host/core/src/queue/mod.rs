@@ -2,28 +2,39 @@
 //! keys that the gate holds.
 //!
 //! One concern a file: `dirty` knows each key's state, `priority` the order of those that are ready, `delay` those that
-//! wait for their time, `limiter` how long a failing key backs off, `metrics` what all of it costs. `state` puts them
-//! together under one lock; this file lets workers wait.
+//! wait for their time, `limiter` how long a failing key backs off, `metrics` what all of it costs, `waiters` whom to wake.
+//! `state` puts them together under one lock (`sync`); this file is what callers see.
 
 mod delay;
 mod dirty;
+#[cfg(test)]
+mod interleavings;
 mod limiter;
 mod metrics;
 mod priority;
 mod state;
+mod sync;
+mod waiters;
 
 use std::fmt::Debug;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::poll_fn;
+use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use futures::future::BoxFuture;
+use hashbrown::DefaultHashBuilder;
 
 use self::delay::nanoseconds;
+use self::dirty::KeyHash;
 pub use self::limiter::{ItemExponential, Limiter, MaxOf, TokenBucket};
 pub use self::metrics::{BUCKETS, Histogram, Metrics};
 pub use self::priority::{AGE_PER_POINT, Priority};
 use self::state::{Next, State};
+use self::sync::Lock;
+use self::waiters::Ticket;
 use crate::clock::{Clock, Moment};
 use crate::outcome::Retry;
 
@@ -39,20 +50,16 @@ pub struct Queue<K: Key> {
 }
 
 struct Shared<K: Key> {
-    state: Mutex<State<K>>,
-    /// Told once for each key that becomes ready and each sooner deadline, for one worker; and at a shut-down, for all.
-    changed: Notify,
-    /// Told when nothing is left to drain. Not `changed`: who waits for the drain would take a worker's notice.
-    drained: Notify,
+    state: Lock<State<K>>,
+    hasher: DefaultHashBuilder,
     clock: Arc<dyn Clock>,
 }
 
 impl<K: Key> Queue<K> {
     /// An empty queue whose failing keys back off as `limiter` says.
     pub fn new(clock: Arc<dyn Clock>, limiter: impl Limiter) -> Self {
-        let state = Mutex::new(State::new(limiter));
-        let shared = Shared { state, changed: Notify::new(), drained: Notify::new(), clock };
-        Self { shared: Arc::new(shared) }
+        let state = Lock::new(State::new(limiter));
+        Self { shared: Arc::new(Shared { state, hasher: DefaultHashBuilder::default(), clock }) }
     }
 
     /// Queues `key` as somebody's change: see [`Queue::add_with`].
@@ -63,10 +70,8 @@ impl<K: Key> Queue<K> {
     /// Queues `key`. If it is queued already, the higher priority of the two holds. One that a worker has is queued again
     /// when the worker is done with it; one that is parked stays so.
     pub fn add_with(&self, key: K, priority: Priority) {
-        let now = self.now();
-        if self.state().add(key, priority, now) {
-            self.shared.changed.notify_one();
-        }
+        let hash = self.hash(&key);
+        self.change(|state| state.add(hash, key, priority, || self.now()));
     }
 
     /// Queues `key`, as [`Queue::add`] does, once `delay` has passed. Of two delays for one key the one that ends sooner
@@ -75,89 +80,64 @@ impl<K: Key> Queue<K> {
         if delay.is_zero() {
             return self.add(key);
         }
-        let at = nanoseconds(self.shared.clock.now() + delay);
-        if self.state().add_at(key, at) {
-            self.shared.changed.notify_one();
-        }
+        let (hash, at) = (self.hash(&key), nanoseconds(self.shared.clock.now() + delay));
+        self.change(|state| state.add_at(hash, key, at));
     }
 
     /// Queues `key` after the backoff that its failures so far have earned, or after `at_least` if that is longer, and
     /// notes one more failure. Returns the delay.
     pub fn add_rate_limited(&self, key: K, retry: Retry, at_least: Option<Duration>) -> Duration {
-        let backoff = self.state().fail(&key, retry, self.shared.clock.now());
-        let delay = backoff.max(at_least.unwrap_or_default());
-        self.add_after(key, delay);
-        delay
+        let (hash, now) = (self.hash(&key), self.shared.clock.now());
+        self.change(|state| state.fail(hash, key, retry, at_least.unwrap_or_default(), now))
     }
 
     /// Forgets the failures of `key`.
     pub fn forget(&self, key: &K) {
-        self.state().forget(key);
+        let hash = self.hash(key);
+        self.change(|state| state.forget(hash, key));
     }
 
-    /// How many failures counted against `key` since it was last forgotten.
+    /// How many failures counted against `key` since it was last forgotten; at most 65,535.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
-        self.state().num_requeues(key)
+        let hash = self.hash(key);
+        self.change(|state| state.num_requeues(hash, key))
     }
 
     /// Waits for a key. Until [`Queue::done`] or [`Queue::park`] is called with it, no other worker gets it. None: the
     /// queue is shut down, and nothing is left that could become ready.
     ///
     /// Dropping the future loses nothing.
-    pub async fn get(&self) -> Option<K> {
-        loop {
-            match self.next() {
-                Next::Key { key, .. } => return Some(key),
-                Next::ShutDown => return None,
-                Next::Wait(_) => {}
-            }
-            let changed = self.shared.changed.notified();
-            tokio::pin!(changed);
-            // Registered before the state is looked at again: a key that is added in between wakes this worker.
-            changed.as_mut().enable();
-            match self.next() {
-                Next::Key { key, .. } => return Some(key),
-                Next::ShutDown => return None,
-                Next::Wait(None) => changed.await,
-                Next::Wait(Some(due)) => {
-                    let timer = self.shared.clock.sleep_until(Moment(Duration::from_nanos(due)));
-                    futures::future::select(changed, timer).await;
-                }
-            }
-        }
+    #[must_use = "a future does nothing unless polled"]
+    pub fn get(&self) -> Get<'_, K> {
+        Get { queue: self, ticket: None, timer: None }
     }
 
     /// Ends the work on `key`, which [`Queue::get`] returned. If it was added meanwhile, it is queued now.
     pub fn done(&self, key: &K) {
-        let now = self.now();
-        let mut state = self.state();
-        let is_ready = state.done(key, now);
-        let is_drained = state.is_shutting_down() && state.is_idle();
-        drop(state);
-        self.tell(is_ready, is_drained);
+        let (hash, now) = (self.hash(key), self.now());
+        self.change(|state| state.done(hash, key, now));
     }
 
     /// Instead of [`Queue::done`]: holds `key`, which [`Queue::get`] returned, until [`Queue::wake`]. No worker gets it,
     /// and additions only raise its priority. It keeps its age, and no failure is noted. If it was woken since the worker
-    /// got it, it is queued at once: what it was to wait for has come already.
+    /// got it, it is queued at once: what it was to wait for has come already. A queue that is shut down drops it instead.
     pub fn park(&self, key: &K) {
-        let now = self.now();
-        let is_ready = self.state().park(key, now);
-        self.tell(is_ready, false);
+        let (hash, now) = (self.hash(key), self.now());
+        self.change(|state| state.park(hash, key, now));
     }
 
     /// Queues `key` again, with the priority and age that it had, if it is parked; else, if a worker has it, sees to it
     /// that the worker cannot park it. Does nothing for other keys.
     pub fn wake(&self, key: &K) {
-        let is_ready = self.state().wake(key);
-        self.tell(is_ready, false);
+        let hash = self.hash(key);
+        self.change(|state| state.wake(hash, key));
     }
 
     /// How many keys are ready for a worker.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.state().len()
+        self.shared.state.with(|state| state.len())
     }
 
     /// Whether no key is ready for a worker.
@@ -170,75 +150,86 @@ impl<K: Key> Queue<K> {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let now = self.now();
-        self.state().metrics(now)
+        self.shared.state.with(|state| state.metrics(now))
     }
 
     /// Refuses further keys and drops those that wait for their time or are parked. Workers get what is ready, then None.
     pub fn shut_down(&self) {
-        let mut state = self.state();
-        state.shut_down();
-        state.drop_parked();
-        drop(state);
-        self.all_may_end();
+        self.change(State::shut_down);
     }
 
     /// Refuses further keys, drops those that wait for their time, and waits until the workers have done everything that
     /// was ready or parked.
     pub async fn shut_down_with_drain(&self) {
-        self.state().shut_down();
-        self.shared.changed.notify_waiters();
-        loop {
-            let drained = self.shared.drained.notified();
-            tokio::pin!(drained);
-            drained.as_mut().enable();
-            if self.state().is_idle() {
-                return;
-            }
-            drained.await;
-        }
+        self.change(State::drain);
+        poll_fn(|context| {
+            let is_over = self.change(|state| state.wait_for_drain(context.waker()));
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Drops the keys that are ready or parked, and returns how many there were. For a shut-down whose time is over: the
     /// next start queues every key again.
     #[must_use = "what was dropped belongs in the log"]
     pub fn drop_ready(&self) -> usize {
-        let dropped = self.state().drop_waiting();
-        self.all_may_end();
-        dropped
+        self.change(State::drop_waiting)
     }
 
-    fn next(&self) -> Next<K> {
-        let now = self.now();
-        let next = self.state().next(now);
-        // One timer may make many keys ready, and only the worker that it woke knows. And this one may have been the only
-        // one that watched the time: another has to, while it works.
-        if matches!(next, Next::Key { more: true, .. }) {
-            self.shared.changed.notify_one();
+    /// Changes the state, and wakes those to whom this matters.
+    fn change<R>(&self, change: impl FnOnce(&mut State<K>) -> R) -> R {
+        let (result, woken) = self.shared.state.with(|state| (change(state), state.whom_to_wake()));
+        for waker in woken {
+            waker.wake();
         }
-        next
+        result
     }
 
-    fn tell(&self, is_ready: bool, is_drained: bool) {
-        if is_ready {
-            self.shared.changed.notify_one();
-        }
-        if is_drained {
-            self.all_may_end();
-        }
-    }
-
-    /// Workers look again whether anything is left, and whoever waits for the drain does too.
-    fn all_may_end(&self) {
-        self.shared.changed.notify_waiters();
-        self.shared.drained.notify_waiters();
+    fn hash(&self, key: &K) -> KeyHash {
+        KeyHash::new(self.shared.hasher.hash_one(key))
     }
 
     fn now(&self) -> u64 {
         nanoseconds(self.shared.clock.now())
     }
+}
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
-        // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+/// A worker that waits for a key: see [`Queue::get`].
+#[must_use = "a future does nothing unless polled"]
+pub struct Get<'a, K: Key> {
+    queue: &'a Queue<K>,
+    ticket: Option<Ticket>,
+    timer: Option<BoxFuture<'static, ()>>,
+}
+
+impl<K: Key> Future for Get<'_, K> {
+    type Output = Option<K>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<K>> {
+        let Self { queue, ticket, timer } = &mut *self;
+        loop {
+            let now = queue.now();
+            let due = match queue.change(|state| state.next(ticket.take(), context.waker(), now)) {
+                Next::Key(key) => return Poll::Ready(Some(key)),
+                Next::ShutDown => return Poll::Ready(None),
+                Next::Wait(new, due) => {
+                    *ticket = Some(new);
+                    due
+                }
+            };
+            *timer = due.map(|due| queue.shared.clock.sleep_until(Moment(Duration::from_nanos(due))));
+            let is_due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
+            if !is_due {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<K: Key> Drop for Get<'_, K> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.queue.change(|state| state.leave(ticket));
+        }
     }
 }

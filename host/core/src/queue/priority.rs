@@ -9,8 +9,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use crate::clock::Moment;
-
 /// How urgent a key is. It changes the order of keys and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(pub i32);
@@ -25,38 +23,28 @@ impl Priority {
 /// How much waiting makes up for one point of priority.
 pub const AGE_PER_POINT: Duration = Duration::from_millis(100);
 
-/// Where a ready key stands. Smaller is sooner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    /// The moment of [`Priority::CHANGE`] that it is as urgent as, in nanoseconds; before the clock's start if negative.
-    at: i64,
-    /// Earlier additions first.
-    sequence: u64,
-}
-
 /// A key's entry: which slot, and which of its times in the queue. An entry whose turn has passed is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
-    /// First, so that of equal entries the earlier one goes first.
+    /// First, so that of entries for the same moment the earlier one goes first.
     pub(super) turn: u32,
     pub(super) slot: u32,
 }
 
-/// Ready entries in their order.
+/// Ready entries in their order: each with its place, which is the moment of [`Priority::CHANGE`] that it is as urgent as,
+/// in nanoseconds, before the clock's start if negative.
 #[derive(Default)]
 pub(super) struct Ready {
     /// By priority, in the order of their addition, which is that of their places too, as the clock never goes back.
-    lines: BTreeMap<Priority, VecDeque<(Place, Entry)>>,
+    lines: BTreeMap<Priority, VecDeque<(i64, Entry)>>,
     /// Entries that began to wait before others that are here already: raised ones, and parked ones that woke.
-    returned: BinaryHeap<Reverse<(Place, Entry)>>,
-    next: u64,
+    returned: BinaryHeap<Reverse<(i64, Entry)>>,
 }
 
 impl Ready {
-    /// Adds an entry that waits since `since`.
-    pub(super) fn push(&mut self, entry: Entry, priority: Priority, since: Moment) {
-        let place = Place { at: place(priority, since), sequence: self.next };
-        self.next += 1;
+    /// Adds an entry that waits since `since`, in nanoseconds of the clock.
+    pub(super) fn push(&mut self, entry: Entry, priority: Priority, since: u64) {
+        let place = place(priority, since);
         let line = self.lines.entry(priority).or_default();
         if line.back().is_some_and(|(last, _)| *last > place) {
             self.returned.push(Reverse((place, entry)));
@@ -67,10 +55,10 @@ impl Ready {
 
     /// Takes the entry that is next.
     pub(super) fn pop(&mut self) -> Option<Entry> {
-        let front = self.lines.iter().filter_map(|(priority, line)| Some((line.front()?.0, *priority))).min();
-        match (front, self.returned.peek()) {
-            (Some((place, _)), Some(Reverse((returned, _)))) if *returned < place => self.pop_returned(),
-            (Some((_, priority)), _) => self.lines.get_mut(&priority)?.pop_front().map(|(_, entry)| entry),
+        let lines = self.lines.values_mut().filter_map(|line| Some((*line.front()?, line)));
+        match (lines.min_by_key(|(front, _)| *front), self.returned.peek()) {
+            (Some((front, _)), Some(Reverse(returned))) if *returned < front => self.pop_returned(),
+            (Some((_, line)), _) => line.pop_front().map(|(_, entry)| entry),
             (None, _) => self.pop_returned(),
         }
     }
@@ -86,10 +74,9 @@ impl Ready {
     }
 }
 
-fn place(priority: Priority, since: Moment) -> i64 {
-    let since = i64::try_from(since.0.as_nanos()).unwrap_or(i64::MAX);
-    let head_start = i64::from(priority.0).saturating_mul(i64::try_from(AGE_PER_POINT.as_nanos()).unwrap_or(i64::MAX));
-    since.saturating_sub(head_start)
+fn place(priority: Priority, since: u64) -> i64 {
+    let point = i64::try_from(AGE_PER_POINT.as_nanos()).unwrap_or(i64::MAX);
+    i64::try_from(since).unwrap_or(i64::MAX).saturating_sub(i64::from(priority.0).saturating_mul(point))
 }
 
 #[cfg(test)]
@@ -100,8 +87,8 @@ mod tests {
         Entry { slot, turn: 0 }
     }
 
-    fn at(seconds: u64) -> Moment {
-        Moment(Duration::from_secs(seconds))
+    fn at(seconds: u64) -> u64 {
+        seconds * 1_000_000_000
     }
 
     fn order(mut ready: Ready) -> Vec<u32> {
@@ -128,7 +115,7 @@ mod tests {
     fn equal_priorities_go_in_the_order_of_their_addition() {
         let mut ready = Ready::default();
         for slot in 0..3 {
-            ready.push(entry(slot), Priority::CHANGE, at(0));
+            ready.push(Entry { slot, turn: slot }, Priority::CHANGE, at(0));
         }
         assert_eq!(order(ready), [0, 1, 2]);
     }

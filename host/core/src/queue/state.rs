@@ -1,25 +1,46 @@
 //! The parts of a queue together: each operation as one step, to be taken under one lock. Times are nanoseconds of the
 //! clock, passed in.
 
+use std::task::Waker;
 use std::time::Duration;
 
 use super::Key;
-use super::delay::Delayed;
-use super::dirty::{Addition, Items, NEVER, Stage};
+use super::delay::{Delayed, nanoseconds};
+use super::dirty::{Addition, Items, KeyHash, NEVER, Stage};
 use super::limiter::Limiter;
 use super::metrics::Metrics;
 use super::priority::{Entry, Priority, Ready};
+use super::waiters::{Ticket, Waiters, Work};
 use crate::clock::Moment;
 use crate::outcome::Retry;
 
 /// What a worker that asks for a key is told.
 pub(super) enum Next<K> {
-    /// Work on it. `more`: there is reason for another worker to look as well.
-    Key { key: K, more: bool },
-    /// Nothing before this time, if there is one.
-    Wait(Option<u64>),
+    /// Work on it.
+    Key(K),
+    /// Wait until woken, or until this time, if there is one.
+    Wait(Ticket, Option<u64>),
     /// Nothing any more.
     ShutDown,
+}
+
+/// What a worker has.
+struct Working {
+    slot: u32,
+    since: u64,
+    /// That it was added meanwhile.
+    again: Option<Addition>,
+    /// That it was woken meanwhile, so a park would come too late.
+    woken: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Takes no key in; what is ready or parked is still worked on.
+    Draining,
+    /// Nor holds one: what would be parked is dropped.
+    Closed,
 }
 
 /// The whole state of a queue.
@@ -28,12 +49,16 @@ pub(super) struct State<K> {
     ready: Ready,
     delayed: Delayed,
     limiter: Box<dyn Limiter>,
-    /// What workers have, and since when: as many as there are workers.
-    working: Vec<(u32, u64)>,
+    /// As many as there are workers.
+    working: Vec<Working>,
+    waiters: Waiters,
     /// Items that are [`Stage::Ready`]; `ready` holds entries of former turns as well.
     depth: usize,
     parked: usize,
-    shutting_down: bool,
+    phase: Phase,
+    /// The latest time that was passed in. Threads may read the clock in one order and come here in the other; for the
+    /// queue, time does not go back.
+    now: u64,
     metrics: Metrics,
 }
 
@@ -45,49 +70,52 @@ impl<K: Key> State<K> {
             delayed: Delayed::default(),
             limiter: Box::new(limiter),
             working: Vec::new(),
+            waiters: Waiters::default(),
             depth: 0,
             parked: 0,
-            shutting_down: false,
+            phase: Phase::Open,
+            now: 0,
             metrics: Metrics::default(),
         }
     }
 
-    /// Adds a key. Returns whether it became ready.
-    pub(super) fn add(&mut self, key: K, priority: Priority, now: u64) -> bool {
-        if self.shutting_down {
-            return false;
+    /// Adds a key. The clock is read where it matters: not for a key that is queued with that priority already.
+    pub(super) fn add(&mut self, hash: KeyHash, key: K, priority: Priority, now: impl FnOnce() -> u64) {
+        if self.phase != Phase::Open {
+            return;
         }
-        let slot = self.items.enter(key);
-        self.add_slot(slot, Addition { priority, since: now })
+        let slot = self.items.enter(hash, key);
+        let item = self.items.get(slot);
+        if item.stage != Stage::Ready || priority > item.priority {
+            let since = self.pass(now());
+            self.add_slot(slot, Addition { priority, since });
+        }
     }
 
-    fn add_slot(&mut self, slot: u32, addition: Addition) -> bool {
+    fn add_slot(&mut self, slot: u32, addition: Addition) {
         let item = self.items.get(slot);
-        match &mut item.stage {
+        match item.stage {
             Stage::Idle => {
-                item.addition = addition;
+                item.set(addition);
                 self.metrics.adds += 1;
                 self.make_ready(slot);
-                true
             }
-            Stage::Ready if addition.priority > item.addition.priority => {
-                item.addition.priority = addition.priority;
+            Stage::Ready if addition.priority > item.priority => {
+                item.priority = addition.priority;
                 self.depth -= 1; // The entry of the former turn no longer counts.
                 self.make_ready(slot);
-                false
-            }
-            Stage::Processing { again: again @ None, .. } => {
-                *again = Some(addition);
-                self.metrics.adds += 1;
-                false
-            }
-            Stage::Processing { again: Some(before), .. } => {
-                before.priority = before.priority.max(addition.priority);
-                false
             }
             Stage::Ready | Stage::Parked => {
-                item.addition.priority = item.addition.priority.max(addition.priority);
-                false
+                item.priority = item.priority.max(addition.priority);
+            }
+            Stage::Processing => {
+                let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) else { return };
+                if let Some(before) = &mut working.again {
+                    before.priority = before.priority.max(addition.priority);
+                } else {
+                    working.again = Some(addition);
+                    self.metrics.adds += 1;
+                }
             }
         }
     }
@@ -97,72 +125,83 @@ impl<K: Key> State<K> {
         let item = self.items.get(slot);
         item.stage = Stage::Ready;
         item.ready_turn = turn;
-        let since = Moment(Duration::from_nanos(item.addition.since));
-        self.ready.push(Entry { turn, slot }, item.addition.priority, since);
+        self.ready.push(Entry { turn, slot }, item.priority, item.since);
         self.depth += 1;
     }
 
-    /// Makes a key wait until `at`, unless it is due sooner already. Returns whether nothing is due before it.
-    pub(super) fn add_at(&mut self, key: K, at: u64) -> bool {
-        if self.shutting_down {
-            return false;
+    /// Makes a key wait until `at`, unless it is due sooner already.
+    pub(super) fn add_at(&mut self, hash: KeyHash, key: K, at: u64) {
+        if self.phase != Phase::Open {
+            return;
         }
-        let slot = self.items.enter(key);
-        if self.items.get(slot).due <= at {
-            return false;
-        }
+        let slot = self.items.enter(hash, key);
         let turn = self.items.next_turn();
         let item = self.items.get(slot);
-        item.due = at;
-        item.due_turn = turn;
-        self.delayed.insert(Entry { turn, slot }, at)
+        if at < item.due {
+            item.due = at;
+            item.due_turn = turn;
+            self.delayed.insert(Entry { turn, slot }, at);
+        }
     }
 
-    /// Notes a failure and returns the backoff that the ones before have earned. A queue that shuts down notes nothing:
-    /// it takes no key in any more, so nobody would come to forget it.
-    pub(super) fn fail(&mut self, key: &K, retry: Retry, now: Moment) -> Duration {
-        if self.shutting_down {
-            return Duration::ZERO;
+    /// Notes a failure, and adds the key once the backoff that the ones before have earned, and `at_least`, have passed.
+    /// Returns the delay. A queue that shuts down notes nothing: nobody would come to forget it.
+    pub(super) fn fail(&mut self, hash: KeyHash, key: K, retry: Retry, at_least: Duration, now: Moment) -> Duration {
+        if self.phase != Phase::Open {
+            return at_least;
         }
         self.metrics.retries += 1;
-        let slot = self.items.enter(key.clone());
+        let slot = self.items.enter(hash, key.clone());
         let item = self.items.get(slot);
         let failures = item.failures;
         item.fail(retry);
-        self.limiter.delay(failures, now)
+        let delay = self.limiter.delay(u32::from(failures), now).max(at_least);
+        if delay.is_zero() {
+            self.add(hash, key, Priority::CHANGE, || nanoseconds(now));
+        } else {
+            self.add_at(hash, key, nanoseconds(now + delay));
+        }
+        delay
     }
 
-    pub(super) fn forget(&mut self, key: &K) {
-        let Some(slot) = self.items.find(key) else { return };
+    pub(super) fn forget(&mut self, hash: KeyHash, key: &K) {
+        let Some(slot) = self.items.find(hash, key) else { return };
         let item = self.items.get(slot);
         (item.failures, item.counted) = (0, 0);
-        self.items.tidy(slot);
+        self.items.tidy(hash, slot);
     }
 
-    pub(super) fn num_requeues(&mut self, key: &K) -> u32 {
-        self.items.find(key).map_or(0, |slot| self.items.get(slot).counted)
+    pub(super) fn num_requeues(&mut self, hash: KeyHash, key: &K) -> u32 {
+        self.items.find(hash, key).map_or(0, |slot| u32::from(self.items.get(slot).counted))
     }
 
-    /// What a worker should do.
-    pub(super) fn next(&mut self, now: u64) -> Next<K> {
+    /// What a worker should do, which waits with `ticket` if it waited, and can be woken by `waker`.
+    pub(super) fn next(&mut self, ticket: Option<Ticket>, waker: &Waker, now: u64) -> Next<K> {
+        if let Some(ticket) = ticket {
+            self.waiters.leave(ticket);
+        }
+        let now = self.pass(now);
         self.add_due(now);
-        let Some((slot, key)) = self.pop() else {
-            let ends = self.shutting_down && self.parked == 0;
-            return if ends { Next::ShutDown } else { Next::Wait(self.delayed.next_due()) };
+        let Some((slot, since, key)) = self.pop() else {
+            if self.ends() {
+                return Next::ShutDown;
+            }
+            let due = self.delayed.next_due().filter(|due| !self.waiters.watch(*due));
+            return Next::Wait(self.waiters.wait(waker.clone(), due.unwrap_or(NEVER)), due);
         };
-        let item = self.items.get(slot);
-        item.stage = Stage::Processing { again: None, woken: false };
-        self.metrics.queue_duration.observe(now.saturating_sub(item.addition.since));
+        self.metrics.queue_duration.observe(now.saturating_sub(since));
         self.depth -= 1;
-        self.working.push((slot, now));
-        Next::Key { key, more: self.depth > 0 || self.delayed.next_due().is_some() }
+        self.working.push(Working { slot, since: now, again: None, woken: false });
+        Next::Key(key)
     }
 
-    fn pop(&mut self) -> Option<(u32, K)> {
+    /// Takes the next ready key for a worker: its slot, since when it waited, and itself.
+    fn pop(&mut self) -> Option<(u32, u64, K)> {
         loop {
             let entry = self.ready.pop()?;
             if let Some(item) = self.items.ready(entry) {
-                return Some((entry.slot, item.key.clone()));
+                item.stage = Stage::Processing;
+                return Some((entry.slot, item.since, item.key.clone()));
             }
         }
     }
@@ -175,70 +214,85 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Ends the work on a key. Returns whether it became ready again.
-    pub(super) fn done(&mut self, key: &K, now: u64) -> bool {
-        let Some((slot, again, _)) = self.stop_working(key, now) else { return false };
-        let Some(again) = again else {
-            self.items.get(slot).stage = Stage::Idle;
-            self.items.tidy(slot);
-            return false;
-        };
-        self.items.get(slot).addition = again;
-        self.make_ready(slot);
-        true
+    /// A worker that waits with `ticket` gives up.
+    pub(super) fn leave(&mut self, ticket: Ticket) {
+        self.waiters.leave(ticket);
     }
 
-    /// Parks a key that a worker has. Returns whether it became ready instead, as it was woken before.
-    pub(super) fn park(&mut self, key: &K, now: u64) -> bool {
-        let Some((slot, again, woken)) = self.stop_working(key, now) else { return false };
+    /// Ends the work on a key.
+    pub(super) fn done(&mut self, hash: KeyHash, key: &K, now: u64) {
+        if let Some(work) = self.stop_working(hash, key, now) {
+            self.end(hash, work);
+        }
+    }
+
+    fn end(&mut self, hash: KeyHash, Working { slot, again, .. }: Working) {
         let item = self.items.get(slot);
         if let Some(again) = again {
-            item.addition.priority = item.addition.priority.max(again.priority);
-        }
-        if woken {
+            item.set(again);
             self.make_ready(slot);
+        } else {
+            item.stage = Stage::Idle;
+            self.items.tidy(hash, slot);
+        }
+    }
+
+    /// Parks a key that a worker has. If it was woken before, it becomes ready instead.
+    pub(super) fn park(&mut self, hash: KeyHash, key: &K, now: u64) {
+        let Some(work) = self.stop_working(hash, key, now) else { return };
+        if self.phase == Phase::Closed && !work.woken {
+            return self.end(hash, work);
+        }
+        let item = self.items.get(work.slot);
+        if let Some(again) = work.again {
+            item.priority = item.priority.max(again.priority);
+        }
+        if work.woken {
+            self.make_ready(work.slot);
         } else {
             item.stage = Stage::Parked;
             self.parked += 1;
         }
-        woken
     }
 
-    /// Takes a key from its worker: its slot, what was added meanwhile, and whether it was woken meanwhile. None: no
-    /// worker has it.
-    fn stop_working(&mut self, key: &K, now: u64) -> Option<(u32, Option<Addition>, bool)> {
-        let slot = self.items.find(key)?;
-        let Stage::Processing { again, woken } = self.items.get(slot).stage else { return None };
-        let at = self.working.iter().position(|(working, _)| *working == slot)?;
-        let (_, since) = self.working.swap_remove(at);
-        self.metrics.work_duration.observe(now.saturating_sub(since));
-        Some((slot, again, woken))
+    /// Takes a key from its worker. None: no worker has it.
+    fn stop_working(&mut self, hash: KeyHash, key: &K, now: u64) -> Option<Working> {
+        let now = self.pass(now);
+        let slot = self.items.find(hash, key)?;
+        let at = self.working.iter().position(|working| working.slot == slot)?;
+        let work = self.working.swap_remove(at);
+        self.metrics.work_duration.observe(now.saturating_sub(work.since));
+        Some(work)
     }
 
-    /// Wakes a key. Returns whether it became ready.
-    pub(super) fn wake(&mut self, key: &K) -> bool {
-        let Some(slot) = self.items.find(key) else { return false };
-        match &mut self.items.get(slot).stage {
-            Stage::Parked => {
-                self.parked -= 1;
-                self.make_ready(slot);
-                true
-            }
-            Stage::Processing { woken, .. } => {
-                *woken = true;
-                false
-            }
-            Stage::Idle | Stage::Ready => false,
+    /// Wakes a key.
+    pub(super) fn wake(&mut self, hash: KeyHash, key: &K) {
+        let Some(slot) = self.items.find(hash, key) else { return };
+        if self.items.get(slot).stage == Stage::Parked {
+            self.parked -= 1;
+            self.make_ready(slot);
+        } else if let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) {
+            working.woken = true;
         }
     }
 
-    pub(super) fn shut_down(&mut self) {
-        self.shutting_down = true;
+    /// Takes no key in any more, and forgets those that wait for their time.
+    pub(super) fn drain(&mut self) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::Draining;
+        }
         self.delayed.clear();
         self.items.retain(|item| item.due = NEVER);
     }
 
-    pub(super) fn drop_parked(&mut self) -> usize {
+    /// [`Self::drain`], and parks nothing any more.
+    pub(super) fn shut_down(&mut self) {
+        self.drain();
+        self.phase = Phase::Closed;
+        self.drop_parked();
+    }
+
+    fn drop_parked(&mut self) -> usize {
         self.items.retain(|item| {
             if item.stage == Stage::Parked {
                 item.stage = Stage::Idle;
@@ -247,23 +301,53 @@ impl<K: Key> State<K> {
         std::mem::take(&mut self.parked)
     }
 
-    /// Drops what is ready or parked, and that keys with a worker were added again. Returns how many were dropped.
+    /// Drops what is ready or parked, and that keys with a worker were added again. Returns how many were dropped. Nothing
+    /// is parked any more if the queue shuts down.
     pub(super) fn drop_waiting(&mut self) -> usize {
+        if self.phase == Phase::Draining {
+            self.phase = Phase::Closed;
+        }
         self.ready.clear();
-        self.items.retain(|item| match &mut item.stage {
-            Stage::Ready => item.stage = Stage::Idle,
-            Stage::Processing { again, .. } => *again = None,
-            Stage::Idle | Stage::Parked => {}
+        self.items.retain(|item| {
+            if item.stage == Stage::Ready {
+                item.stage = Stage::Idle;
+            }
         });
+        for working in &mut self.working {
+            working.again = None;
+        }
         std::mem::take(&mut self.depth) + self.drop_parked()
     }
 
-    pub(super) fn is_shutting_down(&self) -> bool {
-        self.shutting_down
+    /// Lets a drain wait. Returns whether it is over.
+    pub(super) fn wait_for_drain(&mut self, waker: &Waker) -> bool {
+        let is_over = self.is_idle();
+        if !is_over {
+            self.waiters.wait_for_drain(waker);
+        }
+        is_over
+    }
+
+    /// Those who have to look at the queue now. To be asked, and woken, after every change.
+    pub(super) fn whom_to_wake(&mut self) -> Vec<Waker> {
+        if self.waiters.is_empty() {
+            return Vec::new();
+        }
+        self.waiters.take(Work {
+            ready: self.depth,
+            due: self.delayed.next_due(),
+            ends: self.ends(),
+            drained: self.phase != Phase::Open && self.is_idle(),
+        })
+    }
+
+    /// Whether workers end, as nothing can become ready that no worker has.
+    fn ends(&self) -> bool {
+        self.phase != Phase::Open && self.depth == 0 && self.parked == 0
     }
 
     /// Whether nothing is ready, parked, or with a worker.
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.depth == 0 && self.parked == 0 && self.working.is_empty()
     }
 
@@ -271,8 +355,9 @@ impl<K: Key> State<K> {
         self.depth
     }
 
-    pub(super) fn metrics(&self, now: u64) -> Metrics {
-        let running = self.working.iter().map(|(_, since)| Duration::from_nanos(now.saturating_sub(*since)));
+    pub(super) fn metrics(&mut self, now: u64) -> Metrics {
+        let now = self.pass(now);
+        let running = self.working.iter().map(|working| Duration::from_nanos(now.saturating_sub(working.since)));
         Metrics {
             depth: self.depth,
             parked: self.parked,
@@ -280,5 +365,11 @@ impl<K: Key> State<K> {
             longest_running: running.max().unwrap_or_default(),
             ..self.metrics
         }
+    }
+
+    /// The present, given a reading of the clock.
+    fn pass(&mut self, now: u64) -> u64 {
+        self.now = self.now.max(now);
+        self.now
     }
 }

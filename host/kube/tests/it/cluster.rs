@@ -115,7 +115,7 @@ async fn writes_come_back_through_the_watch() {
     assert!(written["metadata"].get("managedFields").is_none());
     let mut subscription = cluster.subscribe();
     let WatchEvent::Applied { new, initial: true, .. } = next(&mut subscription).await else { panic!("no snapshot") };
-    assert_eq!(serde_json::from_str::<Value>(&new.text).expect("JSON"), written, "as the write returned it");
+    assert_eq!(serde_json::from_str::<Value>(&new.text()).expect("JSON"), written, "as the write returned it");
     let changed = cluster.apply("a", "2").await;
     let WatchEvent::Applied { old: Some(_), new, initial: false } = next(&mut subscription).await else {
         panic!("no update")
@@ -203,7 +203,7 @@ async fn events_are_recorded_with_their_series() {
     assert!(recorder.flush(Duration::from_secs(30)).await);
     let mut events = cluster.informers.subscribe(cluster.all(ObjectKind::new("events.k8s.io/v1", "Event")));
     let WatchEvent::Applied { new, .. } = next(&mut events).await else { panic!("no event") };
-    let event: Value = serde_json::from_str(&new.text).expect("JSON");
+    let event: Value = serde_json::from_str(&new.text()).expect("JSON");
     assert_eq!((&event["reason"], &event["series"]["count"]), (&json!("Failed"), &json!(3)));
     assert_eq!(events.store().len(), 1);
 }

@@ -14,7 +14,7 @@ fn informers(script: &Script) -> Informers {
 }
 
 /// `+a@1` for an initial object, `a@1`, `a@1>2` for a change, `-a@2` for a deletion, `?a@2` for one that nobody saw.
-fn described(event: &WatchEvent) -> String {
+pub(crate) fn described(event: &WatchEvent) -> String {
     match event {
         WatchEvent::Applied { old: None, new, initial: true } => format!("+{}", brief(new)),
         WatchEvent::Applied { old: None, new, initial: false } => brief(new),
@@ -24,7 +24,7 @@ fn described(event: &WatchEvent) -> String {
     }
 }
 
-async fn events(subscription: &mut Subscription, count: usize) -> Vec<String> {
+pub(crate) async fn events(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut events = Vec::new();
     while events.len() < count {
         let next = timeout(Duration::from_hours(1), subscription.next()).await;

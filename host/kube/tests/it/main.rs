@@ -5,6 +5,8 @@ mod cluster;
 mod discovery;
 mod events;
 mod informer;
+mod informers;
+mod reachability;
 mod reader;
 mod script;
 mod writer;

@@ -4,7 +4,7 @@ use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListQuery, Page, Reads as _};
 use windlass_core::watch::WatchSpec;
-use windlass_kube::{Discovery, Informers, Reader, Subscription};
+use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
 use crate::script::{Script, call, call_with, cluster_call, key, list, pod, pods};
 
@@ -19,7 +19,11 @@ async fn subscribed(spec: WatchSpec, items: &[Value]) -> (Reader, Subscription, 
     let informers = Informers::new(client.clone(), Discovery::new(client));
     let subscription = informers.subscribe(spec.clone());
     subscription.synced().await;
-    (Reader::new(vec![(spec, subscription.store().clone())]), subscription, informers)
+    (Reader::new(vec![readable(spec, &subscription)]), subscription, informers)
+}
+
+fn readable(spec: WatchSpec, subscription: &Subscription) -> Readable {
+    Readable { spec, store: subscription.store().clone(), indexes: vec![] }
 }
 
 fn with_owner(name: &str) -> Value {
@@ -89,7 +93,7 @@ async fn several_watches_of_a_kind_are_read_as_one() {
     for spec in [wide, narrow] {
         let subscription = informers.subscribe(spec.clone());
         subscription.synced().await;
-        watches.push((spec, subscription.store().clone()));
+        watches.push(readable(spec, &subscription));
         subscriptions.push(subscription);
     }
     let reader = Reader::new(watches);
@@ -190,7 +194,7 @@ async fn wrong_questions_are_refused() {
     assert_eq!(reason(ListQuery { limit: 0, ..query() }), ApiReason::Invalid);
     assert_eq!(reason(ListQuery { label_selector: Some("a in".into()), ..query() }), ApiReason::Invalid);
     assert_eq!(reason(ListQuery { page_token: Some("x".into()), ..query() }), ApiReason::Expired);
-    assert_eq!(reason(ListQuery { index: Some(("i".into(), "v".into())), ..query() }), ApiReason::ServerError);
+    assert_eq!(reason(ListQuery { index: Some(("i".into(), "v".into())), ..query() }), ApiReason::NotWatched);
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +202,7 @@ async fn a_cache_that_is_not_filled_yet_does_not_say_that_nothing_is_there() {
     let client = Script::default().client();
     let informers = Informers::new(client.clone(), Discovery::new(client));
     let subscription = informers.subscribe(pods());
-    let reader = Reader::new(vec![(pods(), subscription.store().clone())]);
+    let reader = Reader::new(vec![readable(pods(), &subscription)]);
     let error = reader.get(&call(), &target("a", None), None).expect_err("not filled");
     assert_eq!(error.reason, ApiReason::ServerError);
 }

@@ -29,6 +29,7 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) user_agent: String,
+    pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) body: String,
 }
@@ -59,6 +60,8 @@ pub(crate) enum Reply {
     Broken(Vec<String>),
     /// Never an answer.
     Never,
+    /// A bug in the client: it panics in the task that asked.
+    Panic,
 }
 
 #[derive(Default)]
@@ -133,6 +136,7 @@ impl Script {
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
             user_agent: header(http::header::USER_AGENT).unwrap_or_default(),
+            accept: header(http::header::ACCEPT).unwrap_or_default(),
             content_type: header(http::header::CONTENT_TYPE).unwrap_or_default(),
             body: String::from_utf8(body.to_vec()).expect("text"),
         };
@@ -144,7 +148,7 @@ impl Script {
         match asked.path.as_str() {
             "/api/v1" => Reply::Json(200, core_resources()),
             "/apis/apps/v1" => Reply::Json(200, apps_resources()),
-            "/apis/example.com/v1" if state.widgets_missing => Reply::Json(404, json!({})),
+            path if path.starts_with("/apis/example.com/v1") && state.widgets_missing => Reply::Json(404, json!({})),
             "/apis/example.com/v1" => Reply::Json(200, resources(&[("widgets", "Widget", true)])),
             _ if asked.parameter("watch").is_some() => state.watches.pop_front().unwrap_or(Reply::Open(Vec::new())),
             _ => next(&mut state.lists).unwrap_or(Reply::Json(500, json!({"message": "nothing scripted"}))),
@@ -167,6 +171,7 @@ async fn respond(reply: Reply) -> Result<Response<Streamed>, io::Error> {
         Reply::Closed(pieces) => (200, None, pieces, End::Closed),
         Reply::Broken(pieces) => (200, None, pieces, End::Broken),
         Reply::Never => return pending().await,
+        Reply::Panic => panic!("a bug in the client"),
     };
     let body = stream::unfold((pieces.into_iter(), end), |(mut pieces, end)| async move {
         match (pieces.next(), end) {
@@ -285,9 +290,10 @@ pub(crate) fn object_of(name: &str, uid: &str) -> Object {
         uid: uid.into(),
         version: "1".into(),
         generation: 0,
-        labels: std::collections::BTreeMap::new(),
-        owners: Vec::new(),
+        labels: windlass_core::labels::Labels::default(),
+        owners: Arc::default(),
+        own_fields: None,
         deleting: false,
     };
-    Object { header: Arc::new(header), text: text.into() }
+    Object::new(header, text)
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use windlass_core::grants::Rule;
 use windlass_core::object::ObjectKind;
 use windlass_core::watch::WatchSpec;
-use windlass_core::{mapping, predicate};
+use windlass_core::{mapping, predicate, watch};
 
-use super::{Backoff, Manifest, Mapping, Options, Permission, Predicate, Watch};
+use super::{Backoff, IndexSource, Manifest, Mapping, Options, Permission, Predicate, Projection, Watch};
 
 impl Manifest {
     /// The explicit permissions as rules. What the watches imply is in
@@ -35,12 +35,48 @@ impl Watch {
             namespace: namespace.map(|namespace| Arc::from(&**namespace)),
             label_selector: shared(&self.label_selector),
             field_selector: shared(&self.field_selector),
+            projection: self.core_projection(),
         };
         if self.namespaces.is_empty() {
             vec![spec(None)]
         } else {
             self.namespaces.iter().map(|namespace| spec(Some(namespace))).collect()
         }
+    }
+
+    /// What of the objects is kept: what the manifest says, and what the host itself reads of them for it.
+    fn core_projection(&self) -> watch::Projection {
+        match &self.projection {
+            Projection::Full {} => watch::Projection::Full,
+            Projection::Metadata {} => watch::Projection::Metadata,
+            Projection::Fields { pointers } => {
+                let own = pointers.iter().map(String::as_str);
+                watch::Projection::fields(own.chain(self.pointers()).map(Arc::from))
+            }
+        }
+    }
+
+    /// Where the host looks into the objects of this watch.
+    pub(super) fn pointers(&self) -> impl Iterator<Item = &str> {
+        let indexes = self.indexes.iter().filter_map(|index| match &index.source {
+            IndexSource::Field { pointer } => Some(pointer),
+            IndexSource::Label { .. } => None,
+        });
+        let predicates = self.predicates.iter().filter_map(|predicate| match predicate {
+            Predicate::Fields { pointers } => Some(pointers),
+            Predicate::Generation {} | Predicate::Labels {} | Predicate::Annotations {} => None,
+        });
+        let mapping = self.mapping.iter().filter_map(|mapping| match mapping {
+            Mapping::Field { pointer } => Some(pointer),
+            _ => None,
+        });
+        indexes.chain(predicates.flatten()).chain(mapping).map(String::as_str)
+    }
+
+    /// The declared indexes by their names.
+    #[must_use]
+    pub fn core_indexes(&self) -> Vec<(Arc<str>, watch::IndexSource)> {
+        self.indexes.iter().map(|index| (index.name.as_str().into(), index.source.to_core())).collect()
     }
 
     /// Which changes are worth a call; empty: all.
@@ -51,18 +87,31 @@ impl Watch {
 }
 
 impl Mapping {
-    /// The mapping as `windlass-core` has it. None: this version does not implement it, and
-    /// [`Manifest::unimplemented`] says so.
+    /// The mapping as `windlass-core` has it. None: it names an index that `primary` does not declare, which a valid
+    /// manifest does not.
     #[must_use]
-    pub fn to_core(&self) -> Option<mapping::Mapping> {
+    pub fn to_core(&self, primary: &Watch) -> Option<mapping::Mapping> {
         Some(match self {
             Self::Owner {} => mapping::Mapping::Owner,
             Self::Label { key } => mapping::Mapping::Label(key.as_str().into()),
             Self::Annotation { key } => mapping::Mapping::Annotation(key.as_str().into()),
             Self::Field { pointer } => mapping::Mapping::Field(pointer.as_str().into()),
             Self::SameName {} => mapping::Mapping::SameName,
-            Self::ReferencedBy { .. } | Self::All {} => return None,
+            Self::ReferencedBy { index } => {
+                let declared = primary.indexes.iter().find(|declared| declared.name == *index)?;
+                mapping::Mapping::ReferencedBy(declared.source.to_core())
+            }
+            Self::All {} => mapping::Mapping::All,
         })
+    }
+}
+
+impl IndexSource {
+    fn to_core(&self) -> watch::IndexSource {
+        match self {
+            Self::Field { pointer } => watch::IndexSource::Field(pointer.as_str().into()),
+            Self::Label { key } => watch::IndexSource::Label(key.as_str().into()),
+        }
     }
 }
 

@@ -126,6 +126,12 @@ impl Watch {
                 IndexSource::Label { key } => problems.not_empty(format_args!("{path}.indexes[{at}].source.key"), key),
             }
         }
+        if self.projection == (Projection::Metadata {}) {
+            for pointer in self.pointers().filter(|pointer| !pointer.starts_with("/metadata/")) {
+                let what = format!("`metadata` leaves out {}, which this watch needs: use `fields`", quoted(pointer));
+                problems.add(format_args!("{path}.projection"), what);
+            }
+        }
         problems.count(format_args!("{path}.predicates"), self.predicates.len());
         for (index, predicate) in self.predicates.iter().enumerate() {
             if let Predicate::Fields { pointers } = predicate {
@@ -279,7 +285,8 @@ impl Problems {
     }
 
     fn pointer(&mut self, path: impl Display, pointer: &str) {
-        if !pointer.starts_with('/') {
+        let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
+        if !pointer.starts_with('/') || !pointer.split('~').skip(1).all(is_escaped) {
             self.add(path, format!("{} is not a JSON pointer, which is like `/spec/image`", quoted(pointer)));
         }
     }

@@ -1,0 +1,56 @@
+//! An object's labels, as small as they can be kept: the Pods of one template share one set.
+
+use std::sync::Arc;
+
+/// Labels by key, in the order of keys. Shared: cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
+
+impl Labels {
+    /// The value of the label `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
+        // Objects have a handful: walking them is quicker than halving them.
+        self.0.iter().find(|(name, _)| **name == *key).map(|(_, value)| value)
+    }
+
+    /// All labels, in the order of keys.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// Whether nobody else holds this set: whoever shares sets may forget it.
+    #[must_use]
+    pub fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+/// Of a key that comes twice, the last value counts, as in JSON.
+impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
+        let sorted: std::collections::BTreeMap<_, _> = labels.into_iter().collect();
+        Self(sorted.into_iter().collect())
+    }
+}
+
+impl<const N: usize> From<[(Arc<str>, Arc<str>); N]> for Labels {
+    fn from(labels: [(Arc<str>, Arc<str>); N]) -> Self {
+        labels.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_and_equal_in_whatever_order_they_came() {
+        let labels = Labels::from([("b".into(), "2".into()), ("a".into(), "1".into()), ("b".into(), "3".into())]);
+        assert_eq!(labels.get("b").map(|value| &**value), Some("3"));
+        assert_eq!(labels.get("c"), None);
+        assert_eq!(labels, Labels::from([("a".into(), "1".into()), ("b".into(), "3".into())]));
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "3")]);
+    }
+}

@@ -1,0 +1,189 @@
+//! The text of an object: whole while it is read, packed while it is not.
+//!
+//! Most objects of a large cache are looked at once, when they come. Packed against a dictionary of their neighbours they
+//! need a third or a quarter of their size.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict};
+
+/// How much of a dictionary is used. LZ4 refers back at most 64 KiB, the text that is being packed included.
+const DICTIONARY_BYTES: usize = 48 << 10;
+
+/// What the texts of one informer have in common: some of them, one after the other.
+pub struct Dictionary(Vec<u8>);
+
+impl Dictionary {
+    /// Made of samples, of which the last ones count if they are too many.
+    #[must_use]
+    pub fn new<'a>(samples: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut bytes: Vec<u8> = samples.into_iter().flat_map(str::bytes).collect();
+        let surplus = bytes.len().saturating_sub(DICTIONARY_BYTES);
+        bytes.drain(..surplus);
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dictionary({} bytes)", self.0.len())
+    }
+}
+
+/// A text in either form. Two are equal if they say the same.
+pub(crate) struct Text(Mutex<State>);
+
+struct State {
+    form: Form,
+    /// Somebody has asked for the text since it was last cooled.
+    is_read: bool,
+}
+
+#[derive(Clone)]
+enum Form {
+    Whole(Arc<str>),
+    Packed(Arc<[u8]>, Arc<Dictionary>),
+}
+
+impl Text {
+    pub(crate) fn new(text: Arc<str>) -> Self {
+        Self(Mutex::new(State { form: Form::Whole(text), is_read: false }))
+    }
+
+    pub(crate) fn get(&self) -> Arc<str> {
+        let form = {
+            let mut state = self.state();
+            state.is_read = true;
+            state.form.clone()
+        };
+        form.text()
+    }
+
+    /// See [`Object::cool`](crate::object::Object::cool). The work is done outside of the lock.
+    pub(crate) fn cool(&self, dictionary: &Arc<Dictionary>) {
+        let (before, is_read) = {
+            let mut state = self.state();
+            (state.form.clone(), std::mem::take(&mut state.is_read))
+        };
+        let after = match (before, is_read) {
+            (Form::Whole(text), false) => pack(&text, dictionary),
+            (packed @ Form::Packed(..), true) => Some(Form::Whole(packed.text())),
+            (Form::Whole(_), true) | (Form::Packed(..), false) => None,
+        };
+        if let Some(after) = after {
+            self.state().form = after;
+        }
+    }
+
+    pub(crate) fn footprint(&self) -> usize {
+        match &self.state().form {
+            Form::Whole(text) => text.len(),
+            Form::Packed(bytes, _) => bytes.len(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Form {
+    /// # Panics
+    ///
+    /// If the host's memory has been damaged: what `pack` made is unpacked with what it was packed with.
+    fn text(&self) -> Arc<str> {
+        match self {
+            Self::Whole(text) => Arc::clone(text),
+            Self::Packed(bytes, dictionary) => {
+                let text = decompress_size_prepended_with_dict(bytes, &dictionary.0).expect("packed by this module");
+                String::from_utf8(text).expect("a text before it was packed").into()
+            }
+        }
+    }
+}
+
+/// None: it would save too little to be worth the unpacking.
+fn pack(text: &str, dictionary: &Arc<Dictionary>) -> Option<Form> {
+    let packed = compress_prepend_size_with_dict(text.as_bytes(), &dictionary.0);
+    (packed.len() < text.len() / 4 * 3).then(|| Form::Packed(packed.into(), Arc::clone(dictionary)))
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        // Each lock by itself: another thread may compare the other way round.
+        std::ptr::eq(self, other) || {
+            let (mine, theirs) = (self.state().form.clone(), other.state().form.clone());
+            mine.text() == theirs.text()
+        }
+    }
+}
+
+impl Eq for Text {}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = self.state().form.clone();
+        form.text().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(number: u32) -> String {
+        format!(
+            r#"{{"metadata":{{"name":"web-{number}","labels":{{"app":"web"}}}},"spec":{{"image":"nginx:1.29","port":{number}}}}}"#
+        )
+    }
+
+    fn dictionary() -> Arc<Dictionary> {
+        let samples: Vec<_> = (0..8).map(sample).collect();
+        Arc::new(Dictionary::new(samples.iter().map(String::as_str)))
+    }
+
+    fn is_packed(text: &Text) -> bool {
+        matches!(text.state().form, Form::Packed(..))
+    }
+
+    #[test]
+    fn what_nobody_reads_is_packed_and_what_is_read_again_is_unpacked() {
+        let dictionary = dictionary();
+        let text = Text::new(sample(9).into());
+        assert_eq!(*text.get(), sample(9));
+        text.cool(&dictionary);
+        assert!(!is_packed(&text), "it has just been read");
+        text.cool(&dictionary);
+        assert!(is_packed(&text));
+        let packed = text.footprint();
+        assert!(packed < sample(9).len() / 2, "{packed}");
+        assert_eq!(*text.get(), sample(9));
+        text.cool(&dictionary);
+        assert!(!is_packed(&text));
+        assert_eq!(*text.get(), sample(9));
+    }
+
+    #[test]
+    fn what_has_nothing_in_common_with_its_neighbours_stays_whole() {
+        let text = Text::new("zq8#-!".into());
+        text.cool(&dictionary());
+        assert!(!is_packed(&text));
+    }
+
+    #[test]
+    fn two_texts_are_equal_in_whatever_form() {
+        let (whole, packed) = (Text::new(sample(3).into()), Text::new(sample(3).into()));
+        packed.cool(&dictionary());
+        assert!(is_packed(&packed) && whole == packed);
+        assert!(!is_packed(&whole), "comparing does not count as reading, nor does it change anything");
+        assert!(whole != Text::new(sample(4).into()));
+    }
+
+    #[test]
+    fn a_dictionary_is_as_long_as_packing_can_look_back() {
+        let long = "x".repeat(DICTIONARY_BYTES);
+        let dictionary = Dictionary::new(["old", &long]);
+        assert_eq!(dictionary.0, long.as_bytes());
+    }
+}

@@ -1,0 +1,218 @@
+//! How much the caches of one plugin may hold (invariant 3).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use windlass_core::watch::WatchSpec;
+
+/// A budget of bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each: if
+/// one of them goes, the others still need it.
+#[derive(Debug)]
+pub struct Budget {
+    limit: usize,
+    used: Mutex<usize>,
+    excess: watch::Sender<Option<Arc<Excess>>>,
+}
+
+/// Which watch needed more than there was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// The watch.
+    pub watch: WatchSpec,
+    /// What it needed when it was stopped, in bytes: at least, as the rest of a list is not read.
+    pub needed: usize,
+    /// What all caches of the plugin together would have needed then; for the limit of a single cache, `needed`.
+    pub total: usize,
+    /// The limit that this is too much for.
+    pub limit: usize,
+    /// Whose limit it is.
+    pub scope: Scope,
+}
+
+/// Whose limit an [`Excess`] is beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// That of all caches of the plugin together.
+    Plugin,
+    /// That of any single cache of the host.
+    Informer,
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (needed, limit) = (Mebibytes(self.needed), Mebibytes(self.limit));
+        write!(f, "the cache of {} needs at least {needed}, ", self.watch)?;
+        match self.scope {
+            Scope::Plugin => {
+                let total = Mebibytes(self.total);
+                write!(f, "which makes {total} with the plugin's other caches, and a plugin may have {limit}")?;
+            }
+            Scope::Informer => write!(f, "and one cache may have {limit}")?,
+        }
+        f.write_str(": narrow the watch by namespaces, selectors or a projection, or raise the limit")
+    }
+}
+
+struct Mebibytes(usize);
+
+impl fmt::Display for Mebibytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MIB: usize = 1 << 20;
+        // One digit is enough to see by how much a limit was missed.
+        let tenths = (self.0.saturating_mul(10)).div_ceil(MIB);
+        write!(f, "{}.{} MiB", tenths / 10, tenths % 10)
+    }
+}
+
+impl Budget {
+    /// A budget of `limit` bytes, of which none is used.
+    #[must_use]
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, used: Mutex::default(), excess: watch::Sender::default() })
+    }
+
+    /// What the caches use now, in bytes.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        *self.lock()
+    }
+
+    /// Completes when a watch has been stopped because it needed too much. Cancel-safe.
+    ///
+    /// # Panics
+    ///
+    /// Never: the sender is in `self`.
+    pub async fn exceeded(&self) -> Arc<Excess> {
+        let mut excess = self.excess.subscribe();
+        let found = excess.wait_for(Option::is_some).await.expect("the sender lives");
+        Arc::clone(found.as_ref().expect("some"))
+    }
+
+    /// A watch that used `before` bytes uses `after` now. None: there is no room for that, and it counts as before.
+    pub(crate) fn change(&self, watch: &WatchSpec, before: usize, after: usize) -> Option<()> {
+        let mut used = self.lock();
+        let total = used.saturating_sub(before).saturating_add(after);
+        if after > before && total > self.limit {
+            drop(used);
+            self.exceed(Excess { watch: watch.clone(), needed: after, total, limit: self.limit, scope: Scope::Plugin });
+            return None;
+        }
+        *used = total;
+        Some(())
+    }
+
+    pub(crate) fn exceed(&self, excess: Excess) {
+        self.excess.send_replace(Some(Arc::new(excess)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one cache is charged to: each budget once, however many of its plugin's watches share the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Charges {
+    bytes: usize,
+    payers: Vec<(Arc<Budget>, usize)>,
+}
+
+impl Charges {
+    /// One more subscriber of `budget`. False: there is no room for what is there already.
+    pub(crate) fn join(&mut self, budget: &Arc<Budget>, watch: &WatchSpec) -> bool {
+        if let Some((_, subscribers)) = self.payers.iter_mut().find(|(payer, _)| Arc::ptr_eq(payer, budget)) {
+            *subscribers += 1;
+            return true;
+        }
+        if budget.change(watch, 0, self.bytes).is_none() {
+            return false;
+        }
+        self.payers.push((Arc::clone(budget), 1));
+        true
+    }
+
+    /// One subscriber of `budget` less.
+    pub(crate) fn leave(&mut self, budget: &Arc<Budget>, watch: &WatchSpec) {
+        let Some(at) = self.payers.iter().position(|(payer, _)| Arc::ptr_eq(payer, budget)) else { return };
+        self.payers[at].1 -= 1;
+        if self.payers[at].1 == 0 {
+            let (budget, _) = self.payers.swap_remove(at);
+            budget.change(watch, self.bytes, 0);
+        }
+    }
+
+    /// The cache uses `bytes` now. Returns the budgets that have no room for it; they no longer pay.
+    pub(crate) fn set(&mut self, bytes: usize, watch: &WatchSpec) -> Vec<Arc<Budget>> {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        let mut broke = Vec::new();
+        self.payers.retain(|(budget, _)| {
+            let paid = budget.change(watch, before, bytes).is_some();
+            if !paid {
+                budget.change(watch, before, 0);
+                broke.push(Arc::clone(budget));
+            }
+            paid
+        });
+        broke
+    }
+
+    /// The cache may not use so much at all: nobody pays for it any more, and all are told why.
+    pub(crate) fn refuse(&mut self, excess: &Excess) {
+        for (budget, _) in self.payers.drain(..) {
+            budget.change(&excess.watch, self.bytes, 0);
+            budget.exceed(excess.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use windlass_core::object::ObjectKind;
+
+    use super::*;
+
+    fn pods() -> WatchSpec {
+        WatchSpec::all(ObjectKind::new("v1", "Pod"))
+    }
+
+    #[test]
+    fn a_cache_is_charged_once_to_each_plugin_and_given_back() {
+        let (one, other) = (Budget::new(100), Budget::new(50));
+        let mut charges = Charges::default();
+        for budget in [&one, &one, &other] {
+            assert!(charges.join(budget, &pods()));
+        }
+        assert!(charges.set(40, &pods()).is_empty());
+        assert_eq!((one.used(), other.used()), (40, 40));
+        let broke = charges.set(60, &pods());
+        assert!(broke.len() == 1 && Arc::ptr_eq(&broke[0], &other));
+        assert_eq!((one.used(), other.used()), (60, 0));
+        charges.leave(&one, &pods());
+        assert_eq!(one.used(), 60);
+        charges.leave(&one, &pods());
+        assert_eq!(one.used(), 0);
+    }
+
+    #[test]
+    fn an_excess_names_the_watch_and_the_figures() {
+        let budget = Budget::new(10 << 20);
+        assert!(budget.exceeded().now_or_never().is_none());
+        assert!(budget.change(&pods(), 0, 8 << 20).is_some());
+        let secrets = WatchSpec::all(ObjectKind::new("v1", "Secret"));
+        assert!(budget.change(&secrets, 0, 5 << 20).is_none());
+        let excess = budget.exceeded().now_or_never().expect("told at once").to_string();
+        assert!(excess.starts_with("the cache of v1 Secret needs at least 5.0 MiB, which makes 13.0 MiB"), "{excess}");
+        assert!(excess.contains("a plugin may have 10.0 MiB"), "{excess}");
+        assert_eq!(budget.used(), 8 << 20);
+    }
+
+    #[test]
+    fn shrinking_is_always_allowed() {
+        let budget = Budget::new(10);
+        assert!(budget.change(&pods(), 0, 10).is_some());
+        assert!(budget.change(&pods(), 10, 3).is_some());
+        assert_eq!(budget.used(), 3);
+    }
+}

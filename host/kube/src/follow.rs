@@ -1,0 +1,304 @@
+//! The task of one informer: list, watch, resume, and list again where that is not possible.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::{Instant, sleep, timeout_at};
+use windlass_core::watch::WatchSpec;
+
+use crate::backoff::Backoff;
+use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::feed::{Feed, Listed, OverBudget};
+use crate::informer::{InformerError, InformerOptions};
+use crate::listing::{self, Collector, From};
+use crate::notice::Notice;
+use crate::parse::Parser;
+use crate::reachability::Reachability;
+use crate::request::{Line, Lines};
+
+/// For the beginning of a watch's answer.
+const WATCH_START: Duration = Duration::from_secs(30);
+/// How much longer than asked for a watch may last, in case its connection is dead.
+const WATCH_GRACE: Duration = Duration::from_secs(30);
+/// A watch that the server ends sooner counts as a failure, or it would be begun again without pause.
+const SHORT: Duration = Duration::from_secs(1);
+/// Over this time the informers come back to a server that answers again, which has enough to do.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// The longest wait that a server's Retry-After is believed.
+const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+/// Fills a feed.
+pub(crate) struct Follower {
+    client: Client,
+    discovery: Discovery,
+    reachability: Reachability,
+    spec: WatchSpec,
+    feed: Arc<Feed>,
+    /// The trouble that the log knows of, so that it is not told at each attempt.
+    logged: Option<String>,
+    /// Whether lists come as the beginning of a watch. Not any more, once the server has refused one.
+    streaming: bool,
+}
+
+/// Where to go on: watch from this version, or list if there is none.
+type Resume = Option<Arc<str>>;
+
+/// How a list or a watch ended.
+struct Step {
+    resume: Resume,
+    /// None: as it should.
+    failure: Option<InformerError>,
+}
+
+impl Step {
+    fn failed(resume: Resume, failure: InformerError) -> Self {
+        Self { resume, failure: Some(failure) }
+    }
+}
+
+impl Follower {
+    pub(crate) fn new(
+        client: Client,
+        discovery: Discovery,
+        options: InformerOptions,
+        spec: WatchSpec,
+        feed: Arc<Feed>,
+    ) -> Self {
+        let InformerOptions { streaming_lists: streaming, reachability, .. } = options;
+        Self { client, discovery, reachability, spec, feed, logged: None, streaming }
+    }
+
+    /// Runs until nobody can afford the cache any more.
+    pub(crate) async fn run(mut self) -> OverBudget {
+        let mut parser = loop {
+            match Parser::new(&self.spec) {
+                Ok(parser) => break parser,
+                Err(error) => self.fail(InformerError::Pointer(error), Duration::MAX).await,
+            }
+        };
+        let mut backoff = Backoff::default();
+        let mut resume = None;
+        loop {
+            let step = match resume {
+                None if self.streaming => self.stream(&mut parser).await,
+                None => self.list(&mut parser).await,
+                Some(version) => self.watch(version, &mut parser).await,
+            };
+            resume = step.resume;
+            match step.failure {
+                None => {}
+                Some(InformerError::OverBudget(over)) => return over,
+                Some(error) => {
+                    let pause = backoff.next(Instant::now());
+                    self.fail(error, pause).await;
+                }
+            }
+        }
+    }
+
+    /// Lists in pages.
+    async fn list(&mut self, parser: &mut Parser) -> Step {
+        let listed = match self.resource().await {
+            Ok(resource) => Collector::new(&self.feed, parser).pages(&self.client, &self.spec, &resource).await,
+            Err(error) => Err(error),
+        };
+        match listed.and_then(|listed| self.take_list(listed)) {
+            Ok(version) => Step { resume: Some(version), failure: None },
+            Err(error) => Step::failed(None, self.doubting(error)),
+        }
+    }
+
+    /// Lists as the beginning of a watch, and goes on with that watch.
+    async fn stream(&mut self, parser: &mut Parser) -> Step {
+        let seconds = watch_seconds();
+        let began = Instant::now();
+        let answer = match self.resource().await {
+            Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
+            Err(error) => Err(error),
+        };
+        let (resource, mut lines) = match answer {
+            Ok(answer) => answer,
+            Err(error) if is_refusal(&error) => {
+                tracing::debug!(watch = %self.spec, %error, "the server has no streaming lists");
+                self.streaming = false;
+                return Step { resume: None, failure: None };
+            }
+            Err(error) => return Step::failed(None, self.doubting(error)),
+        };
+        let listed = Collector::new(&self.feed, parser).stream(&mut lines, &resource).await;
+        match listed.and_then(|listed| self.take_list(listed)) {
+            Ok(version) => self.follow(lines, version, parser, began, seconds).await,
+            Err(error) => {
+                // Whatever it was, pages are the surer way.
+                self.streaming = false;
+                Step::failed(None, error)
+            }
+        }
+    }
+
+    fn take_list(&mut self, listed: Listed) -> Result<Arc<str>, InformerError> {
+        let version = Arc::clone(&listed.version);
+        tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
+        self.feed.replace(listed).map_err(InformerError::OverBudget)?;
+        self.recovered();
+        Ok(version)
+    }
+
+    async fn watch(&mut self, version: Arc<str>, parser: &mut Parser) -> Step {
+        let seconds = watch_seconds();
+        let began = Instant::now();
+        let lines = match self.resource().await {
+            Ok(resource) => self.begin(&resource, From::Version(&version), seconds).await,
+            Err(error) => Err(error),
+        };
+        match lines {
+            Ok(lines) => {
+                self.recovered();
+                self.follow(lines, version, parser, began, seconds).await
+            }
+            Err(error) => Step::failed(can_resume(&error).then_some(version), error),
+        }
+    }
+
+    async fn begin(&self, resource: &Resource, from: From<'_>, seconds: u64) -> Result<Lines, InformerError> {
+        listing::watch(&self.client, &self.spec, resource, from, seconds, WATCH_START).await
+    }
+
+    /// Takes over the lines of a watch that brought the store to `version` so far.
+    async fn follow(
+        &mut self,
+        mut lines: Lines,
+        mut version: Arc<str>,
+        parser: &mut Parser,
+        began: Instant,
+        seconds: u64,
+    ) -> Step {
+        let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
+        loop {
+            match timeout_at(deadline, lines.next()).await {
+                Ok(Line::Whole(line)) => match self.take(&line, parser) {
+                    Ok(seen) if seen.is_empty() => {}
+                    Ok(seen) => version = seen,
+                    Err(error) => return Step::failed(can_resume(&error).then_some(version), error),
+                },
+                Ok(Line::Torn) => {
+                    // What the half line told comes again, as it is later than `version`.
+                    tracing::warn!(watch = %self.spec, "the watch broke within a line; it is resumed");
+                    self.feed.update_status(|status| status.malformed += 1);
+                    break;
+                }
+                Ok(Line::End) | Err(_) => break,
+            }
+        }
+        let failure = (began.elapsed() < SHORT).then_some(InformerError::TooShort { within: SHORT });
+        Step { resume: Some(version), failure }
+    }
+
+    /// Takes over one line; returns the version that it brought the store to.
+    fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Arc<str>, InformerError> {
+        let (version, taken) = match Notice::read(line, parser)? {
+            Notice::Applied(object) => (Arc::clone(&object.header.version), self.feed.apply(&object)),
+            Notice::Deleted(object) => (Arc::clone(&object.header.version), self.feed.delete(object)),
+            Notice::Bookmark { version, .. } => {
+                self.feed.bookmark(Arc::clone(&version));
+                (version, Ok(()))
+            }
+        };
+        taken.map_err(InformerError::OverBudget)?;
+        Ok(version)
+    }
+
+    async fn resource(&self) -> Result<Arc<Resource>, InformerError> {
+        let resource = self.discovery.resolve(&self.spec.kind).await?;
+        let can = |verb: &str| resource.verbs.iter().any(|listed| listed == verb);
+        if can("list") && can("watch") { Ok(resource) } else { Err(InformerError::NotWatchable { resource }) }
+    }
+
+    /// What discovery knows may be gone, or be served by another name: then the next attempt asks anew.
+    fn doubting(&self, error: InformerError) -> InformerError {
+        if matches!(&error, InformerError::List(error) | InformerError::Watch(error) if error.code() == Some(404)) {
+            self.discovery.doubt(&self.spec.kind);
+        }
+        error
+    }
+
+    /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
+    /// until somebody new subscribes. While the server cannot be reached at all, until it can.
+    async fn fail(&mut self, error: InformerError, pause: Duration) {
+        if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
+            self.feed.vanish();
+        }
+        let asked = retry_after(&error).min(MOST_RETRY_AFTER);
+        self.report(error);
+        sleep(asked).await;
+        if !self.reachability.is_reachable() {
+            self.reachability.reachable().await;
+            return sleep(TOGETHER.mul_f64(rand::random())).await;
+        }
+        tokio::select! {
+            () = sleep(pause.saturating_sub(asked)) => {}
+            () = self.feed.hurried() => {}
+        }
+    }
+
+    /// Tells of a failure: loudly when it is a new one.
+    fn report(&mut self, error: InformerError) {
+        let text = error.to_string();
+        if self.logged.as_ref() == Some(&text) || is_expired(&error) {
+            tracing::debug!(watch = %self.spec, %error, "still failing");
+        } else {
+            tracing::warn!(watch = %self.spec, %error, "cannot watch; it will be tried again until it works");
+            self.logged = Some(text);
+        }
+        let malformed = u64::from(matches!(error, InformerError::Malformed { .. }));
+        self.feed.update_status(|status| {
+            status.malformed += malformed;
+            status.error = Some(Arc::new(error));
+        });
+    }
+
+    fn recovered(&mut self) {
+        if self.logged.take().is_some() {
+            tracing::info!(watch = %self.spec, "watching again");
+        }
+        self.feed.update_status(|status| status.error = None);
+    }
+}
+
+/// Five to ten minutes, as client-go asks: watches that began together do not end together.
+fn watch_seconds() -> u64 {
+    rand::random_range(300..600)
+}
+
+/// Whether the server's history no longer reaches back to where the watch would resume.
+fn is_expired(error: &InformerError) -> bool {
+    error.code() == Some(410)
+}
+
+/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a
+/// new look at what the server serves.
+fn can_resume(error: &InformerError) -> bool {
+    match error {
+        InformerError::Watch(error) => error.code().is_none_or(is_passing),
+        InformerError::Ended { code, .. } => is_passing(*code),
+        _ => false,
+    }
+}
+
+/// Too many requests, or the server's own trouble: it says nothing about the version.
+fn is_passing(code: u16) -> bool {
+    code == 429 || code >= 500
+}
+
+/// Whether the server understood a request for a streaming list, and does not have them.
+fn is_refusal(error: &InformerError) -> bool {
+    matches!(error, InformerError::Watch(error) if matches!(error.code(), Some(400 | 405 | 406 | 422)))
+}
+
+fn retry_after(error: &InformerError) -> Duration {
+    match error {
+        InformerError::List(error) | InformerError::Watch(error) => error.retry_after().unwrap_or_default(),
+        _ => Duration::ZERO,
+    }
+}

@@ -1,0 +1,148 @@
+//! What the objects of one informer share: the Pods of a template have the same labels, the same owner and the same
+//! namespace, and each of these is kept once.
+
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use windlass_core::labels::Labels;
+use windlass_core::object::{ObjectKind, OwnerReference};
+
+/// Never forget below so many entries.
+const FIRST_SWEEP: usize = 1024;
+
+/// Shares equal values. What nobody holds any more is forgotten from time to time, so it is at most about twice as large
+/// as what is in use.
+#[derive(Default)]
+pub(crate) struct Interner {
+    hasher: DefaultHashBuilder,
+    strings: HashTable<Arc<str>>,
+    labels: HashTable<Labels>,
+    owners: HashTable<Arc<[OwnerReference]>>,
+    /// The number of entries at which the next sweep is due.
+    sweep_at: usize,
+}
+
+/// An owner as it stands in a text.
+pub(crate) struct BorrowedOwner<'a> {
+    pub(crate) api_version: Cow<'a, str>,
+    pub(crate) kind: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) uid: Cow<'a, str>,
+    pub(crate) controller: bool,
+}
+
+impl BorrowedOwner<'_> {
+    fn is(&self, owner: &OwnerReference) -> bool {
+        self.uid == *owner.uid
+            && self.name == *owner.name
+            && self.controller == owner.controller
+            && self.kind == *owner.kind.kind
+            && self.api_version == *owner.kind.api_version
+    }
+}
+
+impl Interner {
+    pub(crate) fn string(&mut self, text: &str) -> Arc<str> {
+        let hash = self.hasher.hash_one(text);
+        if let Some(found) = self.strings.find(hash, |known| **known == *text) {
+            return Arc::clone(found);
+        }
+        let new: Arc<str> = text.into();
+        self.sweep_when_due();
+        self.strings.insert_unique(hash, Arc::clone(&new), |known| self.hasher.hash_one(&**known));
+        new
+    }
+
+    /// `labels` must be sorted by key, and no key may come twice.
+    pub(crate) fn labels(&mut self, labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> Labels {
+        if labels.is_empty() {
+            return Labels::default();
+        }
+        let hash = hash_pairs(&self.hasher, labels.iter().map(|(key, value)| (&**key, &**value)));
+        let is_same = |known: &Labels| {
+            let known = known.iter();
+            known.len() == labels.len() && labels.iter().zip(known).all(|(pair, known)| (&*pair.0, &*pair.1) == known)
+        };
+        if let Some(found) = self.labels.find(hash, is_same) {
+            return found.clone();
+        }
+        let new: Labels = labels.iter().map(|(key, value)| (self.string(key), self.string(value))).collect();
+        self.sweep_when_due();
+        self.labels.insert_unique(hash, new.clone(), |known| hash_pairs(&self.hasher, known.iter()));
+        new
+    }
+
+    pub(crate) fn owners(&mut self, owners: &[BorrowedOwner<'_>]) -> Arc<[OwnerReference]> {
+        let Some(first) = owners.first() else { return Arc::default() };
+        let hash = self.hasher.hash_one(&*first.uid);
+        let same = |known: &Arc<[OwnerReference]>| {
+            known.len() == owners.len() && owners.iter().zip(&**known).all(|(borrowed, owner)| borrowed.is(owner))
+        };
+        if let Some(found) = self.owners.find(hash, same) {
+            return Arc::clone(found);
+        }
+        let new: Arc<[_]> = owners.iter().map(|owner| self.owner(owner)).collect();
+        self.sweep_when_due();
+        self.owners.insert_unique(hash, Arc::clone(&new), |known| self.hasher.hash_one(&*known[0].uid));
+        new
+    }
+
+    fn owner(&mut self, owner: &BorrowedOwner<'_>) -> OwnerReference {
+        OwnerReference {
+            kind: ObjectKind::new(self.string(&owner.api_version), self.string(&owner.kind)),
+            name: Arc::from(&*owner.name),
+            uid: Arc::from(&*owner.uid),
+            controller: owner.controller,
+        }
+    }
+
+    /// Forgets what only this interner holds, when there is twice as much as after the last time. Sets before strings,
+    /// as they hold some.
+    fn sweep_when_due(&mut self) {
+        let size = |this: &Self| this.strings.len() + this.labels.len() + this.owners.len();
+        if size(self) < self.sweep_at.max(FIRST_SWEEP) {
+            return;
+        }
+        self.labels.retain(|labels| !labels.is_unshared());
+        self.owners.retain(|owners| Arc::strong_count(owners) > 1);
+        self.strings.retain(|string| Arc::strong_count(string) > 1);
+        self.sweep_at = 2 * size(self);
+    }
+}
+
+fn hash_pairs<'a>(hasher: &DefaultHashBuilder, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+    pairs.fold(0, |hash, pair| hasher.hash_one((hash, pair)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(key: &str, value: &str) -> (Cow<'static, str>, Cow<'static, str>) {
+        (key.to_owned().into(), value.to_owned().into())
+    }
+
+    #[test]
+    fn equal_values_are_one() {
+        let mut interner = Interner::default();
+        assert!(Arc::ptr_eq(&interner.string("prod"), &interner.string("prod")));
+        let labels = interner.labels(&[pair("app", "web"), pair("tier", "front")]);
+        assert_eq!(labels, interner.labels(&[pair("app", "web"), pair("tier", "front")]));
+        assert!(!labels.is_unshared());
+        assert_ne!(labels, interner.labels(&[pair("app", "web")]));
+    }
+
+    #[test]
+    fn what_nobody_holds_is_forgotten() {
+        let mut interner = Interner::default();
+        let held = interner.string("held");
+        for number in 0..100_000 {
+            interner.labels(&[pair("number", &number.to_string())]);
+            interner.string(&number.to_string());
+        }
+        assert!(interner.strings.len() + interner.labels.len() < 3 * FIRST_SWEEP);
+        assert!(Arc::ptr_eq(&held, &interner.string("held")));
+    }
+}

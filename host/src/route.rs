@@ -1,0 +1,133 @@
+//! Which primaries the events of a declared watch concern, and how urgently.
+
+use std::sync::Arc;
+
+use windlass_core::mapping::{Mapping, Primaries, PrimaryKind};
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::predicate::{self, Predicate};
+use windlass_core::queue::Priority;
+use windlass_core::watch::{IndexSource, WatchEvent};
+use windlass_kube::Store;
+
+/// How the events of one declared watch concern primaries.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) mapping: Mapping,
+    pub(crate) predicates: Arc<[Predicate]>,
+    pub(crate) primary: PrimaryKind,
+}
+
+/// Where the primaries of a controller are: one store for each namespace that is watched, or one for all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stores(pub(crate) Arc<[Store]>);
+
+impl Stores {
+    /// The primary with this key.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.0.iter().find_map(|store| store.get(key))
+    }
+}
+
+impl Primaries for Stores {
+    fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey> {
+        let found = self.0.iter().flat_map(|store| store.indexed(source, value));
+        found.map(|object| object.header.key.clone()).collect()
+    }
+
+    fn all(&self) -> Vec<ObjectKey> {
+        self.0.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
+    }
+}
+
+impl Route {
+    /// The keys that `event` concerns; of an object that moved from one primary to another, both. A key may come twice.
+    pub(crate) fn keys(&self, event: &WatchEvent, primaries: &Stores) -> Vec<ObjectKey> {
+        let keys = |object| self.mapping.keys(object, &self.primary, primaries);
+        match event {
+            WatchEvent::Deleted(tombstone) => keys(&tombstone.last),
+            WatchEvent::Applied { old: None, new, .. } => keys(new),
+            WatchEvent::Applied { old: Some(old), new, .. } if !predicate::passes(&self.predicates, old, new) => vec![],
+            WatchEvent::Applied { new, .. } if self.concerns_all() => keys(new),
+            WatchEvent::Applied { old: Some(old), new, .. } => [keys(old), keys(new)].concat(),
+        }
+    }
+
+    /// Whether each event concerns every primary.
+    pub(crate) fn concerns_all(&self) -> bool {
+        self.mapping == Mapping::All
+    }
+}
+
+/// The first list brings every key at once, and so does a change that concerns all; what somebody changes meanwhile goes
+/// first.
+pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
+    match event {
+        WatchEvent::Applied { initial: true, .. } => Priority::BACKGROUND,
+        _ if route.concerns_all() => Priority::BACKGROUND,
+        WatchEvent::Applied { initial: false, .. } | WatchEvent::Deleted(_) => Priority::CHANGE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::{Header, Object, ObjectKind};
+    use windlass_core::watch::Tombstone;
+
+    use super::*;
+
+    fn labelled(primary: &str, generation: i64) -> Object {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", "child"),
+            uid: "c-1".into(),
+            version: "1".into(),
+            generation,
+            labels: [("for".into(), primary.into())].into(),
+            owners: [].into(),
+            own_fields: None,
+            deleting: false,
+        };
+        Object::new(header, "{}")
+    }
+
+    fn route(predicates: &[Predicate]) -> Route {
+        Route {
+            mapping: Mapping::Label("for".into()),
+            predicates: predicates.into(),
+            primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
+        }
+    }
+
+    fn names(route: &Route, event: &WatchEvent) -> Vec<String> {
+        route.keys(event, &Stores::default()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_object_that_moves_concerns_the_primary_that_it_leaves_too() {
+        let moved = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("b", 1), initial: false };
+        assert_eq!(names(&route(&[]), &moved), ["prod/a", "prod/b"]);
+    }
+
+    #[test]
+    fn a_change_that_no_predicate_lets_pass_concerns_nobody() {
+        let same = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("a", 1), initial: false };
+        assert!(names(&route(&[Predicate::Generation]), &same).is_empty());
+    }
+
+    #[test]
+    fn only_the_first_list_is_background() {
+        let applied = |initial| WatchEvent::Applied { old: None, new: labelled("a", 1), initial };
+        assert_eq!(priority(&applied(true), &route(&[])), Priority::BACKGROUND);
+        assert_eq!(priority(&applied(false), &route(&[])), Priority::CHANGE);
+        let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
+        assert_eq!(priority(&gone, &route(&[])), Priority::CHANGE);
+    }
+
+    #[test]
+    fn appearing_and_going_pass_every_predicate() {
+        let route = route(&[Predicate::Generation]);
+        let new = WatchEvent::Applied { old: None, new: labelled("a", 1), initial: true };
+        assert_eq!(names(&route, &new), ["prod/a"]);
+        let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: true });
+        assert_eq!(names(&route, &gone), ["prod/a"]);
+    }
+}

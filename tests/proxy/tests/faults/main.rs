@@ -1,0 +1,6 @@
+//! Each fault before the embedded API server: what the client saw of it, and what the server did.
+
+mod requests;
+mod support;
+mod watches;
+mod whole;
