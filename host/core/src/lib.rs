@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod compact;
 pub mod error;
+pub mod fair;
 pub mod grants;
 pub mod labels;
 pub mod mapping;

@@ -418,6 +418,19 @@ impl Subscription {
         let _ = status.wait_for(|status| status.gone).await;
     }
 
+    /// Completes when the informer is doing as `is` says. Does not hold the subscription.
+    pub fn when(
+        &self,
+        mut is: impl FnMut(&InformerStatus) -> bool + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let mut status = self.feed.status.subscribe();
+        async move {
+            if status.wait_for(|status| is(status)).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// How the informer is doing.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
