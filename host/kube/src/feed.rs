@@ -148,9 +148,10 @@ impl Feed {
         let (sender, events) = mpsc::unbounded_channel();
         let id = state.next_id;
         state.next_id += 1;
-        let is_paid = options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
-        let snapshot = if is_paid { self.store.all() } else { Vec::new() };
-        if is_paid && !state.closed {
+        let mut is_paid = || options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
+        let is_in = !state.closed && is_paid();
+        let snapshot = if is_in { self.store.all() } else { Vec::new() };
+        if is_in {
             state.subscribers.insert(id, Subscriber { sender, options });
         } else {
             state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
@@ -264,7 +265,7 @@ impl Feed {
 
     /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
     fn charge(&self, state: &mut State, at_least: usize) -> Result<(), OverBudget> {
-        let bytes = self.store.bytes().max(at_least);
+        let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {
             let (watch, limit) = (self.spec.clone(), self.limit);
             let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: Scope::Informer };
@@ -302,10 +303,7 @@ impl Feed {
     /// Packs and unpacks texts, by who has read them.
     pub(crate) fn cool(&self) {
         if self.store.cool() {
-            let mut state = self.lock();
-            state.writer.update(Contents::weigh);
-            // Nothing grew beyond what it was when it came.
-            let _ = self.charge(&mut state, 0);
+            self.lock().writer.update(Contents::weigh);
         }
     }
 

@@ -99,7 +99,7 @@ impl<'a> Collector<'a> {
     /// An object of the list. What the store has already is not kept a second time.
     fn add(&mut self, object: Object) {
         let object = self.feed.known(object);
-        self.bytes += object.footprint();
+        self.bytes += object.whole_footprint();
         self.objects.push(object);
     }
 

@@ -93,8 +93,10 @@ pub(crate) struct Contents {
     names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
     owners: OwnerIndex,
     indexes: HashMap<IndexSource, DeclaredIndex>,
-    /// What the objects occupied when each was inserted.
+    /// What the objects occupied when each was inserted, or they were last weighed.
     bytes: usize,
+    /// What they would occupy with every text unpacked.
+    whole_bytes: usize,
     version: Option<Arc<str>>,
 }
 
@@ -146,6 +148,8 @@ impl Contents {
         }
         let size = |object: Option<&Object>| object.map_or(0, Object::footprint);
         self.bytes = (self.bytes + size(new)).saturating_sub(size(old));
+        let whole = |object: Option<&Object>| object.map_or(0, Object::whole_footprint);
+        self.whole_bytes = self.whole_bytes + whole(new) - whole(old);
     }
 
     /// Builds an index, or notes one more user of it.
@@ -202,7 +206,7 @@ impl Contents {
         for index in self.indexes.values_mut() {
             index.clear();
         }
-        self.bytes = 0;
+        (self.bytes, self.whole_bytes) = (0, 0);
         for object in &objects {
             self.insert(object);
         }
@@ -308,6 +312,11 @@ impl Store {
     }
 
     /// Whether there are none.
+    /// What budgets are charged: [`Store::bytes`] as if nothing were packed, so that it does not grow by being read.
+    pub(crate) fn whole_bytes(&self) -> usize {
+        self.read().whole_bytes
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
