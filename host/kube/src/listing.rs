@@ -20,7 +20,7 @@ use crate::request::{self, Line, Lines, Query};
 const PAGE: &str = "500";
 /// For one page, and for the next line of a list that comes as a watch.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
-/// For a list that is asked for in one piece.
+/// For a list that is asked for in one piece, or comes as a watch.
 const WHOLE_LIMIT: Duration = Duration::from_mins(5);
 
 const JSON: &str = "application/json";
@@ -108,8 +108,12 @@ impl<'a> Collector<'a> {
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
     }
 
-    fn end(self, version: Arc<str>, resource: &Arc<Resource>) -> Listed {
-        Listed { objects: self.objects, version, resource: Arc::clone(resource) }
+    /// A watch from no version in particular would not tell what has gone since the list.
+    fn end(self, version: Arc<str>, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+        if version.is_empty() {
+            return Err(InformerError::Malformed { what: "list", source: parse::ParseError::NoVersion });
+        }
+        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource) })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
@@ -139,7 +143,7 @@ impl<'a> Collector<'a> {
             let metadata = self.page(&text.map_err(InformerError::List)?)?;
             token = metadata.r#continue.filter(|token| !token.is_empty());
             if token.is_none() {
-                return Ok(self.end(metadata.resource_version.unwrap_or_default(), resource));
+                return self.end(metadata.resource_version.unwrap_or_default(), resource);
             }
         }
     }
@@ -156,8 +160,13 @@ impl<'a> Collector<'a> {
         Ok(page.metadata)
     }
 
-    /// The objects with which a watch from [`From::Everything`] begins.
-    pub(crate) async fn stream(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    /// The objects with which a watch from [`From::Everything`] begins. A server that does not know of such lists never
+    /// ends one: it goes on with what changes.
+    pub(crate) async fn stream(self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+        timeout(WHOLE_LIMIT, self.beginning(lines, resource)).await.unwrap_or(Err(InformerError::Interrupted))
+    }
+
+    async fn beginning(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {
                 Ok(Line::Whole(line)) => line,
@@ -167,7 +176,7 @@ impl<'a> Collector<'a> {
                 Notice::Applied(object) => self.add(object),
                 // Nothing can be deleted before it is complete.
                 Notice::Deleted(_) => return Err(InformerError::Interrupted),
-                Notice::Bookmark { version, initial_end: true } => return Ok(self.end(version, resource)),
+                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource),
                 Notice::Bookmark { .. } => {}
             }
             if self.objects.len().is_multiple_of(PAGE.len().max(256)) {
