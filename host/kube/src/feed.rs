@@ -252,10 +252,20 @@ impl Feed {
         self.status.send_modify(|status| status.panics += 1);
     }
 
-    /// What the store holds instead of `object`, if it is the same state: a list then needs no second copy of it.
+    /// What the store holds instead of `object`, if it is the same: a list then needs no second copy of it.
     pub(crate) fn known(&self, object: Object) -> Object {
         let stored = self.store.get(&object.header.key);
-        stored.filter(|stored| is_same_state(stored, &object)).unwrap_or(object)
+        stored.filter(|stored| is_same(stored, &object)).unwrap_or(object)
+    }
+
+    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has told
+    /// already. It may have gone since.
+    pub(crate) fn is_late(&self, object: &Object) -> bool {
+        self.store.get(&object.header.key).is_none()
+            && self
+                .store
+                .version()
+                .is_some_and(|seen| compare_versions(&object.header.version, &seen) == Some(Ordering::Less))
     }
 
     /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
@@ -332,14 +342,36 @@ impl Feed {
     }
 }
 
-fn is_same_state(one: &Object, other: &Object) -> bool {
-    one.header.uid == other.header.uid && one.header.version == other.header.version
+/// Whether two states are one. The version alone does not tell: a `CustomResourceDefinition` that gets another default
+/// changes what its objects read, without a write to any of them.
+fn is_same(one: &Object, other: &Object) -> bool {
+    one.header == other.header && (one == other || reads_alike(&one.text(), &other.text()))
+}
+
+/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in an
+/// event.
+fn reads_alike(one: &str, other: &str) -> bool {
+    let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    let parts = split_kind(one);
+    one == other || (parts.is_some() && parts == split_kind(other)) || {
+        let one = value(one);
+        one.is_some() && one == value(other)
+    }
+}
+
+/// `apiVersion` and `kind` of a text that begins with them, in whichever order, and the rest of it.
+fn split_kind(text: &str) -> Option<(&str, &str, &str)> {
+    let mut fields = text.strip_prefix('{')?.splitn(3, ',');
+    let (one, other, rest) = (fields.next()?, fields.next()?, fields.next()?);
+    let (api_version, kind) = if one.starts_with("\"kind\"") { (other, one) } else { (one, other) };
+    let are_these = api_version.starts_with("\"apiVersion\":\"") && kind.starts_with("\"kind\":\"");
+    are_these.then_some((api_version, kind, rest))
 }
 
 /// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
 fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
     let mut old = contents.get(&object.header.key).cloned();
-    if old.as_ref().is_some_and(|old| is_same_state(old, object)) {
+    if old.as_ref().is_some_and(|old| is_same(old, object)) {
         return;
     }
     if let Some(last) = old.take_if(|old| old.header.uid != object.header.uid) {
@@ -532,6 +564,35 @@ mod tests {
             assert_eq!(replayed(subscription), stored);
         }
         assert_eq!(*feed.subscriber_count().borrow(), 0);
+    }
+
+    #[test]
+    fn nobody_pays_for_a_cache_that_has_ended() {
+        let feed = Arc::new(Feed::new(pods(), usize::MAX));
+        feed.apply(&pod(1, 1, 1)).expect("no budget");
+        feed.close();
+        let budget = Budget::new(10_000);
+        let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
+        drop(feed.subscribe_with(options).expect("no indexes"));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn texts_are_alike_whose_kind_stands_elsewhere() {
+        let listed = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"a":1,"b":2}}"#;
+        for alike in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":2}}"#,
+            r#"{"metadata":{"b":2,"a":1},"kind":"Pod","apiVersion":"v1"}"#,
+        ] {
+            assert!(reads_alike(listed, alike), "{alike}");
+        }
+        for other in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":3}}"#,
+            r#"{"kind":"Pod","apiVersion":"v2","metadata":{"a":1,"b":2}}"#,
+            "{",
+        ] {
+            assert!(!reads_alike(listed, other), "{other}");
+        }
     }
 
     #[test]

@@ -198,6 +198,10 @@ impl Follower {
     /// Takes over one line; returns the version that it brought the store to.
     fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Arc<str>, InformerError> {
         let (version, taken) = match Notice::read(line, parser)? {
+            Notice::Applied(object) if self.feed.is_late(&object) => {
+                let header = &object.header;
+                return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });
+            }
             Notice::Applied(object) => (Arc::clone(&object.header.version), self.feed.apply(&object)),
             Notice::Deleted(object) => (Arc::clone(&object.header.version), self.feed.delete(object)),
             Notice::Bookmark { version, .. } => {
@@ -251,7 +255,7 @@ impl Follower {
             tracing::warn!(watch = %self.spec, %error, "cannot watch; it will be tried again until it works");
             self.logged = Some(text);
         }
-        let malformed = u64::from(matches!(error, InformerError::Malformed { .. }));
+        let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
         self.feed.update_status(|status| {
             status.malformed += malformed;
             status.error = Some(Arc::new(error));
