@@ -157,7 +157,7 @@ impl Feed {
             state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
         }
         self.subscribers.send_replace(state.subscribers.len());
-        self.hurry.notify_waiters();
+        self.hurry.notify_one();
         Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
     }
 
@@ -317,7 +317,7 @@ impl Feed {
         }
     }
 
-    /// Completes when somebody new subscribes.
+    /// Completes when somebody new subscribes, or has since the last time.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
     }

@@ -23,6 +23,8 @@ const WATCH_START: Duration = Duration::from_secs(30);
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner counts as a failure, or it would be begun again without pause.
 const SHORT: Duration = Duration::from_secs(1);
+/// Between two attempts, however many subscribe meanwhile.
+const LEAST: Duration = Duration::from_millis(800);
 /// Over this time the informers come back to a server that answers again, which has enough to do.
 const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
@@ -242,7 +244,7 @@ impl Follower {
         }
         tokio::select! {
             () = sleep(pause.saturating_sub(asked)) => {}
-            () = self.feed.hurried() => {}
+            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
         }
     }
 

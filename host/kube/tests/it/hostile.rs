@@ -167,3 +167,15 @@ async fn what_has_gone_does_not_come_back_by_an_event_from_before() {
     assert!(subscription.store().get(&key("a")).is_none());
     assert_eq!((subscription.status().malformed, subscription.status().lists), (1, 2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn however_many_subscribe_a_server_that_refuses_is_not_asked_without_pause() {
+    let script = Script::default().lists([Reply::Json(403, json!({"message": "no"}))]);
+    let informers = informers(&script);
+    for _ in 0..300 {
+        drop(informers.subscribe(pods()));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let asked = script.asked().len();
+    assert!((4..8).contains(&asked), "discovery, and {asked} requests in three seconds");
+}
