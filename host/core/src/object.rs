@@ -174,7 +174,18 @@ impl Object {
     /// share (namespaces, labels, owners) is not counted.
     #[must_use]
     pub fn footprint(&self) -> usize {
-        size_of::<ObjectState>() + self.header.key.name.len() + self.0.text.footprint()
+        self.header_footprint() + self.0.text.footprint()
+    }
+
+    /// [`Object::footprint`] with the text unpacked: what it never exceeds, and what does not depend on who reads it.
+    #[must_use]
+    pub fn whole_footprint(&self) -> usize {
+        self.header_footprint() + self.0.text.whole_footprint()
+    }
+
+    fn header_footprint(&self) -> usize {
+        let own = self.header.own_fields.as_ref().map_or(0, |fields| fields.len());
+        size_of::<ObjectState>() + self.header.key.name.len() + own
     }
 }
 
@@ -200,6 +211,27 @@ mod tests {
     fn a_kind_of_another_group_is_split_at_the_slash() {
         let deployment = ObjectKind::new("apps/v1", "Deployment");
         assert_eq!((deployment.group(), deployment.version()), ("apps", "v1"));
+    }
+
+    #[test]
+    fn what_an_object_alone_holds_counts_and_what_it_shares_does_not() {
+        let object = |own_fields: Option<&str>, labels: Labels| {
+            let header = Header {
+                key: ObjectKey::cluster("x"),
+                uid: "u".into(),
+                version: "1".into(),
+                generation: 0,
+                labels,
+                owners: Arc::default(),
+                own_fields: own_fields.map(Arc::from),
+                deleting: false,
+            };
+            Object::new(header, "{}")
+        };
+        let plain = object(None, Labels::default());
+        assert_eq!(object(Some("[12345678]"), Labels::default()).footprint(), plain.footprint() + 10);
+        assert_eq!(object(None, [("a".into(), "b".into())].into()).footprint(), plain.footprint());
+        assert_eq!(plain.whole_footprint(), plain.footprint());
     }
 
     #[test]

@@ -149,15 +149,16 @@ impl Feed {
         let (sender, events) = mpsc::unbounded_channel();
         let id = state.next_id;
         state.next_id += 1;
-        let is_paid = options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
-        let snapshot = if is_paid { self.store.all() } else { Vec::new() };
-        if is_paid && !state.closed {
+        let mut is_paid = || options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
+        let is_in = !state.closed && is_paid();
+        let snapshot = if is_in { self.store.all() } else { Vec::new() };
+        if is_in {
             state.subscribers.insert(id, Subscriber { sender, options });
         } else {
             state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
         }
         self.subscribers.send_replace(state.subscribers.len());
-        self.hurry.notify_waiters();
+        self.hurry.notify_one();
         Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
     }
 
@@ -255,7 +256,14 @@ impl Feed {
     /// What the store holds of the same state as `object`: a list then needs no second copy of it.
     pub(crate) fn known(&self, object: &Object) -> Option<Object> {
         let stored = self.store.get(&object.header.key);
-        stored.filter(|stored| is_same_state(stored, object))
+        stored.filter(|stored| is_same(stored, object))
+    }
+
+    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has told
+    /// already. It may have gone since.
+    pub(crate) fn is_late(&self, object: &Object) -> bool {
+        let is_before = |seen: &Version| object.header.version.compare(seen) == Some(Ordering::Less);
+        self.store.get(&object.header.key).is_none() && self.store.version().as_ref().is_some_and(is_before)
     }
 
     /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
@@ -265,7 +273,7 @@ impl Feed {
 
     /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
     fn charge(&self, state: &mut State, at_least: usize) -> Result<(), OverBudget> {
-        let bytes = self.store.bytes().max(at_least);
+        let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {
             let (watch, limit) = (self.spec.clone(), self.limit);
             let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: Scope::Informer };
@@ -303,14 +311,11 @@ impl Feed {
     /// Packs and unpacks texts, by who has read them.
     pub(crate) fn cool(&self) {
         if self.store.cool() {
-            let mut state = self.lock();
-            state.writer.update(Contents::weigh);
-            // Nothing grew beyond what it was when it came.
-            let _ = self.charge(&mut state, 0);
+            self.lock().writer.update(Contents::weigh);
         }
     }
 
-    /// Completes when somebody new subscribes.
+    /// Completes when somebody new subscribes, or has since the last time.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
     }
@@ -335,14 +340,36 @@ impl Feed {
     }
 }
 
-fn is_same_state(one: &Object, other: &Object) -> bool {
-    one.header.uid == other.header.uid && one.header.version == other.header.version
+/// Whether two states are one. The version alone does not tell: a `CustomResourceDefinition` that gets another default
+/// changes what its objects read, without a write to any of them.
+fn is_same(one: &Object, other: &Object) -> bool {
+    one.header == other.header && (one == other || reads_alike(&one.glance(), &other.glance()))
+}
+
+/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in an
+/// event.
+fn reads_alike(one: &str, other: &str) -> bool {
+    let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    let parts = split_kind(one);
+    one == other || (parts.is_some() && parts == split_kind(other)) || {
+        let one = value(one);
+        one.is_some() && one == value(other)
+    }
+}
+
+/// `apiVersion` and `kind` of a text that begins with them, in whichever order, and the rest of it.
+fn split_kind(text: &str) -> Option<(&str, &str, &str)> {
+    let mut fields = text.strip_prefix('{')?.splitn(3, ',');
+    let (one, other, rest) = (fields.next()?, fields.next()?, fields.next()?);
+    let (api_version, kind) = if one.starts_with("\"kind\"") { (other, one) } else { (one, other) };
+    let are_these = api_version.starts_with("\"apiVersion\":\"") && kind.starts_with("\"kind\":\"");
+    are_these.then_some((api_version, kind, rest))
 }
 
 /// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
 fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
     let mut old = contents.get(&object.header.key).cloned();
-    if old.as_ref().is_some_and(|old| is_same_state(old, object)) {
+    if old.as_ref().is_some_and(|old| is_same(old, object)) {
         return;
     }
     if let Some(last) = old.take_if(|old| old.header.uid != object.header.uid) {
@@ -541,5 +568,34 @@ mod tests {
             assert_eq!(replayed(subscription), stored);
         }
         assert_eq!(*feed.subscriber_count().borrow(), 0);
+    }
+
+    #[test]
+    fn nobody_pays_for_a_cache_that_has_ended() {
+        let feed = Arc::new(Feed::new(pods(), usize::MAX));
+        feed.apply(&pod(1, 1, 1)).expect("no budget");
+        feed.close();
+        let budget = Budget::new(10_000);
+        let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
+        drop(feed.subscribe_with(options).expect("no indexes"));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn texts_are_alike_whose_kind_stands_elsewhere() {
+        let listed = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"a":1,"b":2}}"#;
+        for alike in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":2}}"#,
+            r#"{"metadata":{"b":2,"a":1},"kind":"Pod","apiVersion":"v1"}"#,
+        ] {
+            assert!(reads_alike(listed, alike), "{alike}");
+        }
+        for other in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":3}}"#,
+            r#"{"kind":"Pod","apiVersion":"v2","metadata":{"a":1,"b":2}}"#,
+            "{",
+        ] {
+            assert!(!reads_alike(listed, other), "{other}");
+        }
     }
 }

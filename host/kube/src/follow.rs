@@ -24,6 +24,8 @@ const WATCH_START: Duration = Duration::from_secs(30);
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner counts as a failure, or it would be begun again without pause.
 const SHORT: Duration = Duration::from_secs(1);
+/// Between two attempts, however many subscribe meanwhile.
+const LEAST: Duration = Duration::from_millis(800);
 /// Over this time the informers come back to a server that answers again, which has enough to do.
 const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
@@ -204,6 +206,10 @@ impl Follower {
     /// Takes over one line; returns the version that it brought the store to.
     fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Version, InformerError> {
         let (version, taken) = match Notice::read(line, parser)? {
+            Notice::Applied(object) if self.feed.is_late(&object) => {
+                let header = &object.header;
+                return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });
+            }
             Notice::Applied(object) => (object.header.version.clone(), self.feed.apply(&object)),
             Notice::Deleted(object) => (object.header.version.clone(), self.feed.delete(object)),
             Notice::Bookmark { version, .. } => {
@@ -244,7 +250,7 @@ impl Follower {
         }
         tokio::select! {
             () = sleep(pause.saturating_sub(asked)) => {}
-            () = self.feed.hurried() => {}
+            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
         }
     }
 
@@ -257,7 +263,7 @@ impl Follower {
             tracing::warn!(watch = %self.spec, %error, "cannot watch; it will be tried again until it works");
             self.logged = Some(text);
         }
-        let malformed = u64::from(matches!(error, InformerError::Malformed { .. }));
+        let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
         self.feed.update_status(|status| {
             status.malformed += malformed;
             status.error = Some(Arc::new(error));

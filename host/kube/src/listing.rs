@@ -22,7 +22,7 @@ use crate::request::{self, Line, Lines, Query};
 const PAGE: &str = "500";
 /// For one page, and for the next line of a list that comes as a watch.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
-/// For a list that is asked for in one piece.
+/// For a list that is asked for in one piece, or comes as a watch.
 const WHOLE_LIMIT: Duration = Duration::from_mins(5);
 
 /// How many objects are packed together.
@@ -141,7 +141,7 @@ impl<'a> Collector<'a> {
                 object.cool(dictionary);
             }
         }
-        self.bytes += fresh.iter().map(Object::footprint).sum::<usize>();
+        self.bytes += fresh.iter().map(Object::whole_footprint).sum::<usize>();
     }
 
     /// Whether anybody can still afford what is there.
@@ -149,9 +149,13 @@ impl<'a> Collector<'a> {
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
     }
 
-    fn end(mut self, version: Version, resource: &Arc<Resource>) -> Listed {
+    /// A watch from no version in particular would not tell what has gone since the list.
+    fn end(mut self, version: Version, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
         self.settle();
-        Listed { objects: self.objects, version, resource: Arc::clone(resource) }
+        if version.is_empty() {
+            return Err(InformerError::Malformed { what: "list", source: parse::ParseError::NoVersion });
+        }
+        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource) })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
@@ -182,7 +186,7 @@ impl<'a> Collector<'a> {
             let metadata = self.page(&text.map_err(InformerError::List)?)?;
             token = metadata.r#continue.filter(|token| !token.is_empty());
             if token.is_none() {
-                return Ok(self.end(metadata.resource_version.as_str().into(), resource));
+                return self.end(metadata.resource_version.as_str().into(), resource);
             }
         }
     }
@@ -200,8 +204,13 @@ impl<'a> Collector<'a> {
         Ok(page.metadata)
     }
 
-    /// The objects with which a watch from [`From::Everything`] begins.
-    pub(crate) async fn stream(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    /// The objects with which a watch from [`From::Everything`] begins. A server that does not know of such lists never
+    /// ends one: it goes on with what changes.
+    pub(crate) async fn stream(self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+        timeout(WHOLE_LIMIT, self.beginning(lines, resource)).await.unwrap_or(Err(InformerError::Interrupted))
+    }
+
+    async fn beginning(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {
                 Ok(Line::Whole(line)) => line,
@@ -211,7 +220,7 @@ impl<'a> Collector<'a> {
                 Notice::Applied(object) => self.add(object),
                 // Nothing can be deleted before it is complete.
                 Notice::Deleted(_) => return Err(InformerError::Interrupted),
-                Notice::Bookmark { version, initial_end: true } => return Ok(self.end(version, resource)),
+                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource),
                 Notice::Bookmark { .. } => {}
             }
             if self.fresh.is_empty() {

@@ -33,6 +33,9 @@ pub enum ParseError {
     /// `metadata.name` is missing or empty.
     #[error("not a Kubernetes object: metadata.name is missing")]
     NoName,
+    /// It is a list without a `resourceVersion`.
+    #[error("the list has no metadata.resourceVersion, so it cannot be watched from there")]
+    NoVersion,
 }
 
 #[derive(Deserialize)]
