@@ -1,84 +1,147 @@
 //! One controller's wiring, from its manifest to its workers, and its end.
+//!
+//! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again.
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use futures::FutureExt;
+use futures::future::{BoxFuture, select_all};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_core::object::ObjectKey;
+use windlass_core::fair::Share;
+use windlass_core::grants::Grants;
+use windlass_core::mapping::{Primaries as _, PrimaryKind};
+use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::DiscoveryError;
-use windlass_kube::{Readable, Reader, SubscribeOptions};
+use windlass_kube::{DiscoveryError, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
 use crate::clock::SystemClock;
 use crate::dispatch::Dispatch;
-use crate::feed::feed;
+use crate::feed::Feeder;
+use crate::kinds::{self, Definitions};
 use crate::manager::Host;
+use crate::outage::Setbacks;
 use crate::resolve::{self, ResolveError, Resolved};
-use crate::route::Stores;
-use crate::supervise::{jittered, supervise};
+use crate::resync::resync;
+use crate::route::{Route, Stores};
+use crate::running::{End, Running, kept_up, last_calls, tracker};
+use crate::supervise::jittered;
 
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// The longest pause. Discovery asks the server at most every 10 s for one group anyway.
 const LONGEST_RETRY: Duration = Duration::from_secs(10);
 
-/// How long a queue may take to drain when the host stops (§3.9).
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long calls that run, and their writes, may take to end after that.
-const LAST_CALLS: Duration = Duration::from_secs(20);
-
-/// How a controller ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// No call was cut.
-    Clean,
-    /// Calls ran longer than the host waits.
-    Cut,
-    /// The controller cannot run under this host's settings, which the log has explained.
-    Impossible,
-}
-
 /// One controller of one plugin.
 pub(crate) struct Controller {
-    pub(crate) host: Arc<Host>,
-    pub(crate) plugin: Arc<Plugin>,
+    host: Arc<Host>,
+    plugin: Arc<Plugin>,
+    /// The plugin's share of the host's permits, for all its controllers together.
+    share: Share,
     /// Which of the manifest's controllers.
-    pub(crate) index: usize,
-}
-
-/// A controller at work.
-struct Running {
-    dispatch: Arc<Dispatch>,
-    feeders: TaskTracker,
+    index: usize,
+    /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
 
+/// A controller that has subscribed to all that it watches.
+struct Watching {
+    primary: PrimaryKind,
+    primaries: Stores,
+    readable: Vec<Readable>,
+    subscriptions: Vec<(Subscription, Route)>,
+    grants: Grants,
+}
+
+/// Why a controller cannot go on although the host does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Loss {
+    /// A kind is no longer served.
+    NotServed(ObjectKind),
+    /// The definition of a kind was removed, or is now another one.
+    Redefined(ObjectKind),
+}
+
 impl Controller {
-    /// Runs until `stop`, and then to the end of the calls that run.
+    /// The `index`th controller of `plugin`, which does nothing yet.
+    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, index: usize) -> Self {
+        Self { host, plugin, share, index, workers: tracker() }
+    }
+
+    /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
     pub(crate) async fn run(&self, stop: &CancellationToken) -> End {
-        let resolved = tokio::select! {
+        kept_up(&self.host.panics, stop, &self.workers, || self.rounds(stop)).await
+    }
+
+    async fn rounds(&self, stop: &CancellationToken) -> End {
+        loop {
+            let definitions = self.host.kinds.snapshot();
+            let resolved = match stop.run_until_cancelled(self.resolve()).await {
+                Some(Some(resolved)) => resolved,
+                Some(None) => return End::Impossible,
+                None => return End::Clean,
+            };
+            let watching = self.subscribe(resolved);
+            let gone = self.gone(&watching, &definitions).await;
+            let kind = match self.round(watching, gone, stop).await {
+                ControlFlow::Break(end) => return end,
+                ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
+            };
+            // The server takes a moment to take a kind out of what it says that it serves.
+            stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
+            self.host.discovery.invalidate(kind.group());
+        }
+    }
+
+    /// Works until `stop` or until a kind is lost.
+    async fn round(
+        &self,
+        watching: Watching,
+        mut gone: BoxFuture<'static, Loss>,
+        stop: &CancellationToken,
+    ) -> ControlFlow<End, Loss> {
+        tokio::select! {
             biased;
-            () = stop.cancelled() => return End::Clean,
-            resolved = self.resolve() => resolved,
-        };
-        let Some(resolved) = resolved else { return End::Impossible };
-        let running = tokio::select! {
+            () = stop.cancelled() => return ControlFlow::Break(End::Clean),
+            loss = &mut gone => {
+                self.tell(&loss);
+                return ControlFlow::Continue(loss);
+            }
+            () = watching.synced() => {}
+        }
+        let running = self.start(watching, stop);
+        let loss = tokio::select! {
             biased;
-            () = stop.cancelled() => return End::Clean,
-            running = self.start(resolved, stop) => running,
+            () = stop.cancelled() => return ControlFlow::Break(running.end().await),
+            loss = gone => loss,
         };
-        stop.cancelled().await;
-        running.end().await
+        self.tell(&loss);
+        match stop.run_until_cancelled(running.abandon()).await {
+            Some(()) => ControlFlow::Continue(loss),
+            None => ControlFlow::Break(last_calls(&self.workers).await),
+        }
     }
 
     fn declared(&self) -> &Declared {
         &self.plugin.manifest().controllers[self.index]
+    }
+
+    fn tell(&self, loss: &Loss) {
+        let (plugin, controller) = (self.plugin.name(), &self.declared().name);
+        match loss {
+            Loss::NotServed(kind) => tracing::warn!(
+                %plugin, controller, %kind, "controller stopped: the API server no longer serves one of its kinds"
+            ),
+            Loss::Redefined(kind) => tracing::warn!(
+                %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
+            ),
+        }
     }
 
     /// Waits until all kinds are served. None: it will never be.
@@ -87,6 +150,7 @@ impl Controller {
         let mut pause = FIRST_RETRY;
         let mut told = String::new();
         loop {
+            let mark = self.host.kinds.mark();
             let only = self.host.namespace.as_deref();
             let error =
                 match resolve::resolve(&self.host.discovery, self.plugin.manifest(), self.declared(), only).await {
@@ -94,31 +158,47 @@ impl Controller {
                     Err(error) => error,
                 };
             let message = error.to_string();
-            let until = match error {
+            let (missing, until) = match error {
                 ResolveError::NoNamespace { .. } => {
                     tracing::error!(%plugin, controller, error = message, "the controller cannot run");
                     return None;
                 }
-                ResolveError::Discovery(DiscoveryError::NotServed { .. }) => "it is served",
-                ResolveError::Discovery(_) => "the API server answers",
+                ResolveError::Discovery(DiscoveryError::NotServed { kind }) => (Some(kind), "it is served"),
+                ResolveError::Discovery(_) => (None, "the API server answers"),
             };
             // Once for each reason: the operator must see what is missing, not each time that it still is.
             if told != message {
                 tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
                 told = message;
             }
-            tokio::time::sleep(jittered(pause)).await;
-            pause = (pause * 2).min(LONGEST_RETRY);
+            pause = self.wait(missing.as_ref(), pause, mark).await;
         }
     }
 
-    /// Subscribes, waits for the first lists, and starts the workers.
-    async fn start(&self, resolved: Resolved, stop: &CancellationToken) -> Running {
-        let options = &self.declared().options;
-        let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
-        let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+    /// Waits before the next attempt to resolve, for as long as `pause` or until a definition of the missing kind's group
+    /// has changed since `mark`. Returns the pause after that.
+    async fn wait(&self, missing: Option<&ObjectKind>, pause: Duration, mark: u64) -> Duration {
+        let Host { kinds, discovery, .. } = &*self.host;
+        let Some(group) = missing.map(ObjectKind::group) else {
+            tokio::time::sleep(jittered(pause)).await;
+            return (pause * 2).min(LONGEST_RETRY);
+        };
+        kinds.want();
+        let mut next = (pause * 2).min(LONGEST_RETRY);
+        tokio::select! {
+            () = kinds.changed(group, mark) => next = FIRST_RETRY,
+            () = tokio::time::sleep(jittered(pause)) => {}
+        }
+        // A kind is served some time after it is defined; until then what discovery has just heard is soon wrong.
+        if pause < LONGEST_RETRY && kinds.defines(group) {
+            discovery.invalidate(group);
+        }
+        next
+    }
+
+    fn subscribe(&self, resolved: Resolved) -> Watching {
         let mut primaries = Vec::new();
-        let mut stores = Vec::new();
+        let mut readable = Vec::new();
         let mut subscriptions = Vec::new();
         for watched in resolved.watches {
             for spec in watched.specs {
@@ -130,70 +210,105 @@ impl Controller {
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
-                stores.push(Readable { spec, store, indexes: watched.indexes.clone() });
+                readable.push(Readable { spec, store, indexes: watched.indexes.clone() });
                 subscriptions.push((subscription, watched.route.clone()));
             }
         }
-        // Nothing is decided on half a cache: workers start when every first list is in its store.
-        for (subscription, _) in &subscriptions {
-            subscription.synced().await;
-        }
         let primaries = Stores(primaries.into());
-        let feeders = TaskTracker::new();
-        for (subscription, route) in subscriptions {
-            feeders.spawn(feed(subscription, route, primaries.clone(), queue.clone(), stop.clone()));
+        Watching { primary: resolved.primary, primaries, readable, subscriptions, grants: resolved.grants }
+    }
+
+    /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
+    /// seen.
+    async fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
+        let mut losses: Vec<BoxFuture<'static, Loss>> = Vec::new();
+        for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
+            let kind = spec.kind.clone();
+            losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
+            // It has been resolved just now, so this asks nobody.
+            let resource = self.host.discovery.resolve(&spec.kind).await.ok();
+            if let Some(name) = resource.and_then(|resource| kinds::definition_of(&resource)) {
+                self.host.kinds.want();
+                let kind = spec.kind.clone();
+                losses.push(self.host.kinds.replaced(&name, definitions).map(|()| Loss::Redefined(kind)).boxed());
+            }
         }
-        feeders.close();
+        select_all(losses).map(|(loss, ..)| loss).boxed()
+    }
+
+    /// Starts the tasks.
+    fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
+        let Watching { primary, primaries, readable, subscriptions, grants } = watching;
+        let options = &self.declared().options;
+        let stop = stop.child_token();
+        let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
+        let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
         let dispatch = Arc::new(Dispatch {
-            plugin: self.plugin.clone(),
+            plugin: Box::new(self.plugin.clone()),
+            share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
-            primary: resolved.primary,
-            primaries,
+            primary,
+            primaries: primaries.clone(),
             principal: Arc::new(Principal {
                 plugin: self.plugin.name().clone(),
                 digest: self.plugin.short_digest().into(),
                 replica: self.host.replica.clone(),
-                grants: resolved.grants,
+                grants,
             }),
             ports: Ports {
-                reads: Arc::new(Reader::new(stores)),
+                reads: Arc::new(Reader::new(readable)),
                 writes: self.host.writer.clone(),
                 events: self.host.recorder.clone(),
             },
-            queue,
+            queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
+            outages: self.host.outages.clone(),
+            setbacks: Mutex::new(Setbacks::default()),
+            stop: stop.clone(),
+            panics: self.host.panics.clone(),
         });
-        let workers = TaskTracker::new();
-        for _ in 0..options.workers {
-            let dispatch = dispatch.clone();
-            let stop = stop.clone();
-            workers.spawn(async move { supervise("worker", &stop, || dispatch.work()).await });
+        let running = Running::new(dispatch.clone(), self.workers.clone());
+        for (subscription, route) in subscriptions {
+            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
+            let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
+            running.feed("feeder", move || {
+                let feeder = feeder.clone();
+                async move { feeder.lock().await.run().await }
+            });
         }
-        workers.close();
+        let period = options.resync();
+        running.feed("resync", move || {
+            let (primaries, queue) = (primaries.clone(), queue.clone());
+            async move { resync(period, || primaries.all(), &queue).await }
+        });
+        running.feed("outages", move || {
+            let dispatch = dispatch.clone();
+            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
+        });
+        for _ in 0..options.workers {
+            running.work();
+        }
         tracing::info!(
-            plugin = %self.plugin.name(), controller = %dispatch.controller, primary = %dispatch.primary.kind,
-            workers = options.workers, "controller started"
+            plugin = %self.plugin.name(), controller = %running.dispatch.controller,
+            primary = %running.dispatch.primary.kind, workers = options.workers, "controller started"
         );
-        Running { dispatch, feeders, workers }
+        running
     }
 }
 
-impl Running {
-    async fn end(self) -> End {
-        let queue = &self.dispatch.queue;
-        self.feeders.wait().await;
-        if timeout(DRAIN, queue.shut_down_with_drain()).await.is_err() {
-            let dropped = queue.drop_ready();
-            tracing::info!(
-                controller = %self.dispatch.controller, dropped,
-                "not drained within {DRAIN:?}; calls that run may end, and the next start queues every key again"
-            );
+/// What completes when the informer finds that its kind is not served any more.
+fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
+    // One that has been gone before, and lingers, does not know yet that the kind is back.
+    let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));
+    served.then(|()| gone)
+}
+
+impl Watching {
+    /// Nothing is decided on half a cache: workers start when every first list is in its store.
+    async fn synced(&self) {
+        for (subscription, _) in &self.subscriptions {
+            subscription.synced().await;
         }
-        if timeout(LAST_CALLS, self.workers.wait()).await.is_ok() {
-            return End::Clean;
-        }
-        tracing::error!(controller = %self.dispatch.controller, "calls still run after {LAST_CALLS:?} and are cut");
-        End::Cut
     }
 }

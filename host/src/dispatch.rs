@@ -1,11 +1,19 @@
 //! Workers: take a key, call the plugin about it, do with the key what `core::outcome` decides.
+//!
+//! A worker takes the key first and then waits for the permit to call, and only with the permit in hand does it look up
+//! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
+//! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use windlass_core::fair::{Permit, Share};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::outcome::{self, CallResult, Decision, Retry};
@@ -13,17 +21,44 @@ use windlass_core::ports::{CallContext, Event, EventType, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
-use windlass_wasm::{CallLimits, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
+use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
-use crate::supervise;
+use crate::supervise::Panics;
 
 /// How often a key is tried that has used up its counted retries (§3.1).
 const SLOW_LANE: Duration = Duration::from_secs(1000);
 
+/// What a worker calls: a plugin, or a test's stand-in for one.
+pub(crate) trait Reconcile: Send + Sync {
+    /// Makes one call.
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called>;
+}
+
+impl Reconcile for Arc<Plugin> {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        Plugin::reconcile(self, request, ports, call, limits).boxed()
+    }
+}
+
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {
-    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) plugin: Box<dyn Reconcile>,
+    /// The plugin's share of the host's permits.
+    pub(crate) share: Share,
     /// The controller's name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) primary: PrimaryKind,
@@ -33,6 +68,13 @@ pub(crate) struct Dispatch {
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
+    /// While the API server does not answer, no call is begun.
+    pub(crate) outages: Outages,
+    /// Keys that an outage may have set back.
+    pub(crate) setbacks: Mutex<Setbacks>,
+    /// The controller ends.
+    pub(crate) stop: CancellationToken,
+    pub(crate) panics: Panics,
 }
 
 /// How a key that failed is tried again.
@@ -51,17 +93,78 @@ fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
     }
 }
 
+/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again.
+struct InHand<'a> {
+    queue: &'a Queue<ObjectKey>,
+    key: ObjectKey,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.queue.done(&self.key);
+    }
+}
+
 impl Dispatch {
     /// Works on keys until the queue is shut down and empty.
     pub(crate) async fn work(&self) {
-        while let Some(key) = self.queue.get().await {
-            let trace_id = trace_id();
+        while let Some(key) = self.next_key().await {
+            let in_hand = InHand { queue: &self.queue, key };
+            let (key, trace_id) = (&in_hand.key, trace_id());
             let span = tracing::info_span!(
-                "reconcile", plugin = %self.plugin.name(), controller = %self.controller, key = %key, trace_id
+                "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
             );
-            self.process(&key, &trace_id).instrument(span).await;
-            self.queue.done(&key);
+            self.process(key, &trace_id).instrument(span).await;
         }
+    }
+
+    /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
+    pub(crate) fn recover(&self, began: Instant) {
+        let keys = self.setbacks().take(began);
+        if !keys.is_empty() {
+            tracing::info!(
+                plugin = %self.principal.plugin, controller = %self.controller, keys = keys.len(),
+                "the API server answers again: what failed meanwhile runs now"
+            );
+        }
+        for key in keys {
+            self.queue.forget(&key);
+            self.queue.add(key);
+        }
+    }
+
+    /// Waits for a key, and takes none while the API server is unreachable: what it says now would be old by the time that
+    /// a call can be made.
+    async fn next_key(&self) -> Option<ObjectKey> {
+        loop {
+            if !self.is_callable().await {
+                // What is left drains, or has been dropped.
+                return self.queue.get().await;
+            }
+            tokio::select! {
+                biased;
+                () = self.outages.begun() => {}
+                // Dropping this loses no key.
+                key = self.queue.get() => return key,
+            }
+        }
+    }
+
+    /// Waits for a permit for a call that can be made now. None: the host stops, and the API server is unreachable.
+    async fn permit(&self) -> Option<Permit> {
+        while self.is_callable().await || self.outages.is_over() {
+            let permit = self.share.acquire().await;
+            if self.outages.is_over() {
+                return Some(permit);
+            }
+            permit.unused();
+        }
+        None
+    }
+
+    /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
+    async fn is_callable(&self) -> bool {
+        self.stop.run_until_cancelled(self.outages.over()).await.is_some()
     }
 
     /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
@@ -71,14 +174,15 @@ impl Dispatch {
         // A panic of the host's own fails this key like a trap of the guest's would, and no other.
         let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
         if let Err(panic) = run {
-            let message = supervise::cause(&*panic);
-            tracing::error!(cause = message, "the host panicked while it processed this key");
+            self.panics.report("call", &*panic, "the key is tried again");
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
         }
         settled.wait().await;
     }
 
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
+        let Some(permit) = self.permit().await else { return };
+        self.setbacks().clear(key);
         let primary = self.primaries.get(key);
         let context = Arc::new(CallContext {
             principal: self.principal.clone(),
@@ -90,17 +194,23 @@ impl Dispatch {
             hold,
         });
         let request = self.request(key, primary.as_ref(), trace_id);
-        let started = tokio::time::Instant::now();
-        let result = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone()).await;
-        tracing::debug!(elapsed = ?started.elapsed(), ?result, "called");
+        let started = Instant::now();
+        let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
+        let Called { result, cpu } = call.await;
+        permit.finish(cpu);
+        tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
+    }
+
+    fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
+        self.setbacks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
         Request {
             controller: self.controller.clone(),
             key: key.clone(),
-            uid: primary.map(|object| object.header.uid.clone()),
+            uid: primary.map(|object| object.header.uid.text()),
             object: primary.map(Object::text),
             deleting: primary.is_some_and(|object| object.header.deleting),
             attempt: self.queue.num_requeues(key),
@@ -138,6 +248,9 @@ impl Dispatch {
         match lane(retry, attempt, self.max_retries) {
             Lane::Backoff => {
                 let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
+                if retry == Retry::Uncounted {
+                    self.setbacks().note(key.clone(), Instant::now());
+                }
                 tracing::warn!(error, attempt, ?retry_in, "failed");
             }
             Lane::Slow => {
@@ -178,24 +291,4 @@ fn trace_id() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
-        assert_eq!(lane(Retry::Counted, 14, 15), Lane::Backoff);
-        assert_eq!(lane(Retry::Counted, 15, 15), Lane::Slow);
-    }
-
-    #[test]
-    fn an_uncounted_failure_never_goes_to_the_slow_lane() {
-        assert_eq!(lane(Retry::Uncounted, 99, 15), Lane::Backoff);
-    }
-
-    #[test]
-    fn a_trace_id_has_the_form_of_w3c_trace_context() {
-        let id = trace_id();
-        assert_eq!(id.len(), 32);
-        assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    }
-}
+mod tests;

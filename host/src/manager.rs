@@ -1,5 +1,6 @@
 //! The order in which everything starts and, the other way round, stops.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +9,24 @@ use anyhow::bail;
 use futures::StreamExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{Discovery, InformerOptions, Informers, Recorder, Selector, Writer};
+use windlass_kube::{Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer};
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
-use crate::controller::{Controller, End};
+use crate::controller::Controller;
+use crate::kinds::{self, Kinds};
+use crate::outage::Outages;
+use crate::running::End;
+use crate::supervise::{Panics, caught, supervise};
 use crate::{directory, telemetry};
 
 /// How long Kubernetes Events may take to be sent when the host stops (§3.9).
 const FLUSH: Duration = Duration::from_secs(2);
+
+/// The weight of each plugin's share of the permits.
+const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// What the host is told to do.
 #[derive(Debug)]
@@ -45,6 +54,9 @@ pub(crate) struct Host {
     pub(crate) informers: Informers,
     pub(crate) writer: Arc<Writer>,
     pub(crate) recorder: Arc<Recorder>,
+    pub(crate) outages: Outages,
+    pub(crate) kinds: Kinds,
+    pub(crate) panics: Panics,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
     /// Which process this is, for those who read its writes in an audit log.
@@ -67,7 +79,9 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     }
     tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
     let host = Arc::new(Host::new(connection, settings.namespace));
-    let mut controllers = start(&host, &plugins, &stop);
+    let kinds = tokio::spawn(follow_kinds(host.clone(), stop.clone()));
+    let fair = Fair::new(settings.concurrent_calls);
+    let mut controllers = start(&host, &fair, &plugins, &stop);
     let mut clean = true;
     while let Some(ended) = controllers.join_next().await {
         // One that could never run has been told of, and has left nothing behind.
@@ -76,7 +90,9 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
             bail!("no controller can run: the log says why for each");
         }
     }
-    host.recorder.flush(FLUSH).await;
+    // It has nothing to say any more, and a panic in it has been told of.
+    let _ = kinds.await;
+    caught("flush", &host.panics, host.recorder.flush(FLUSH)).await;
     tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
 }
@@ -100,6 +116,9 @@ impl Host {
             ),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
             recorder: Arc::new(Recorder::new(connection.client)),
+            outages: Outages::new(connection.reachability.watch()),
+            kinds: Kinds::default(),
+            panics: Panics::default(),
             discovery,
             namespace,
             replica: replica().into(),
@@ -155,16 +174,44 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
 }
 
 /// Starts every controller of every plugin, each to wait by itself for what it needs.
-fn start(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
+fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
     let mut controllers = JoinSet::new();
     for plugin in plugins {
+        let share = fair.share(EQUAL);
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller { host: host.clone(), plugin: plugin.clone(), index };
+            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), index);
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }
     }
     controllers
+}
+
+/// Follows the definitions of kinds, from the moment that a controller needs one, until `stop`.
+async fn follow_kinds(host: Arc<Host>, stop: CancellationToken) {
+    let Host { kinds, informers, discovery, panics, .. } = &*host;
+    if stop.run_until_cancelled(kinds.wanted()).await.is_none() {
+        return;
+    }
+    let subscription = informers.subscribe(kinds::definitions());
+    let forbidden = subscription.when(|status| {
+        let error = status.error.as_deref();
+        matches!(error, Some(InformerError::List(RequestError::Refused { status, .. })) if status.code == 403)
+    });
+    let tell = async {
+        forbidden.await;
+        tracing::info!(
+            "this host may not list and watch CustomResourceDefinitions: kinds that come and go are noticed later"
+        );
+        std::future::pending::<()>().await;
+    };
+    let subscription = tokio::sync::Mutex::new(subscription);
+    let follow = async || kinds.follow(&mut *subscription.lock().await, |group| discovery.invalidate(group)).await;
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = tell => {}
+        _ = supervise("kinds", panics, &stop, follow) => {}
+    }
 }
 
 /// The Pod's name, where one says it; else the machine's.

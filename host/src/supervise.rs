@@ -1,8 +1,10 @@
 //! Tasks that outlive their panics (§3.10).
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,29 +17,69 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A task that ran so long before its panic starts again as if it were its first.
 const HEALTHY: Duration = Duration::from_mins(1);
 
-/// Runs `task` until it returns or `stop` is cancelled. When it panics, the panic is logged with its cause and the task
-/// starts again after a pause.
-pub(crate) async fn supervise<F, Fut>(name: &str, stop: &CancellationToken, mut task: F)
+/// How often each of the host's tasks has panicked. Clones share the figures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Panics(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Panics {
+    /// Counts a panic of `task` and logs it with its cause, and with what follows.
+    pub(crate) fn report(&self, task: &'static str, panic: &(dyn Any + Send), then: &str) {
+        let times = {
+            let mut panics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let times = panics.entry(task).or_default();
+            *times += 1;
+            *times
+        };
+        tracing::error!(task, times, cause = cause(panic), then, "a task of the host panicked");
+    }
+
+    /// How often `task` has panicked.
+    #[cfg(test)]
+    pub(crate) fn of(&self, task: &str) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied().unwrap_or_default()
+    }
+}
+
+/// Runs `task` until it returns, whose result this is, or until `stop` is cancelled. When it panics, it starts again after
+/// a pause.
+pub(crate) async fn supervise<F, Fut, T>(
+    name: &'static str,
+    panics: &Panics,
+    stop: &CancellationToken,
+    mut task: F,
+) -> Option<T>
 where
     F: FnMut() -> Fut,
-    Fut: Future<Output = ()>,
+    Fut: Future<Output = T>,
 {
     let mut pause = FIRST_PAUSE;
     loop {
         let started = tokio::time::Instant::now();
-        let Err(panic) = AssertUnwindSafe(task()).catch_unwind().await else { return };
+        // Calling `task` may panic as well as running what it returns.
+        let run = AssertUnwindSafe(async { task().await }).catch_unwind();
+        let panic = match run.await {
+            Ok(result) => return Some(result),
+            Err(panic) => panic,
+        };
         if started.elapsed() >= HEALTHY {
             pause = FIRST_PAUSE;
         }
-        tracing::error!(task = name, cause = cause(&*panic), restart_in = ?pause, "a task of the host panicked");
+        let chosen = jittered(pause);
+        panics.report(name, &*panic, &format!("it starts again in {chosen:?}"));
         tokio::select! {
             // Cancellation wins over a timer that is ready too.
             biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(jittered(pause)) => {}
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(chosen) => {}
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Runs `task`, which is done once and not again. None: it panicked.
+pub(crate) async fn caught<T>(name: &'static str, panics: &Panics, task: impl Future<Output = T>) -> Option<T> {
+    let run = AssertUnwindSafe(task).catch_unwind().await;
+    run.inspect_err(|panic| panics.report(name, &**panic, "it is left out")).ok()
 }
 
 /// Between once and twice `pause`, so that tasks that fell together do not rise together.
@@ -62,24 +104,66 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_runs_again_until_it_returns() {
-        let runs = AtomicU32::new(0);
-        supervise("test", &CancellationToken::new(), || async {
-            assert!(runs.fetch_add(1, Ordering::Relaxed) >= 2, "not yet");
+        let (runs, panics) = (AtomicU32::new(0), Panics::default());
+        let result = supervise("test", &panics, &CancellationToken::new(), || async {
+            let before = runs.fetch_add(1, Ordering::Relaxed);
+            assert!(before >= 2, "not yet");
+            before
         })
         .await;
-        assert_eq!(runs.load(Ordering::Relaxed), 3);
+        assert_eq!((result, panics.of("test")), (Some(2), 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_before_it_begins_runs_again() {
+        let (runs, panics) = (AtomicU32::new(0), Panics::default());
+        let begin = || {
+            assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "not yet");
+            std::future::ready(())
+        };
+        assert_eq!(supervise("test", &panics, &CancellationToken::new(), begin).await, Some(()));
+        assert_eq!(panics.of("test"), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cancelled_task_does_not_run_again() {
         let stop = CancellationToken::new();
         let runs = AtomicU32::new(0);
-        supervise("test", &stop, || async {
+        let result: Option<()> = supervise("test", &Panics::default(), &stop, || async {
             runs.fetch_add(1, Ordering::Relaxed);
             stop.cancel();
             panic!("after the end");
         })
         .await;
-        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        assert_eq!((result, runs.load(Ordering::Relaxed)), (None, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_grow_and_shrink_again_after_a_healthy_time() {
+        let (runs, panics) = (AtomicU32::new(0), Panics::default());
+        let start = tokio::time::Instant::now();
+        let stop = CancellationToken::new();
+        supervise("test", &panics, &stop, || async {
+            match runs.fetch_add(1, Ordering::Relaxed) {
+                0..10 => panic!("soon"),
+                10 => {
+                    let paused = start.elapsed();
+                    assert!(paused >= FIRST_PAUSE * ((1 << 9) - 1), "ten pauses in {paused:?}");
+                    tokio::time::sleep(HEALTHY).await;
+                    panic!("late");
+                }
+                _ => {}
+            }
+        })
+        .await;
+        assert!(start.elapsed() < FIRST_PAUSE * 2 * (1 << 10) + HEALTHY + 2 * FIRST_PAUSE);
+    }
+
+    #[tokio::test]
+    async fn what_is_done_once_may_panic_too() {
+        let panics = Panics::default();
+        assert_eq!(caught("flush", &panics, async { true }).await, Some(true));
+        assert_eq!(caught::<bool>("flush", &panics, async { panic!("on purpose") }).await, None);
+        assert_eq!(panics.of("flush"), 1);
     }
 }

@@ -3,6 +3,8 @@
 mod bad_input;
 mod connections;
 mod dev;
+mod fairness;
+mod kinds;
 mod kubectl;
 mod proxy;
 mod storm;

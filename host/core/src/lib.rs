@@ -6,7 +6,9 @@
 //! other; `windlass` wires them.
 
 pub mod clock;
+pub mod compact;
 pub mod error;
+pub mod fair;
 pub mod grants;
 pub mod labels;
 pub mod mapping;

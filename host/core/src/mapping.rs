@@ -94,7 +94,7 @@ fn referrers(own: &ObjectKey, source: &IndexSource, primaries: &impl Primaries) 
 }
 
 fn body(object: &Object) -> Option<serde_json::Value> {
-    serde_json::from_str(&object.text()).ok()
+    serde_json::from_str(&object.glance()).ok()
 }
 
 fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKey> {

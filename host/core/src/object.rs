@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::compact::{Uid, Version};
 use crate::labels::Labels;
 use crate::text::{Dictionary, Text};
 
@@ -107,9 +108,9 @@ pub struct Header {
     /// Namespace and name.
     pub key: ObjectKey,
     /// The UID that the server gave to this incarnation.
-    pub uid: Arc<str>,
-    /// The `resourceVersion`, opaque except where the server promises that versions compare (KEP-5504).
-    pub version: Arc<str>,
+    pub uid: Uid,
+    /// The `resourceVersion`.
+    pub version: Version,
     /// The generation, 0 where the kind has none.
     pub generation: i64,
     /// The labels.
@@ -157,6 +158,12 @@ impl Object {
         self.0.text.get()
     }
 
+    /// As [`Object::text`], but it does not count as reading: for who looks at an object once because it came.
+    #[must_use]
+    pub fn glance(&self) -> Arc<str> {
+        self.0.text.glance()
+    }
+
     /// Packs the text if nobody has asked for it since the last time, and unpacks it if somebody has. Whoever holds this
     /// object notices only how long [`Object::text`] takes.
     pub fn cool(&self, dictionary: &Arc<Dictionary>) {
@@ -167,8 +174,18 @@ impl Object {
     /// share (namespaces, labels, owners) is not counted.
     #[must_use]
     pub fn footprint(&self) -> usize {
-        let strings = [&self.header.key.name, &self.header.uid, &self.header.version].map(|text| text.len());
-        size_of::<ObjectState>() + strings.iter().sum::<usize>() + self.0.text.footprint()
+        self.header_footprint() + self.0.text.footprint()
+    }
+
+    /// [`Object::footprint`] with the text unpacked: what it never exceeds, and what does not depend on who reads it.
+    #[must_use]
+    pub fn whole_footprint(&self) -> usize {
+        self.header_footprint() + self.0.text.whole_footprint()
+    }
+
+    fn header_footprint(&self) -> usize {
+        let own = self.header.own_fields.as_ref().map_or(0, |fields| fields.len());
+        size_of::<ObjectState>() + self.header.key.name.len() + own
     }
 }
 
@@ -194,6 +211,27 @@ mod tests {
     fn a_kind_of_another_group_is_split_at_the_slash() {
         let deployment = ObjectKind::new("apps/v1", "Deployment");
         assert_eq!((deployment.group(), deployment.version()), ("apps", "v1"));
+    }
+
+    #[test]
+    fn what_an_object_alone_holds_counts_and_what_it_shares_does_not() {
+        let object = |own_fields: Option<&str>, labels: Labels| {
+            let header = Header {
+                key: ObjectKey::cluster("x"),
+                uid: "u".into(),
+                version: "1".into(),
+                generation: 0,
+                labels,
+                owners: Arc::default(),
+                own_fields: own_fields.map(Arc::from),
+                deleting: false,
+            };
+            Object::new(header, "{}")
+        };
+        let plain = object(None, Labels::default());
+        assert_eq!(object(Some("[12345678]"), Labels::default()).footprint(), plain.footprint() + 10);
+        assert_eq!(object(None, [("a".into(), "b".into())].into()).footprint(), plain.footprint());
+        assert_eq!(plain.whole_footprint(), plain.footprint());
     }
 
     #[test]

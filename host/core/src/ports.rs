@@ -38,7 +38,7 @@ impl CallContext {
         ObjectRef {
             kind: self.primary_kind.clone(),
             key: self.primary_key.clone(),
-            uid: self.primary.as_ref().map(|object| object.header.uid.clone()),
+            uid: self.primary.as_ref().map(|object| object.header.uid.text()),
         }
     }
 }

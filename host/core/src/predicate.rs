@@ -44,7 +44,7 @@ impl Predicate {
 
 /// Whether any of the values differ. A text that does not parse counts as a change: better a call too many.
 fn at(old: &Object, new: &Object, pointers: &[Arc<str>]) -> bool {
-    let parse = |object: &Object| serde_json::from_str::<Value>(&object.text());
+    let parse = |object: &Object| serde_json::from_str::<Value>(&object.glance());
     match (parse(old), parse(new)) {
         (Ok(old), Ok(new)) => pointers.iter().any(|pointer| old.pointer(pointer) != new.pointer(pointer)),
         _ => true,

@@ -60,6 +60,12 @@ impl Text {
         form.text()
     }
 
+    /// As [`Text::get`], but nobody has read it.
+    pub(crate) fn glance(&self) -> Arc<str> {
+        let form = self.state().form.clone();
+        form.text()
+    }
+
     /// See [`Object::cool`](crate::object::Object::cool). The work is done outside of the lock.
     pub(crate) fn cool(&self, dictionary: &Arc<Dictionary>) {
         let (before, is_read) = {
@@ -80,6 +86,15 @@ impl Text {
         match &self.state().form {
             Form::Whole(text) => text.len(),
             Form::Packed(bytes, _) => bytes.len(),
+        }
+    }
+
+    /// [`Self::footprint`] as long as the text is whole.
+    pub(crate) fn whole_footprint(&self) -> usize {
+        match &self.state().form {
+            Form::Whole(text) => text.len(),
+            // What `compress_prepend_size_with_dict` prepends.
+            Form::Packed(bytes, _) => bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize),
         }
     }
 
@@ -113,8 +128,8 @@ impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         // Each lock by itself: another thread may compare the other way round.
         std::ptr::eq(self, other) || {
-            let (mine, theirs) = (self.state().form.clone(), other.state().form.clone());
-            mine.text() == theirs.text()
+            let mine = self.glance();
+            mine == other.glance()
         }
     }
 }
@@ -123,8 +138,7 @@ impl Eq for Text {}
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let form = self.state().form.clone();
-        form.text().fmt(f)
+        self.glance().fmt(f)
     }
 }
 
@@ -158,6 +172,7 @@ mod tests {
         assert!(is_packed(&text));
         let packed = text.footprint();
         assert!(packed < sample(9).len() / 2, "{packed}");
+        assert_eq!(text.whole_footprint(), sample(9).len());
         assert_eq!(*text.get(), sample(9));
         text.cool(&dictionary);
         assert!(!is_packed(&text));
@@ -185,5 +200,35 @@ mod tests {
         let long = "x".repeat(DICTIONARY_BYTES);
         let dictionary = Dictionary::new(["old", &long]);
         assert_eq!(dictionary.0, long.as_bytes());
+    }
+
+    #[test]
+    fn whatever_is_packed_reads_the_same() {
+        // A small generator, so that this crate needs no other: xorshift.
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut next = move |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state % below as u64).expect("small")
+        };
+        let lengths =
+            [0, 1, 3, 4, 12, 13, 64, 1_000, 5_000, 48 << 10, 63 << 10, 65_535, 65_536, 65_537, 70_000, 200_000];
+        for round in 0..96 {
+            let pieces: Vec<_> = (0..=next(6)).map(|_| format!("{}ü{}", "ab".repeat(next(40)), next(1_000))).collect();
+            let mut text = |length: usize| {
+                let mut text = String::new();
+                while text.len() < length {
+                    text += &pieces[next(pieces.len())];
+                }
+                text
+            };
+            let samples: Vec<_> = (0..round % 4).map(|at| text(lengths[(round + at) % lengths.len()])).collect();
+            let dictionary = Arc::new(Dictionary::new(samples.iter().map(String::as_str)));
+            let whole = text(lengths[round % lengths.len()]);
+            let packed = Text::new(whole.as_str().into());
+            packed.cool(&dictionary);
+            assert!(*packed.get() == *whole, "round {round}: {} bytes", whole.len());
+        }
     }
 }

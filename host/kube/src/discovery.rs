@@ -173,6 +173,17 @@ impl Discovery {
         }
     }
 
+    /// Has the next question about each kind of `group` answered by the server, however recently it was asked. For whoever
+    /// heard that a definition of the group has changed.
+    pub fn invalidate(&self, group: &str) {
+        let group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
+        for (api_version, group_version) in group_versions.iter() {
+            if api_version.rsplit_once('/').is_some_and(|(its, _)| its == group) {
+                *group_version.cached() = None;
+            }
+        }
+    }
+
     fn group_version(&self, kind: &ObjectKind) -> Arc<GroupVersion> {
         let mut group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec;
 
 use tokio::sync::{Notify, mpsc, watch};
+use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::watch::{IndexSource, Tombstone, WatchEvent, WatchSpec};
 
@@ -61,7 +62,7 @@ struct Subscriber {
 /// What a complete list said.
 pub(crate) struct Listed {
     pub(crate) objects: Vec<Object>,
-    pub(crate) version: Arc<str>,
+    pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
 }
 
@@ -148,15 +149,16 @@ impl Feed {
         let (sender, events) = mpsc::unbounded_channel();
         let id = state.next_id;
         state.next_id += 1;
-        let is_paid = options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
-        let snapshot = if is_paid { self.store.all() } else { Vec::new() };
-        if is_paid && !state.closed {
+        let mut is_paid = || options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
+        let is_in = !state.closed && is_paid();
+        let snapshot = if is_in { self.store.all() } else { Vec::new() };
+        if is_in {
             state.subscribers.insert(id, Subscriber { sender, options });
         } else {
             state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
         }
         self.subscribers.send_replace(state.subscribers.len());
-        self.hurry.notify_waiters();
+        self.hurry.notify_one();
         Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
     }
 
@@ -175,7 +177,7 @@ impl Feed {
             for object in listed.objects {
                 insert(contents, &object, initial, outbox);
             }
-            let before = contents.version().and_then(|before| compare_versions(&listed.version, before));
+            let before = contents.version().and_then(|before| listed.version.compare(before));
             contents.set_version(listed.version);
             before == Some(Ordering::Less)
         });
@@ -192,7 +194,7 @@ impl Feed {
     pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.change(|contents, outbox| {
-            let version = Arc::clone(&object.header.version);
+            let version = object.header.version.clone();
             let stored = contents.get(&object.header.key);
             if stored.is_none_or(|stored| is_newer(object, stored)) {
                 insert(contents, object, false, outbox);
@@ -206,11 +208,11 @@ impl Feed {
     pub(crate) fn delete(&self, last: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.change(|contents, outbox| {
-            advance(contents, Arc::clone(&last.header.version));
+            advance(contents, last.header.version.clone());
             let Some(stored) = contents.get(&last.header.key) else { return };
             if stored.header.uid == last.header.uid {
                 // Through a selector, the same object may have gone and come back since.
-                if compare_versions(&last.header.version, &stored.header.version) == Some(Ordering::Less) {
+                if last.header.version.compare(&stored.header.version) == Some(Ordering::Less) {
                     return;
                 }
                 let key = last.header.key.clone();
@@ -225,7 +227,7 @@ impl Feed {
     }
 
     /// Everything up to `version` has been told.
-    pub(crate) fn bookmark(&self, version: Arc<str>) {
+    pub(crate) fn bookmark(&self, version: Version) {
         self.lock().writer.update(|contents| advance(contents, version));
     }
 
@@ -255,10 +257,17 @@ impl Feed {
         self.status.send_modify(|status| status.panics += 1);
     }
 
-    /// What the store holds instead of `object`, if it is the same state: a list then needs no second copy of it.
-    pub(crate) fn known(&self, object: Object) -> Object {
+    /// What the store holds of the same state as `object`: a list then needs no second copy of it.
+    pub(crate) fn known(&self, object: &Object) -> Option<Object> {
         let stored = self.store.get(&object.header.key);
-        stored.filter(|stored| is_same_state(stored, &object)).unwrap_or(object)
+        stored.filter(|stored| is_same(stored, object))
+    }
+
+    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has told
+    /// already. It may have gone since.
+    pub(crate) fn is_late(&self, object: &Object) -> bool {
+        let is_before = |seen: &Version| object.header.version.compare(seen) == Some(Ordering::Less);
+        self.store.get(&object.header.key).is_none() && self.store.version().as_ref().is_some_and(is_before)
     }
 
     /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
@@ -268,7 +277,7 @@ impl Feed {
 
     /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
     fn charge(&self, state: &mut State, at_least: usize) -> Result<(), OverBudget> {
-        let bytes = self.store.bytes().max(at_least);
+        let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {
             let (watch, limit) = (self.spec.clone(), self.limit);
             let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: Scope::Informer };
@@ -306,14 +315,11 @@ impl Feed {
     /// Packs and unpacks texts, by who has read them.
     pub(crate) fn cool(&self) {
         if self.store.cool() {
-            let mut state = self.lock();
-            state.writer.update(Contents::weigh);
-            // Nothing grew beyond what it was when it came.
-            let _ = self.charge(&mut state, 0);
+            self.lock().writer.update(Contents::weigh);
         }
     }
 
-    /// Completes when somebody new subscribes.
+    /// Completes when somebody new subscribes, or has since the last time.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
     }
@@ -338,14 +344,36 @@ impl Feed {
     }
 }
 
-fn is_same_state(one: &Object, other: &Object) -> bool {
-    one.header.uid == other.header.uid && one.header.version == other.header.version
+/// Whether two states are one. The version alone does not tell: a `CustomResourceDefinition` that gets another default
+/// changes what its objects read, without a write to any of them.
+fn is_same(one: &Object, other: &Object) -> bool {
+    one.header == other.header && (one == other || reads_alike(&one.glance(), &other.glance()))
+}
+
+/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in an
+/// event.
+fn reads_alike(one: &str, other: &str) -> bool {
+    let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    let parts = split_kind(one);
+    one == other || (parts.is_some() && parts == split_kind(other)) || {
+        let one = value(one);
+        one.is_some() && one == value(other)
+    }
+}
+
+/// `apiVersion` and `kind` of a text that begins with them, in whichever order, and the rest of it.
+fn split_kind(text: &str) -> Option<(&str, &str, &str)> {
+    let mut fields = text.strip_prefix('{')?.splitn(3, ',');
+    let (one, other, rest) = (fields.next()?, fields.next()?, fields.next()?);
+    let (api_version, kind) = if one.starts_with("\"kind\"") { (other, one) } else { (one, other) };
+    let are_these = api_version.starts_with("\"apiVersion\":\"") && kind.starts_with("\"kind\":\"");
+    are_these.then_some((api_version, kind, rest))
 }
 
 /// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
 fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
     let mut old = contents.get(&object.header.key).cloned();
-    if old.as_ref().is_some_and(|old| is_same_state(old, object)) {
+    if old.as_ref().is_some_and(|old| is_same(old, object)) {
         return;
     }
     if let Some(last) = old.take_if(|old| old.header.uid != object.header.uid) {
@@ -363,8 +391,8 @@ fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>
 }
 
 /// Notes that everything up to `version` is in `contents`, unless that is known already.
-fn advance(contents: &mut Contents, version: Arc<str>) {
-    let order = contents.version().and_then(|before| compare_versions(&version, before));
+fn advance(contents: &mut Contents, version: Version) {
+    let order = contents.version().and_then(|before| version.compare(before));
     if !version.is_empty() && order != Some(Ordering::Less) {
         contents.set_version(version);
     }
@@ -372,17 +400,10 @@ fn advance(contents: &mut Contents, version: Arc<str>) {
 
 /// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
 fn is_newer(object: &Object, stored: &Object) -> bool {
-    match compare_versions(&object.header.version, &stored.header.version) {
+    match object.header.version.compare(&stored.header.version) {
         Some(order) => order == Ordering::Greater,
         None => object.header.version != stored.header.version,
     }
-}
-
-/// Versions that are decimal numbers compare as such, at any length (KEP-5504). Others do not compare.
-pub(crate) fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
-    let is_number =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0') && !text.is_empty();
-    (is_number(a) && is_number(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
 }
 
 /// One subscriber's view of an informer.
@@ -426,6 +447,19 @@ impl Subscription {
         let mut status = self.feed.status.subscribe();
         // An error would mean that the sender, which is in the feed, has been dropped.
         let _ = status.wait_for(|status| status.gone).await;
+    }
+
+    /// Completes when the informer is doing as `is` says. Does not hold the subscription.
+    pub fn when(
+        &self,
+        mut is: impl FnMut(&InformerStatus) -> bool + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let mut status = self.feed.status.subscribe();
+        async move {
+            if status.wait_for(|status| is(status)).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// How the informer is doing.
@@ -541,12 +575,31 @@ mod tests {
     }
 
     #[test]
-    fn versions_compare_as_numbers_of_any_length() {
-        assert_eq!(compare_versions("9", "10"), Some(Ordering::Less));
-        assert_eq!(compare_versions("99999999999999999999999", "100000000000000000000000"), Some(Ordering::Less));
-        assert_eq!(compare_versions("7", "7"), Some(Ordering::Equal));
-        for other in ["", "007", "a1", "-1"] {
-            assert_eq!(compare_versions("7", other), None);
+    fn nobody_pays_for_a_cache_that_has_ended() {
+        let feed = Arc::new(Feed::new(pods(), usize::MAX));
+        feed.apply(&pod(1, 1, 1)).expect("no budget");
+        feed.close();
+        let budget = Budget::new(10_000);
+        let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
+        drop(feed.subscribe_with(options).expect("no indexes"));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn texts_are_alike_whose_kind_stands_elsewhere() {
+        let listed = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"a":1,"b":2}}"#;
+        for alike in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":2}}"#,
+            r#"{"metadata":{"b":2,"a":1},"kind":"Pod","apiVersion":"v1"}"#,
+        ] {
+            assert!(reads_alike(listed, alike), "{alike}");
+        }
+        for other in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":3}}"#,
+            r#"{"kind":"Pod","apiVersion":"v2","metadata":{"a":1,"b":2}}"#,
+            "{",
+        ] {
+            assert!(!reads_alike(listed, other), "{other}");
         }
     }
 }

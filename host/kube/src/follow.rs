@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::time::{Instant, sleep, timeout_at};
+use windlass_core::compact::Version;
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
@@ -23,6 +24,8 @@ const WATCH_START: Duration = Duration::from_secs(30);
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner counts as a failure, or it would be begun again without pause.
 const SHORT: Duration = Duration::from_secs(1);
+/// Between two attempts, however many subscribe meanwhile.
+const LEAST: Duration = Duration::from_millis(800);
 /// Over this time the informers come back to a server that answers again, which has enough to do.
 const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
@@ -33,6 +36,8 @@ pub(crate) struct Follower {
     client: Client,
     discovery: Discovery,
     reachability: Reachability,
+    /// Whether what nobody reads is packed.
+    packing: bool,
     spec: WatchSpec,
     feed: Arc<Feed>,
     /// The trouble that the log knows of, so that it is not told at each attempt.
@@ -42,7 +47,7 @@ pub(crate) struct Follower {
 }
 
 /// Where to go on: watch from this version, or list if there is none.
-type Resume = Option<Arc<str>>;
+type Resume = Option<Version>;
 
 /// How a list or a watch ended.
 struct Step {
@@ -65,8 +70,9 @@ impl Follower {
         spec: WatchSpec,
         feed: Arc<Feed>,
     ) -> Self {
-        let InformerOptions { streaming_lists: streaming, reachability, .. } = options;
-        Self { client, discovery, reachability, spec, feed, logged: None, streaming }
+        let InformerOptions { streaming_lists: streaming, reachability, cold_after, .. } = options;
+        let packing = cold_after.is_some();
+        Self { client, discovery, reachability, packing, spec, feed, logged: None, streaming }
     }
 
     /// Runs until nobody can afford the cache any more.
@@ -100,7 +106,9 @@ impl Follower {
     /// Lists in pages.
     async fn list(&mut self, parser: &mut Parser) -> Step {
         let listed = match self.resource().await {
-            Ok(resource) => Collector::new(&self.feed, parser).pages(&self.client, &self.spec, &resource).await,
+            Ok(resource) => {
+                Collector::new(&self.feed, parser, self.packing).pages(&self.client, &self.spec, &resource).await
+            }
             Err(error) => Err(error),
         };
         match listed.and_then(|listed| self.take_list(listed)) {
@@ -126,7 +134,7 @@ impl Follower {
             }
             Err(error) => return Step::failed(None, self.doubting(error)),
         };
-        let listed = Collector::new(&self.feed, parser).stream(&mut lines, &resource).await;
+        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource).await;
         match listed.and_then(|listed| self.take_list(listed)) {
             Ok(version) => self.follow(lines, version, parser, began, seconds).await,
             Err(error) => {
@@ -137,15 +145,15 @@ impl Follower {
         }
     }
 
-    fn take_list(&mut self, listed: Listed) -> Result<Arc<str>, InformerError> {
-        let version = Arc::clone(&listed.version);
+    fn take_list(&mut self, listed: Listed) -> Result<Version, InformerError> {
+        let version = listed.version.clone();
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         self.recovered();
         Ok(version)
     }
 
-    async fn watch(&mut self, version: Arc<str>, parser: &mut Parser) -> Step {
+    async fn watch(&mut self, version: Version, parser: &mut Parser) -> Step {
         let seconds = watch_seconds();
         let began = Instant::now();
         let lines = match self.resource().await {
@@ -169,7 +177,7 @@ impl Follower {
     async fn follow(
         &mut self,
         mut lines: Lines,
-        mut version: Arc<str>,
+        mut version: Version,
         parser: &mut Parser,
         began: Instant,
         seconds: u64,
@@ -196,12 +204,16 @@ impl Follower {
     }
 
     /// Takes over one line; returns the version that it brought the store to.
-    fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Arc<str>, InformerError> {
+    fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Version, InformerError> {
         let (version, taken) = match Notice::read(line, parser)? {
-            Notice::Applied(object) => (Arc::clone(&object.header.version), self.feed.apply(&object)),
-            Notice::Deleted(object) => (Arc::clone(&object.header.version), self.feed.delete(object)),
+            Notice::Applied(object) if self.feed.is_late(&object) => {
+                let header = &object.header;
+                return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });
+            }
+            Notice::Applied(object) => (object.header.version.clone(), self.feed.apply(&object)),
+            Notice::Deleted(object) => (object.header.version.clone(), self.feed.delete(object)),
             Notice::Bookmark { version, .. } => {
-                self.feed.bookmark(Arc::clone(&version));
+                self.feed.bookmark(version.clone());
                 (version, Ok(()))
             }
         };
@@ -238,7 +250,7 @@ impl Follower {
         }
         tokio::select! {
             () = sleep(pause.saturating_sub(asked)) => {}
-            () = self.feed.hurried() => {}
+            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
         }
     }
 
@@ -251,7 +263,7 @@ impl Follower {
             tracing::warn!(watch = %self.spec, %error, "cannot watch; it will be tried again until it works");
             self.logged = Some(text);
         }
-        let malformed = u64::from(matches!(error, InformerError::Malformed { .. }));
+        let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
         self.feed.update_status(|status| {
             status.malformed += malformed;
             status.error = Some(Arc::new(error));

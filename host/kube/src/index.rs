@@ -132,7 +132,7 @@ impl Values {
             Self::Label(key) => object.header.labels.get(key).cloned().into_iter().collect(),
             Self::Field { pointer, tree } => {
                 // The object's text has been read once; what of it is selected is small.
-                let selected = tree.select(&object.text()).ok();
+                let selected = tree.select(&object.glance()).ok();
                 let value = selected.and_then(|text| serde_json::from_str::<Value>(&text).ok());
                 value.as_ref().and_then(|value| value.pointer(pointer)).map(strings).unwrap_or_default()
             }

@@ -15,6 +15,8 @@ use kube::Client;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_core::compact::Version;
+use windlass_core::object::ObjectKey;
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
@@ -78,6 +80,14 @@ pub enum InformerError {
         /// What is wrong.
         source: ParseError,
     },
+    /// The watch went back in time, so what it tells cannot be trusted.
+    #[error("the watch told of {key} at version {version} after later versions")]
+    Disordered {
+        /// The object.
+        key: ObjectKey,
+        /// Its version.
+        version: Version,
+    },
     /// Nobody who subscribes can afford the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
     #[error("the cache is larger than any of its subscribers may have")]
     OverBudget(OverBudget),
@@ -107,7 +117,7 @@ pub struct InformerStatus {
     pub error: Option<Arc<InformerError>>,
     /// How many complete lists were taken over.
     pub lists: u64,
-    /// How many lists, events and half lines could not be read.
+    /// How many lists, events and half lines could not be read, or came out of order.
     pub malformed: u64,
     /// How often the server has gone back to an older state, as after a restored backup: versions of one epoch say nothing
     /// about another.
@@ -121,7 +131,7 @@ pub struct InformerStatus {
 pub struct InformerOptions {
     /// Whether lists come as the beginning of a watch where the server can do that (KEP-3157).
     pub streaming_lists: bool,
-    /// After how long texts that nobody reads are packed. None: never.
+    /// Whether texts that nobody reads are packed: those of a long list at once, others after this time. None: never.
     pub cold_after: Option<Duration>,
     /// The most that one cache may hold, in bytes.
     pub most_bytes: usize,

@@ -75,8 +75,10 @@ impl Interner {
     }
 
     pub(crate) fn owners(&mut self, owners: &[BorrowedOwner<'_>]) -> Arc<[OwnerReference]> {
-        let Some(first) = owners.first() else { return Arc::default() };
-        let hash = self.hasher.hash_one(&*first.uid);
+        if owners.is_empty() {
+            return Arc::default();
+        }
+        let hash = hash_uids(&self.hasher, owners.iter().map(|owner| &*owner.uid));
         let same = |known: &Arc<[OwnerReference]>| {
             known.len() == owners.len() && owners.iter().zip(&**known).all(|(borrowed, owner)| borrowed.is(owner))
         };
@@ -85,7 +87,9 @@ impl Interner {
         }
         let new: Arc<[_]> = owners.iter().map(|owner| self.owner(owner)).collect();
         self.sweep_when_due();
-        self.owners.insert_unique(hash, Arc::clone(&new), |known| self.hasher.hash_one(&*known[0].uid));
+        self.owners.insert_unique(hash, Arc::clone(&new), |known| {
+            hash_uids(&self.hasher, known.iter().map(|owner| &*owner.uid))
+        });
         new
     }
 
@@ -116,6 +120,11 @@ fn hash_pairs<'a>(hasher: &DefaultHashBuilder, pairs: impl Iterator<Item = (&'a 
     pairs.fold(0, |hash, pair| hasher.hash_one((hash, pair)))
 }
 
+/// Of all owners: whoever may name owners could else give every object the same hash.
+fn hash_uids<'a>(hasher: &DefaultHashBuilder, uids: impl Iterator<Item = &'a str>) -> u64 {
+    uids.fold(0, |hash, uid| hasher.hash_one((hash, uid)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +141,14 @@ mod tests {
         assert_eq!(labels, interner.labels(&[pair("app", "web"), pair("tier", "front")]));
         assert!(!labels.is_unshared());
         assert_ne!(labels, interner.labels(&[pair("app", "web")]));
+    }
+
+    #[test]
+    fn owners_that_begin_alike_have_other_hashes() {
+        let hasher = DefaultHashBuilder::default();
+        let found: std::collections::HashSet<_> =
+            ["a", "b", "c"].into_iter().map(|last| hash_uids(&hasher, ["shared", last].into_iter())).collect();
+        assert_eq!(found.len(), 3);
     }
 
     #[test]

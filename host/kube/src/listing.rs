@@ -7,7 +7,9 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
+use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::text::Dictionary;
 use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::discovery::Resource;
@@ -20,8 +22,17 @@ use crate::request::{self, Line, Lines, Query};
 const PAGE: &str = "500";
 /// For one page, and for the next line of a list that comes as a watch.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
-/// For a list that is asked for in one piece.
+/// For a list that is asked for in one piece, or comes as a watch.
 const WHOLE_LIMIT: Duration = Duration::from_mins(5);
+
+/// How many objects are packed together.
+const BATCH: usize = 512;
+/// Fewer are not worth it.
+const FEW: usize = 64;
+/// After so many objects the dictionary is made anew.
+const LEARN_EVERY: usize = 2_048;
+/// Of so many objects. More would not be used: a dictionary has an end.
+const SAMPLES: usize = 16;
 
 const JSON: &str = "application/json";
 /// Servers that cannot cut an object down send all of it, and the parser does it.
@@ -38,7 +49,7 @@ struct Page<'a> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PageMetadata {
-    resource_version: Option<Arc<str>>,
+    resource_version: String,
     r#continue: Option<String>,
 }
 
@@ -53,7 +64,7 @@ fn query(spec: &WatchSpec) -> Query {
 /// Where a watch begins.
 pub(crate) enum From<'a> {
     /// After this version.
-    Version(&'a str),
+    Version(&'a Version),
     /// With every object that there is now, as of a quorum read.
     Everything,
 }
@@ -71,7 +82,7 @@ pub(crate) async fn watch(
     query.add("watch", "true");
     query.add("allowWatchBookmarks", "true");
     match from {
-        From::Version(version) => query.add("resourceVersion", version),
+        From::Version(version) => query.add("resourceVersion", &version.to_string()),
         From::Everything => {
             query.add("sendInitialEvents", "true");
             query.add("resourceVersionMatch", "NotOlderThan");
@@ -87,26 +98,56 @@ pub(crate) async fn watch(
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
     parser: &'a mut Parser,
+    /// Whether texts are packed as they come.
+    packing: bool,
+    dictionary: Option<Arc<Dictionary>>,
     objects: Vec<Object>,
+    /// The new ones among them that have not been packed.
+    fresh: Vec<Object>,
     bytes: usize,
 }
 
 impl<'a> Collector<'a> {
-    pub(crate) fn new(feed: &'a Feed, parser: &'a mut Parser) -> Self {
-        Self { feed, parser, objects: Vec::new(), bytes: 0 }
+    /// For a list that fills `feed`. With `packing`, texts are packed as they come: a large list is never whole in memory.
+    pub(crate) fn new(feed: &'a Feed, parser: &'a mut Parser, packing: bool) -> Self {
+        Self { feed, parser, packing, dictionary: None, objects: Vec::new(), fresh: Vec::new(), bytes: 0 }
     }
 
     /// An object of the list. What the store has already is not kept a second time.
     fn add(&mut self, object: Object) {
-        let object = self.feed.known(object);
-        self.bytes += object.footprint();
-        self.objects.push(object);
+        let known = self.feed.known(&object);
+        if known.is_none() {
+            self.fresh.push(object.clone());
+        }
+        self.objects.push(known.unwrap_or(object));
+        if self.fresh.len() == BATCH {
+            self.settle();
+        }
     }
 
-    /// An object of the list has gone meanwhile.
+    /// Packs what has come since the last time. Neighbours in a list are alike, so every so often the dictionary is made
+    /// anew, of some of them.
+    fn settle(&mut self) {
+        let fresh = std::mem::take(&mut self.fresh);
+        if self.packing && fresh.len() >= FEW {
+            if self.objects.len() % LEARN_EVERY < fresh.len() {
+                self.dictionary = None;
+            }
+            let dictionary = self.dictionary.get_or_insert_with(|| {
+                let samples: Vec<_> = fresh.iter().step_by(fresh.len() / SAMPLES).map(Object::glance).collect();
+                Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
+            });
+            for object in &fresh {
+                object.cool(dictionary);
+            }
+        }
+        self.bytes += fresh.iter().map(Object::whole_footprint).sum::<usize>();
+    }
+
+    /// An object of the list has gone meanwhile. Few do, so that `bytes` need not know.
     fn remove(&mut self, key: &ObjectKey) {
         self.objects.retain(|object| object.header.key != *key);
-        self.bytes = self.objects.iter().map(Object::footprint).sum();
+        self.fresh.retain(|object| object.header.key != *key);
     }
 
     /// Whether anybody can still afford what is there.
@@ -114,8 +155,13 @@ impl<'a> Collector<'a> {
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
     }
 
-    fn end(self, version: Arc<str>, resource: &Arc<Resource>) -> Listed {
-        Listed { objects: self.objects, version, resource: Arc::clone(resource) }
+    /// A watch from no version in particular would not tell what has gone since the list.
+    fn end(mut self, version: Version, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+        self.settle();
+        if version.is_empty() {
+            return Err(InformerError::Malformed { what: "list", source: parse::ParseError::NoVersion });
+        }
+        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource) })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
@@ -136,6 +182,7 @@ impl<'a> Collector<'a> {
                 Err(error) if token.is_some() && error.code() == Some(410) => {
                     // The pages took longer than the server keeps a version: it must be asked for all at once.
                     self.objects.clear();
+                    self.fresh.clear();
                     self.bytes = 0;
                     let uri = self::query(spec).onto(&path);
                     request::get_as(client, &uri, accept, WHOLE_LIMIT).await
@@ -145,7 +192,7 @@ impl<'a> Collector<'a> {
             let metadata = self.page(&text.map_err(InformerError::List)?)?;
             token = metadata.r#continue.filter(|token| !token.is_empty());
             if token.is_none() {
-                return Ok(self.end(metadata.resource_version.unwrap_or_default(), resource));
+                return self.end(metadata.resource_version.as_str().into(), resource);
             }
         }
     }
@@ -158,12 +205,18 @@ impl<'a> Collector<'a> {
             let object = self.parser.object(item.get()).map_err(malformed)?;
             self.add(object);
         }
+        self.settle();
         self.afford()?;
         Ok(page.metadata)
     }
 
-    /// The objects with which a watch from [`From::Everything`] begins.
-    pub(crate) async fn stream(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    /// The objects with which a watch from [`From::Everything`] begins. A server that does not know of such lists never
+    /// ends one: it goes on with what changes.
+    pub(crate) async fn stream(self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+        timeout(WHOLE_LIMIT, self.beginning(lines, resource)).await.unwrap_or(Err(InformerError::Interrupted))
+    }
+
+    async fn beginning(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {
                 Ok(Line::Whole(line)) => line,
@@ -173,10 +226,10 @@ impl<'a> Collector<'a> {
                 Notice::Applied(object) => self.add(object),
                 // Changes may come in before the list's end (client-go: `Reflector.watchList`).
                 Notice::Deleted(last) => self.remove(&last.header.key),
-                Notice::Bookmark { version, initial_end: true } => return Ok(self.end(version, resource)),
+                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource),
                 Notice::Bookmark { .. } => {}
             }
-            if self.objects.len().is_multiple_of(PAGE.len().max(256)) {
+            if self.fresh.is_empty() {
                 self.afford()?;
             }
         }

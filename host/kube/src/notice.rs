@@ -1,9 +1,10 @@
 //! What a line of a watch says.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use windlass_core::compact::Version;
 use windlass_core::object::Object;
 
 use crate::informer::InformerError;
@@ -15,7 +16,7 @@ pub(crate) enum Notice {
     Deleted(Object),
     Bookmark {
         /// Everything up to this version has been told.
-        version: Arc<str>,
+        version: Version,
         /// The objects that were there at the beginning have all been told (KEP-3157).
         initial_end: bool,
     },
@@ -29,14 +30,16 @@ struct Event<'a> {
 }
 
 #[derive(Deserialize)]
-struct Marked {
-    metadata: MarkedMetadata,
+struct Marked<'a> {
+    #[serde(borrow)]
+    metadata: MarkedMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct MarkedMetadata {
-    resource_version: Arc<str>,
+struct MarkedMetadata<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
     #[serde(default)]
     annotations: Option<Annotations>,
 }
@@ -57,9 +60,13 @@ impl Notice {
             "ADDED" | "MODIFIED" => parser.object(object).map(Self::Applied).map_err(malformed),
             "DELETED" => parser.object(object).map(Self::Deleted).map_err(malformed),
             "BOOKMARK" => {
-                let Marked { metadata } = serde_json::from_str(object).map_err(|error| malformed(error.into()))?;
+                let Marked { metadata }: Marked<'_> =
+                    serde_json::from_str(object).map_err(|error| malformed(error.into()))?;
                 let end = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
-                Ok(Self::Bookmark { version: metadata.resource_version, initial_end: end.as_deref() == Some("true") })
+                Ok(Self::Bookmark {
+                    version: Version::from(&*metadata.resource_version),
+                    initial_end: end.as_deref() == Some("true"),
+                })
             }
             _ => {
                 let status: kube::core::Status = serde_json::from_str(object).unwrap_or_default();

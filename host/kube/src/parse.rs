@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use windlass_core::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -32,6 +33,9 @@ pub enum ParseError {
     /// `metadata.name` is missing or empty.
     #[error("not a Kubernetes object: metadata.name is missing")]
     NoName,
+    /// It is a list without a `resourceVersion`.
+    #[error("the list has no metadata.resourceVersion, so it cannot be watched from there")]
+    NoVersion,
 }
 
 #[derive(Deserialize)]
@@ -156,8 +160,8 @@ impl Parser {
         let owners: Vec<_> = metadata.owner_references.unwrap_or_default().into_iter().map(Owner::borrowed).collect();
         Ok(Header {
             key: ObjectKey { namespace, name: Arc::from(&*metadata.name) },
-            uid: Arc::from(&*metadata.uid),
-            version: Arc::from(&*metadata.resource_version),
+            uid: Uid::from(&*metadata.uid),
+            version: Version::from(&*metadata.resource_version),
             generation: metadata.generation.unwrap_or_default(),
             labels: metadata.labels.map(|Pairs(pairs)| self.interner.labels(&pairs)).unwrap_or_default(),
             owners: self.interner.owners(&owners),
@@ -340,9 +344,9 @@ mod tests {
             "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rs","uid":"o","controller":true}]}}"#;
         let header = object(json).expect("an object").header.clone();
         assert_eq!(header.key, ObjectKey::namespaced("prod", "x"));
-        assert_eq!((&*header.uid, &*header.version, header.generation), ("u", "7", 3));
-        assert_eq!(header.labels.get("app").map(|value| &**value), Some("a\"b"));
         assert_eq!(header.controller().map(|owner| &*owner.uid), Some("o"));
+        assert_eq!((header.uid, header.version, header.generation), ("u".into(), "7".into(), 3));
+        assert_eq!(header.labels.get("app").map(|value| &**value), Some("a\"b"));
         assert!(header.deleting);
     }
 

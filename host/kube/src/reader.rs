@@ -11,7 +11,6 @@ use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use crate::discovery::Resource;
-use crate::feed::compare_versions;
 use crate::pointer::PointerTree;
 use crate::selector::Selector;
 use crate::status::Subject;
@@ -51,8 +50,13 @@ impl Reader {
         Self { watches }
     }
 
-    /// The stores that may hold objects of `kind` in `namespace`; None there means anywhere.
-    fn stores(&self, subject: &Subject, kind: &ObjectKind, namespace: Option<&str>) -> Result<Vec<&Store>, ApiError> {
+    /// The watches that may show objects of `kind` in `namespace`; None there means anywhere.
+    fn covering(
+        &self,
+        subject: &Subject,
+        kind: &ObjectKind,
+        namespace: Option<&str>,
+    ) -> Result<Vec<&Readable>, ApiError> {
         let of_kind: Vec<_> = self.watches.iter().filter(|watch| watch.spec.kind == *kind).collect();
         if of_kind.is_empty() {
             let message = format!("no declared watch covers {kind}: add one to the manifest, or read it live");
@@ -62,27 +66,32 @@ impl Reader {
             (Some(watched), Some(asked)) => **watched == *asked,
             _ => true,
         };
-        let stores: Vec<_> = of_kind.iter().filter(|watch| covers(&watch.spec)).map(|watch| &watch.store).collect();
-        if stores.is_empty() {
+        let covering: Vec<_> = of_kind.into_iter().filter(|watch| covers(&watch.spec)).collect();
+        if covering.is_empty() {
             let namespace = namespace.unwrap_or_default();
             let message = format!("no declared watch of {kind} covers the namespace {namespace}");
             return Err(subject.refuse(ApiReason::NotWatched, message));
         }
-        Ok(stores)
+        Ok(covering)
     }
 }
 
-impl Reader {
-    /// What the index `name` of the watches of `kind` is over.
-    fn index(&self, subject: &Subject, kind: &ObjectKind, name: &str) -> Result<&IndexSource, ApiError> {
-        let of_kind = self.watches.iter().filter(|watch| watch.spec.kind == *kind);
-        let mut declared = of_kind.flat_map(|watch| &watch.indexes);
-        let found = declared.find(|(declared, _)| **declared == *name).map(|(_, source)| source);
-        found.ok_or_else(|| {
-            let message = format!("no declared watch of {kind} has an index {name:?}: add it to the manifest's watch");
-            subject.refuse(ApiReason::NotWatched, message)
-        })
-    }
+/// What the index `name` of `watches` is over. All of them must have it, or the answer would lack what only the others
+/// show.
+fn index<'a>(
+    watches: &[&'a Readable],
+    subject: &Subject,
+    kind: &ObjectKind,
+    name: &str,
+) -> Result<&'a IndexSource, ApiError> {
+    let of =
+        |watch: &&'a Readable| watch.indexes.iter().find(|(declared, _)| **declared == *name).map(|(_, source)| source);
+    let found = watches.first().and_then(of).filter(|source| watches.iter().all(|watch| of(watch) == Some(source)));
+    found.ok_or_else(|| {
+        let message =
+            format!("not every declared watch of {kind} has this index {name:?}: add it to the manifest's watches");
+        subject.refuse(ApiReason::NotWatched, message)
+    })
 }
 
 impl Reads for Reader {
@@ -93,27 +102,28 @@ impl Reads for Reader {
         fields: Option<&[String]>,
     ) -> Result<Option<Arc<str>>, ApiError> {
         let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
-        let of_kind = self.stores(&subject, &target.kind, None)?;
+        let of_kind = self.covering(&subject, &target.kind, None)?;
         let resource = resource_of(&of_kind, &mut subject, &target.kind)?;
         let mut key = target.key.clone();
         if resource.namespaced && key.namespace.is_none() {
             // Beside the primary, as for writes.
             key.namespace.clone_from(&call.primary_key.namespace);
         }
-        let stores = self.stores(&subject, &target.kind, key.namespace.as_deref())?;
+        let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         check_grant(call, &subject, &resource, Some(&key))?;
         let projection = projection(&subject, fields)?;
-        let found = stores.iter().filter_map(|store| store.get(&key)).reduce(newer);
-        let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| *uid == object.header.uid);
+        let found = watches.iter().filter_map(|watch| watch.store.get(&key)).reduce(newer);
+        let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
 
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
         let mut subject = Subject { verb: "list", resource: String::new(), object: None };
-        let stores = self.stores(&subject, &query.kind, query.namespace.as_deref())?;
-        let resource = resource_of(&stores, &mut subject, &query.kind)?;
+        let watches = self.covering(&subject, &query.kind, query.namespace.as_deref())?;
+        let resource = resource_of(&watches, &mut subject, &query.kind)?;
         self.check_list_grant(call, &subject, &resource, query)?;
-        let index = query.index.as_ref().map(|(name, value)| Ok((self.index(&subject, &query.kind, name)?, value)));
+        let index =
+            query.index.as_ref().map(|(name, value)| Ok((self::index(&watches, &subject, &query.kind, name)?, value)));
         let filter = Filter::new(&subject, call, query, index.transpose()?)?;
         let mut page = PageBuilder::new(&subject, query)?;
         if query.owned && call.primary.is_none() {
@@ -125,10 +135,16 @@ impl Reads for Reader {
             if filter.matches(object) { page.add(object) } else { ControlFlow::Continue(()) }
         };
         let after = filter.after.as_ref();
-        if let [store] = stores[..] {
-            store.scan(scope, after, visit);
+        let is_indexed = if let [watch] = watches[..] {
+            watch.store.scan(scope, after, visit)
         } else {
-            let _ = merged(&stores, scope, after).values().try_for_each(&mut visit);
+            let merged = merged(&watches, scope, after);
+            let _ = merged.iter().flat_map(BTreeMap::values).try_for_each(&mut visit);
+            merged.is_some()
+        };
+        if !is_indexed {
+            // As when the plugin was suspended while this call ran. It must not conclude that there is nothing.
+            return Err(subject.unavailable(format!("the index of {} has gone with its watch", query.kind)));
         }
         page.finish()
     }
@@ -160,9 +176,9 @@ fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
     ObjectKey::namespaced(namespace, "")
 }
 
-/// The resource of the stores. They have it once they have synced, before which nothing can be said about an object.
-fn resource_of(stores: &[&Store], subject: &mut Subject, kind: &ObjectKind) -> Result<Arc<Resource>, ApiError> {
-    let resources: Option<Vec<_>> = stores.iter().map(|store| store.resource()).collect();
+/// The resource of the watches. Their stores have it once they have synced, before which nothing can be said about an object.
+fn resource_of(watches: &[&Readable], subject: &mut Subject, kind: &ObjectKind) -> Result<Arc<Resource>, ApiError> {
+    let resources: Option<Vec<_>> = watches.iter().map(|watch| watch.store.resource()).collect();
     let Some(resource) = resources.and_then(|resources| resources.into_iter().next()) else {
         return Err(subject.unavailable(format!("the cache of {kind} has not been filled yet")));
     };
@@ -198,16 +214,17 @@ fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>)
 
 /// The later of two states of an object that several watches show.
 fn newer(a: Object, b: Object) -> Object {
-    match compare_versions(&a.header.version, &b.header.version) {
+    match a.header.version.compare(&b.header.version) {
         Some(std::cmp::Ordering::Less) => b,
         _ => a,
     }
 }
 
-fn merged(stores: &[&Store], scope: Scope<'_>, after: Option<&ObjectKey>) -> BTreeMap<ObjectKey, Object> {
+/// None: a store lacks the index.
+fn merged(watches: &[&Readable], scope: Scope<'_>, after: Option<&ObjectKey>) -> Option<BTreeMap<ObjectKey, Object>> {
     let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
-    for store in stores {
-        store.scan(scope, after, |object| {
+    for watch in watches {
+        let is_indexed = watch.store.scan(scope, after, |object| {
             let key = object.header.key.clone();
             let object = match objects.remove(&key) {
                 Some(other) => newer(other, object.clone()),
@@ -216,8 +233,11 @@ fn merged(stores: &[&Store], scope: Scope<'_>, after: Option<&ObjectKey>) -> BTr
             objects.insert(key, object);
             ControlFlow::Continue(())
         });
+        if !is_indexed {
+            return None;
+        }
     }
-    objects
+    Some(objects)
 }
 
 /// Which objects a list is about.
@@ -243,7 +263,7 @@ impl<'a> Filter<'a> {
             .map_err(|error: crate::selector::SelectorError| subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let after = query.page_token.as_deref().map(|token| read_token(subject, token)).transpose()?;
         let primary = call.primary.as_ref().filter(|_| query.owned);
-        let owner = primary.map(|primary| Arc::clone(&primary.header.uid));
+        let owner = primary.map(|primary| primary.header.uid.text());
         let index = index.map(|(source, value)| (source, value.as_str()));
         Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after })
     }

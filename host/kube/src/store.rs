@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::text::Dictionary;
 use windlass_core::watch::IndexSource;
@@ -93,9 +94,11 @@ pub(crate) struct Contents {
     names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
     owners: OwnerIndex,
     indexes: HashMap<IndexSource, DeclaredIndex>,
-    /// What the objects occupied when each was inserted.
+    /// What the objects occupied when each was inserted, or they were last weighed.
     bytes: usize,
-    version: Option<Arc<str>>,
+    /// What they would occupy with every text unpacked.
+    whole_bytes: usize,
+    version: Option<Version>,
 }
 
 fn namespace_of(key: &ObjectKey) -> &str {
@@ -146,6 +149,8 @@ impl Contents {
         }
         let size = |object: Option<&Object>| object.map_or(0, Object::footprint);
         self.bytes = (self.bytes + size(new)).saturating_sub(size(old));
+        let whole = |object: Option<&Object>| object.map_or(0, Object::whole_footprint);
+        self.whole_bytes = self.whole_bytes + whole(new) - whole(old);
     }
 
     /// Builds an index, or notes one more user of it.
@@ -186,11 +191,11 @@ impl Contents {
     }
 
     /// See [`Store::version`].
-    pub(crate) fn version(&self) -> Option<&Arc<str>> {
+    pub(crate) fn version(&self) -> Option<&Version> {
         self.version.as_ref()
     }
 
-    pub(crate) fn set_version(&mut self, version: Arc<str>) {
+    pub(crate) fn set_version(&mut self, version: Version) {
         self.version = Some(version);
     }
 
@@ -202,7 +207,7 @@ impl Contents {
         for index in self.indexes.values_mut() {
             index.clear();
         }
-        self.bytes = 0;
+        (self.bytes, self.whole_bytes) = (0, 0);
         for object in &objects {
             self.insert(object);
         }
@@ -221,21 +226,27 @@ impl Contents {
         self.bytes = self.objects.iter().map(Object::footprint).sum();
     }
 
-    /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks.
-    fn scan(&self, scope: Scope<'_>, after: Option<&ObjectKey>, mut visit: impl FnMut(&Object) -> ControlFlow<()>) {
+    /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks. False: there is no
+    /// such index.
+    fn scan(
+        &self,
+        scope: Scope<'_>,
+        after: Option<&ObjectKey>,
+        mut visit: impl FnMut(&Object) -> ControlFlow<()>,
+    ) -> bool {
         let first = after.map(namespace_of).unwrap_or_default();
         let namespaces = match scope {
             Scope::All => (Bound::Included(first), Bound::Unbounded),
-            Scope::Namespace(namespace) if namespace < first => return,
+            Scope::Namespace(namespace) if namespace < first => return true,
             Scope::Namespace(namespace) => (Bound::Included(namespace), Bound::Included(namespace)),
             Scope::Owned(uid) => {
                 let _ = self.owners.after(uid, after).iter().try_for_each(visit);
-                return;
+                return true;
             }
             Scope::Index(source, value) => {
-                let found = self.indexes.get(source).map_or(&[][..], |index| index.after(value, after));
-                let _ = found.iter().try_for_each(visit);
-                return;
+                let Some(index) = self.indexes.get(source) else { return false };
+                let _ = index.after(value, after).iter().try_for_each(visit);
+                return true;
             }
         };
         for (namespace, names) in self.names.range::<str, _>(namespaces) {
@@ -245,10 +256,11 @@ impl Contents {
             };
             for ByName(object) in names.range::<str, _>((start, Bound::Unbounded)) {
                 if visit(object).is_break() {
-                    return;
+                    return true;
                 }
             }
         }
+        true
     }
 }
 
@@ -301,9 +313,14 @@ impl Store {
         self.read().bytes
     }
 
+    /// What budgets are charged: [`Store::bytes`] as if nothing were packed, so that it does not grow by being read.
+    pub(crate) fn whole_bytes(&self) -> usize {
+        self.read().whole_bytes
+    }
+
     /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete list.
     #[must_use]
-    pub fn version(&self) -> Option<Arc<str>> {
+    pub fn version(&self) -> Option<Version> {
         self.read().version.clone()
     }
 
@@ -344,19 +361,20 @@ impl Store {
     fn learn(&self) -> Arc<Dictionary> {
         let contents = self.read();
         let step = (contents.objects.len() / SAMPLES).max(1);
-        let samples: Vec<_> = contents.iter().step_by(step).map(Object::text).collect();
+        let samples: Vec<_> = contents.iter().step_by(step).map(Object::glance).collect();
         drop(contents);
         Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
     }
 
-    /// Visits objects under the read lock: `visit` must be short and must not read the store.
+    /// Visits objects under the read lock: `visit` must be short and must not read the store. False: the scope is an index
+    /// that nobody declares, or not any more.
     pub(crate) fn scan(
         &self,
         scope: Scope<'_>,
         after: Option<&ObjectKey>,
         visit: impl FnMut(&Object) -> ControlFlow<()>,
-    ) {
-        self.read().scan(scope, after, visit);
+    ) -> bool {
+        self.read().scan(scope, after, visit)
     }
 
     fn collect(&self, scope: Scope<'_>) -> Vec<Object> {

@@ -10,6 +10,7 @@
 mod abi;
 mod call;
 mod component;
+mod cpu;
 mod digest;
 mod engine;
 mod imports;
@@ -30,5 +31,5 @@ pub use engine::EngineError;
 pub use limits::{Limit, Limits};
 pub use loader::{LoadError, LoadProblem};
 pub use manifest::{Manifest, ManifestError};
-pub use plugin::{CallLimits, Plugin, PluginStats, Request};
+pub use plugin::{CallLimits, Called, Plugin, PluginStats, Request};
 pub use sandbox::{Sandbox, SandboxError, SandboxOptions};

@@ -12,6 +12,7 @@ use windlass_core::ports::{CallContext, Ports};
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
+use crate::cpu::CpuTime;
 use crate::manifest::Manifest;
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
@@ -40,6 +41,15 @@ pub struct Request {
 pub struct CallLimits {
     /// Wall time, host calls included.
     pub deadline: Option<Duration>,
+}
+
+/// A call that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// How.
+    pub result: CallResult,
+    /// The processor time of the guest's thread that it used.
+    pub cpu: Duration,
 }
 
 /// What a plugin has lost to limits since it was loaded.
@@ -126,7 +136,7 @@ impl Plugin {
     }
 
     /// Calls `reconcile` in a fresh instance on a guest thread, as soon as one of the sandbox's permits is free; the
-    /// deadline counts from then. Whatever the guest does, this returns soon after its deadline.
+    /// deadline counts from then. Whose turn it is when permits are scarce, the caller decides: the sandbox does not. Whatever the guest does, this returns soon after its deadline.
     ///
     /// Must be called within a tokio runtime, where the writes of the call are then carried out. Dropping the future
     /// stops the guest at its next yield; writes that have begun go on.
@@ -136,21 +146,25 @@ impl Plugin {
         ports: &Ports,
         call: Arc<CallContext>,
         limits: CallLimits,
-    ) -> CallResult {
+    ) -> Called {
+        let cpu = CpuTime::default();
         let world = crate::state::ReconcileWorld::new(ports.clone(), call, Handle::current(), self.counters.clone());
         let plugin = self.clone();
+        let metered = cpu.clone();
         let task = async move {
             let shared = &plugin.shared;
             let time = limits.deadline.unwrap_or(shared.limits.deadline);
-            call::reconcile(&shared.engine, &plugin.code.0, shared.limits.clone(), time, &request, world).await
+            let call = call::reconcile(&shared.engine, &plugin.code.0, shared.limits.clone(), time, &request, world);
+            metered.metered(call).await
         };
-        match self.shared.run(task).await {
+        let result = match self.shared.run(task).await {
             Ok(Ok(result)) => result,
             Ok(Err(Stopped { reason, message })) => CallResult::Trapped { reason, message },
             Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => {
                 CallResult::Trapped { reason: "host", message: error.to_string() }
             }
-        }
+        };
+        Called { result, cpu: cpu.used() }
     }
 }
 

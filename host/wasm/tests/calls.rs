@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::guests::{Core, chameleon, webapp};
 use support::ports::{FakePorts, WriteMode, quiet};
-use support::{limits, load, reconcile, reconcile_object, sandbox, trapped};
+use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::write::Operation;
 use windlass_wasm::Limits;
@@ -47,6 +47,17 @@ async fn every_outcome_arrives_as_it_was_meant() {
     );
     let terminal = run("reconcile-terminal").await;
     assert!(matches!(&terminal, CallResult::Failed(all) if matches!(&all[..], [Failure::Terminal(_)])), "{terminal:?}");
+}
+
+#[tokio::test]
+async fn a_call_costs_what_its_guest_computes_also_if_it_is_stopped() {
+    let sandbox = sandbox(limits());
+    let cost = async |mode: &str| {
+        let plugin = load(&sandbox, "chameleon", &chameleon(mode)).await.expect("it loads");
+        called(&plugin, &quiet(), None).await.cpu
+    };
+    let (quiet, spinning) = (cost("good").await, cost("reconcile-loops").await);
+    assert!(Duration::ZERO < quiet && quiet < spinning, "{quiet:?}, {spinning:?}");
 }
 
 #[tokio::test]

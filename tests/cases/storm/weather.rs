@@ -81,6 +81,11 @@ impl<'a> Weather<'a> {
                 (Fault::Garble(Garbage::Truncated), &lists, of_page(0.1)),
                 (Fault::Garble(Garbage::Twice), &lists, of_page(0.1)),
             ]);
+            // Even where there are few lists, some are spoilt.
+            weather.spoilt_lists.extend([
+                proxy.add(Fault::Garble(Garbage::Truncated).on(lists.clone()).times(1)),
+                proxy.add(Fault::Reset.on(lists.clone()).skip(2).times(1)),
+            ]);
             weather.others.extend(add(vec![
                 (Fault::Garble(Garbage::Twice), &watches, 0.01),
                 (Fault::Refuse(Refusal::internal_error()), &watches, 0.05),

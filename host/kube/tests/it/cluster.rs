@@ -120,7 +120,7 @@ async fn writes_come_back_through_the_watch() {
     let WatchEvent::Applied { old: Some(_), new, initial: false } = next(&mut subscription).await else {
         panic!("no update")
     };
-    assert_eq!(*new.header.version, *changed["metadata"]["resourceVersion"].as_str().expect("a version"));
+    assert_eq!(new.header.version, changed["metadata"]["resourceVersion"].as_str().expect("a version").into());
     cluster.delete("a").await;
     assert!(matches!(next(&mut subscription).await, WatchEvent::Deleted(tombstone) if !tombstone.final_state_unknown));
     assert!(subscription.store().is_empty());

@@ -4,6 +4,7 @@
 mod cluster;
 mod discovery;
 mod events;
+mod hostile;
 mod informer;
 mod informers;
 mod reachability;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
@@ -58,6 +59,8 @@ pub(crate) enum Reply {
     Closed(Vec<String>),
     /// These pieces, and then the connection breaks.
     Broken(Vec<String>),
+    /// This piece again and again, with this time between.
+    Slow(Duration, String),
     /// Never an answer.
     Never,
     /// A bug in the client: it panics in the task that asked.
@@ -170,6 +173,13 @@ async fn respond(reply: Reply) -> Result<Response<Streamed>, io::Error> {
         Reply::Open(pieces) => (200, None, pieces, End::Open),
         Reply::Closed(pieces) => (200, None, pieces, End::Closed),
         Reply::Broken(pieces) => (200, None, pieces, End::Broken),
+        Reply::Slow(pause, piece) => {
+            let body = stream::unfold(piece, move |piece| async move {
+                tokio::time::sleep(pause).await;
+                Some((Ok(Frame::data(Bytes::from(piece.clone()))), piece))
+            });
+            return Ok(Response::new(StreamBody::new(body).boxed_unsync()));
+        }
         Reply::Never => return pending().await,
         Reply::Panic => panic!("a bug in the client"),
     };

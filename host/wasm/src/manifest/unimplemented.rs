@@ -1,6 +1,6 @@
 //! What a manifest may say and this version does not carry out. Each has its issue; none is silently ignored.
 
-use super::{Controller, Manifest, Options};
+use super::{Controller, Manifest};
 
 impl Manifest {
     /// Where the manifest asks for something that this version does not implement, and what.
@@ -25,9 +25,6 @@ impl Manifest {
 }
 
 fn of_controller(controller: &Controller, path: &str, found: &mut Vec<String>) {
-    if controller.options.resync_ms != Options::default().resync_ms {
-        found.push(format!("{path}.options.resyncMs: resyncs"));
-    }
     if controller.options.finalizer {
         found.push(format!("{path}.options.finalizer: finalizers"));
     }

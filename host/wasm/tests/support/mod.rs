@@ -15,7 +15,7 @@ use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::settle::Hold;
-use windlass_wasm::{CallLimits, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
+use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
 
 /// A sandbox of the smallest size that can show what is tested, with `limits`.
 pub(crate) fn sandbox(limits: Limits) -> Sandbox {
@@ -79,6 +79,11 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
 
 /// Calls `reconcile` about `prod/shop`, whose text is `object`.
 pub(crate) async fn reconcile_object(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> CallResult {
+    called(plugin, ports, object).await.result
+}
+
+/// The same, with what the call cost.
+pub(crate) async fn called(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> Called {
     let key = ObjectKey::namespaced("prod", "shop");
     let call = call_of(plugin, &key);
     let request = Request {

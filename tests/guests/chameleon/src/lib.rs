@@ -9,11 +9,13 @@ use std::hint::black_box;
 use serde_json::{Value, json};
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Guest;
 use windlass_sdk::bindings::windlass::plugin::types;
-use windlass_sdk::manifest::{Controller, Manifest, Permission, Predicate, Watch};
+use windlass_sdk::manifest::{Controller, Manifest, Options, Permission, Predicate, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Reconciler, Request, cache, clock, entry, info, random, writes};
 
 use modes::Mode;
 
+/// How many calls `hungry` wants at once.
+const HUNGRY_WORKERS: u32 = 64;
 /// How often `requeue` asks to run again.
 const REQUEUES: u64 = 5;
 /// Where `requeue` counts its runs.
@@ -50,9 +52,15 @@ impl Reconciler for Chameleon {
             // Its own annotation must not run it again, only its own delay.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
-        let manifest = Manifest::new(name, "0.1.0")
-            .controller(Controller::new("chameleon", primary))
-            .permission(Permission::new("", "configmaps", &["patch"]));
+        let mut controller = Controller::new("chameleon", primary);
+        if mode == Mode::Hungry {
+            controller = controller.options(Options { workers: Some(HUNGRY_WORKERS), ..Options::default() });
+        }
+        let manifest = Manifest::new(name, "0.1.0").controller(controller).permission(Permission::new(
+            "",
+            "configmaps",
+            &["patch"],
+        ));
         match mode {
             Mode::DescribeUnstable => {
                 manifest.description(format!("described at {} with {}", clock::now(), random::number()))
@@ -74,6 +82,7 @@ impl Reconciler for Chameleon {
             Mode::ReconcileLoops => spin(),
             Mode::ReconcileAllocates => devour(),
             Mode::Requeue => requeue(&request),
+            Mode::Hungry => Ok(Outcome::RequeueAfter(0)),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

@@ -27,6 +27,7 @@ pub(crate) enum Mode {
     ReconcileLoops,
     ReconcileAllocates,
     Requeue,
+    Hungry,
 }
 
 /// The mode that the marker names now.
@@ -56,6 +57,7 @@ fn parse(name: &str) -> Mode {
         "reconcile-loops" => Mode::ReconcileLoops,
         "reconcile-allocates" => Mode::ReconcileAllocates,
         "requeue" => Mode::Requeue,
+        "hungry" => Mode::Hungry,
         _ => panic!("chameleon: there is no mode named {name}"),
     }
 }

@@ -1,0 +1,229 @@
+//! Permits for calls, shared fairly between plugins by the CPU that each used (§3.3): no more calls run at once than the
+//! host has permits, and a plugin with a hundred thousand keys does not hold up another's single one.
+//!
+//! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is next.
+//! How many calls one controller may have at once is its number of workers, and none of this module's concern.
+
+mod schedule;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use self::schedule::{Id, Schedule, Ticket};
+
+/// The host's permits. Clones share them.
+#[derive(Clone)]
+pub struct Fair {
+    schedule: Arc<Mutex<Schedule<Waiter>>>,
+}
+
+/// Somebody who waits for a permit.
+struct Waiter {
+    share: Share,
+    permit: oneshot::Sender<Permit>,
+}
+
+impl Fair {
+    /// `permits` calls may run at once, at least one.
+    #[must_use]
+    pub fn new(permits: u32) -> Self {
+        Self { schedule: Arc::new(Mutex::new(Schedule::new(permits))) }
+    }
+
+    /// A share of the permits, as large, relative to the others, as its weight. One for each plugin.
+    #[must_use]
+    pub fn share(&self, weight: NonZeroU32) -> Share {
+        let id = self.lock().join(weight);
+        Share { account: Arc::new(Account { fair: self.clone(), id }) }
+    }
+
+    /// Gives the free permits to those who wait.
+    fn hand_out(&self) {
+        // The lock is free again when a permit is sent: one that nobody takes comes back at once.
+        while let Some(Waiter { share, permit }) = self.next() {
+            if let Err(permit) = permit.send(Permit { share, is_returned: false }) {
+                permit.unused();
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Waiter> {
+        self.lock().grant().map(|(_, waiter)| waiter)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Schedule<Waiter>> {
+        // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Fair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fair")
+    }
+}
+
+/// One plugin's share of the permits, for all its controllers. Clones are the same share; it ends with the last of them.
+#[derive(Clone, Debug)]
+pub struct Share {
+    account: Arc<Account>,
+}
+
+#[derive(Debug)]
+struct Account {
+    fair: Fair,
+    id: Id,
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // Waiters and permits hold the account, so none is left.
+        self.fair.lock().leave(self.id);
+    }
+}
+
+impl Share {
+    /// Waits for a permit. Dropping the future leaves nothing behind.
+    pub async fn acquire(&self) -> Permit {
+        let (permit, granted) = oneshot::channel();
+        let Account { fair, id } = &*self.account;
+        let ticket = fair.lock().wait(*id, Waiter { share: self.clone(), permit });
+        let mut acquiring = Acquiring { share: self, ticket, granted };
+        fair.hand_out();
+        let Ok(permit) = (&mut acquiring.granted).await else {
+            unreachable!("a waiter is in the schedule until it has its permit")
+        };
+        permit
+    }
+}
+
+/// What has to be undone when somebody stops waiting.
+struct Acquiring<'a> {
+    share: &'a Share,
+    ticket: Ticket,
+    granted: oneshot::Receiver<Permit>,
+}
+
+impl Drop for Acquiring<'_> {
+    fn drop(&mut self) {
+        let Account { fair, id } = &*self.share.account;
+        let cancelled = fair.lock().cancel(*id, self.ticket);
+        drop(cancelled);
+        // From here on a permit that is on its way comes back to its sender; this one had arrived before.
+        self.granted.close();
+        if let Ok(permit) = self.granted.try_recv() {
+            permit.unused();
+        }
+    }
+}
+
+/// The right to make one call. Dropped without a word, it comes back at the price of what such calls use.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is given back"]
+pub struct Permit {
+    share: Share,
+    is_returned: bool,
+}
+
+impl Permit {
+    /// Gives the permit back after a call that used `cpu`.
+    pub fn finish(mut self, cpu: Duration) {
+        self.give_back(|schedule, id| schedule.give_back(id, Some(cpu)));
+    }
+
+    /// Gives the permit back without having made a call; it costs nothing.
+    pub fn unused(mut self) {
+        self.give_back(Schedule::give_back_unused);
+    }
+
+    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<Waiter>, Id)) {
+        self.is_returned = true;
+        let Account { fair, id } = &*self.share.account;
+        how(&mut fair.lock(), *id);
+        fair.hand_out();
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.is_returned {
+            self.give_back(|schedule, id| schedule.give_back(id, None));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn shares<const N: usize>(permits: u32) -> [Share; N] {
+        let fair = Fair::new(permits);
+        std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
+    }
+
+    fn at_once(share: &Share) -> Option<Permit> {
+        share.acquire().now_or_never()
+    }
+
+    #[test]
+    fn there_are_no_more_permits_than_were_made() {
+        let [share] = shares(2);
+        let (first, second) = (at_once(&share).expect("one"), at_once(&share).expect("another"));
+        assert!(at_once(&share).is_none());
+        drop(first);
+        let third = at_once(&share).expect("the first came back");
+        assert!(at_once(&share).is_none());
+        drop((second, third));
+    }
+
+    #[test]
+    fn a_permit_that_comes_back_goes_to_who_waits() {
+        let [one, other] = shares(1);
+        let permit = at_once(&one).expect("free");
+        let mut waiting = pin!(other.acquire());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        permit.finish(Duration::from_millis(1));
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
+    fn whoever_stops_waiting_leaves_no_trace() {
+        let [one, other] = shares(1);
+        let permit = at_once(&one).expect("free");
+        assert!(at_once(&other).is_none(), "it waits, and is dropped");
+        let mut waiting = pin!(other.acquire());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(permit);
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_permit_granted_to_someone_who_went_goes_on() {
+        let [one, other] = shares(1);
+        let permit = at_once(&one).expect("free");
+        let mut gone = Box::pin(other.acquire());
+        let mut waiting = pin!(one.acquire());
+        assert!(gone.as_mut().now_or_never().is_none() && waiting.as_mut().now_or_never().is_none());
+        drop(permit);
+        drop(gone);
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_share_that_ends_makes_room_for_another() {
+        let fair = Fair::new(1);
+        for _ in 0..3 {
+            let share = fair.share(NonZeroU32::MIN);
+            at_once(&share).expect("free").unused();
+        }
+        assert!(at_once(&fair.share(NonZeroU32::MIN)).is_some());
+    }
+}

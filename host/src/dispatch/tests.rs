@@ -1,0 +1,277 @@
+//! Dispatch with a plugin that the test plays.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::fair::Fair;
+use windlass_core::grants::Grants;
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::outcome::Failure;
+use windlass_core::ports::{Events, ListQuery, Page, Reads, Writes};
+use windlass_core::queue::ItemExponential;
+use windlass_core::write::Operation;
+
+use super::*;
+use crate::clock::SystemClock;
+use crate::outage::Switch;
+use crate::supervise::supervise;
+
+#[test]
+fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
+    assert_eq!(lane(Retry::Counted, 14, 15), Lane::Backoff);
+    assert_eq!(lane(Retry::Counted, 15, 15), Lane::Slow);
+}
+
+#[test]
+fn an_uncounted_failure_never_goes_to_the_slow_lane() {
+    assert_eq!(lane(Retry::Uncounted, 99, 15), Lane::Backoff);
+}
+
+#[test]
+fn a_trace_id_has_the_form_of_w3c_trace_context() {
+    let id = trace_id();
+    assert_eq!(id.len(), 32);
+    assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+}
+
+/// A call, and the way to answer it. Dropped without an answer, the call panics.
+struct Call {
+    request: Request,
+    answer: oneshot::Sender<CallResult>,
+}
+
+/// Hands its calls to the test.
+struct Played(mpsc::UnboundedSender<Call>);
+
+impl Reconcile for Played {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        _: &'a Ports,
+        _: Arc<CallContext>,
+        _: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(Call { request, answer }).expect("the test listens");
+        async { Called { result: answered.await.expect("told to panic"), cpu: Duration::from_millis(1) } }.boxed()
+    }
+}
+
+/// Ports that nobody uses here.
+struct Unused;
+
+impl Reads for Unused {
+    fn get(&self, _: &CallContext, _: &ObjectRef, _: Option<&[String]>) -> Result<Option<Arc<str>>, ApiError> {
+        Ok(None)
+    }
+
+    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<Page, ApiError> {
+        Ok(Page { items: vec![], next_token: None })
+    }
+}
+
+impl Writes for Unused {
+    fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+}
+
+impl Events for Unused {
+    fn emit(&self, _: &CallContext, _: Event) {}
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("prod", name)
+}
+
+fn unreachable_server() -> CallResult {
+    CallResult::Failed(vec![Failure::Api(ApiError::refused(ApiReason::ServerError, "get", "pods", None, "no answer"))])
+}
+
+/// A dispatch with supervised workers, and what the test plays of its surroundings.
+struct Stage {
+    dispatch: Arc<Dispatch>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    /// The share of another plugin, to take permits away.
+    other: Share,
+    switch: Switch,
+}
+
+impl Stage {
+    fn with_clock(workers: usize, permits: u32, clock: Arc<dyn Clock>) -> Self {
+        let (sender, calls) = mpsc::unbounded_channel();
+        let (switch, outages) = Switch::new();
+        let fair = Fair::new(permits);
+        let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
+        let (reads, writes, events) = (Arc::new(Unused), Arc::new(Unused), Arc::new(Unused));
+        let principal =
+            Principal { plugin: "a".into(), digest: "0".into(), replica: "test".into(), grants: Grants::default() };
+        let dispatch = Arc::new(Dispatch {
+            plugin: Box::new(Played(sender)),
+            share,
+            controller: "a".into(),
+            primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
+            primaries: Stores::default(),
+            principal: Arc::new(principal),
+            ports: Ports { reads, writes, events },
+            queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
+            limits: CallLimits::default(),
+            max_retries: 15,
+            outages,
+            setbacks: Mutex::default(),
+            stop: CancellationToken::new(),
+            panics: Panics::default(),
+        });
+        for _ in 0..workers {
+            let dispatch = dispatch.clone();
+            tokio::spawn(async move {
+                supervise("worker", &dispatch.panics, &CancellationToken::new(), || dispatch.work()).await
+            });
+        }
+        Self { dispatch, calls, other, switch }
+    }
+
+    fn new(workers: usize) -> Self {
+        Self::with_clock(workers, 8, Arc::new(SystemClock::new()))
+    }
+
+    async fn call(&mut self) -> Call {
+        self.calls.recv().await.expect("the workers go on")
+    }
+
+    /// The next call, which must be about `name`, with this answer.
+    async fn answer(&mut self, name: &str, result: CallResult) {
+        let call = self.call().await;
+        assert_eq!(call.request.key, key(name));
+        call.answer.send(result).expect("the worker waits");
+    }
+
+    /// Whether a call was made although everything has come to rest.
+    async fn is_quiet(&mut self) -> bool {
+        // Paused time moves only when nothing else can.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.calls.try_recv().is_err()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_for_a_permit_and_another_plugin_may_have_it_first() {
+    let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    permit.finish(Duration::ZERO);
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_call_begins_while_the_api_server_is_unreachable() {
+    let mut stage = Stage::new(2);
+    assert!(stage.is_quiet().await, "both workers wait for a key");
+    stage.switch.begin();
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
+    stage.switch.end();
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() {
+    let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    stage.switch.begin();
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+    assert!(stage.other.acquire().now_or_never().is_some(), "it must not sit on a permit meanwhile");
+    stage.switch.end();
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
+    let mut stage = Stage::new(1);
+    let before = Instant::now();
+    for name in ["a", "b"] {
+        stage.dispatch.queue.add(key(name));
+        stage.answer(name, unreachable_server()).await;
+    }
+    stage.dispatch.queue.add(key("mine"));
+    stage.answer("mine", CallResult::Failed(vec![Failure::Transient("my own fault".into())])).await;
+    assert!(stage.is_quiet().await, "all wait for their backoff");
+    stage.switch.begin();
+    let began = Instant::now();
+    stage.switch.end();
+    stage.dispatch.recover(began);
+    let mut called = Vec::new();
+    for _ in 0..2 {
+        let call = stage.call().await;
+        called.push(call.request.key.to_string());
+        call.answer.send(CallResult::Done).expect("the worker waits");
+    }
+    called.sort();
+    assert_eq!(called, ["prod/a", "prod/b"]);
+    assert!(stage.is_quiet().await, "once each, and the plugin's own failure keeps its backoff");
+    assert!(before.elapsed() < Duration::from_secs(1), "not after their backoff of a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_stops_during_an_outage_does_not_wait_for_its_end() {
+    let stage = Stage::new(0);
+    stage.switch.begin();
+    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.stop.cancel();
+    stage.dispatch.queue.shut_down();
+    stage.dispatch.work().await;
+    assert!(stage.dispatch.queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_which_the_host_panics_fails_its_key_alone() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    drop(stage.call().await.answer);
+    stage.dispatch.queue.add(key("b"));
+    stage.answer("b", CallResult::Done).await;
+    let again = stage.call().await;
+    assert_eq!((again.request.key, again.request.attempt), (key("a"), 1));
+    assert_eq!(stage.dispatch.panics.of("call"), 1);
+}
+
+/// Panics at each time that is told it, and tells the time otherwise.
+struct Clumsy {
+    clock: SystemClock,
+    reads: AtomicUsize,
+    panics_at: &'static [usize],
+}
+
+impl Clock for Clumsy {
+    fn now(&self) -> Moment {
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics_at.contains(&read), "the clock panics");
+        self.clock.now()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(moment)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panics_over_the_queue_goes_on() {
+    let clock = Clumsy { clock: SystemClock::new(), reads: AtomicUsize::new(0), panics_at: &[0, 1] };
+    let mut stage = Stage::with_clock(1, 8, Arc::new(clock));
+    // The worker looks at the queue: two panics. Then it waits, and is woken.
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(stage.dispatch.panics.of("worker"), 2);
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+}

@@ -1,0 +1,77 @@
+//! Every primary runs again from time to time without a reason (§3.2), in case that anything outside of Kubernetes has
+//! changed, or that a plugin has missed what it should have watched.
+
+use std::time::Duration;
+
+use rand::RngExt as _;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::{Priority, Queue};
+
+/// How far a pause may be from its period, so that controllers that started together do not resync together.
+const JITTER: f64 = 0.1;
+
+/// Queues all of `primaries` again and again, about a `period` after the last time, until it is dropped.
+pub(crate) async fn resync(period: Duration, primaries: impl Fn() -> Vec<ObjectKey>, queue: &Queue<ObjectKey>) {
+    loop {
+        let pause = period.mul_f64(rand::rng().random_range(1.0 - JITTER..1.0 + JITTER));
+        tokio::time::sleep(pause).await;
+        let keys = primaries();
+        tracing::debug!(keys = keys.len(), "resync");
+        for key in keys {
+            queue.add_with(key, Priority::BACKGROUND);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::time::Instant;
+    use windlass_core::queue::ItemExponential;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("prod", name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_primary_runs_again_about_once_a_period() {
+        let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
+        let period = Duration::from_hours(10);
+        let looping = resync(period, || vec![key("a"), key("b")], &queue);
+        let work = async {
+            for _ in 0..3 {
+                let before = Instant::now();
+                for expected in ["a", "b"] {
+                    let got = queue.get().await.expect("the queue goes on");
+                    assert_eq!(got, key(expected));
+                    queue.done(&got);
+                }
+                let waited = before.elapsed();
+                assert!(waited.abs_diff(period) <= period / 10, "{waited:?}");
+            }
+        };
+        tokio::select! {
+            () = looping => {}
+            () = work => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_somebody_changes_goes_before_a_resync() {
+        let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
+        let adding = async {
+            // Later than the resync, and by less than what a background key waits at most.
+            tokio::time::sleep(Duration::from_secs(23)).await;
+            queue.add(key("changed"));
+            queue.get().await
+        };
+        tokio::select! {
+            () = resync(Duration::from_secs(20), || vec![key("a")], &queue) => {}
+            first = adding => assert_eq!(first, Some(key("changed"))),
+        }
+    }
+}
