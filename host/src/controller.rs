@@ -17,7 +17,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{DiscoveryError, Readable, Reader, SubscribeOptions, Subscription};
+use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -44,6 +44,8 @@ pub(crate) struct Controller {
     plugin: Arc<Plugin>,
     /// The plugin's share of the host's permits, for all its controllers together.
     share: Share,
+    /// What the plugin's caches may hold, for all its controllers together.
+    budget: Arc<Budget>,
     /// Which of the manifest's controllers.
     index: usize,
     /// Of all rounds: the last one's must have ended before another's may begin.
@@ -66,12 +68,14 @@ enum Loss {
     NotServed(ObjectKind),
     /// The definition of a kind was removed, or is now another one.
     Redefined(ObjectKind),
+    /// The caches of the plugin became too large.
+    OverBudget(Arc<Excess>),
 }
 
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
-    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, index: usize) -> Self {
-        Self { host, plugin, share, index, workers: tracker() }
+    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
+        Self { host, plugin, share, budget, index, workers: tracker() }
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -92,6 +96,11 @@ impl Controller {
             let kind = match self.round(watching, gone, stop).await {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
+                ControlFlow::Continue(Loss::OverBudget(_)) => {
+                    // It would need the same again.
+                    stop.cancelled().await;
+                    return End::Clean;
+                }
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
@@ -140,6 +149,9 @@ impl Controller {
             ),
             Loss::Redefined(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
+            ),
+            Loss::OverBudget(excess) => tracing::error!(
+                %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
             ),
         }
     }
@@ -203,7 +215,7 @@ impl Controller {
         for watched in resolved.watches {
             for spec in watched.specs {
                 let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
-                let options = SubscribeOptions { indexes, budget: None };
+                let options = SubscribeOptions { indexes, budget: Some(self.budget.clone()) };
                 let subscription = self.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
@@ -219,9 +231,11 @@ impl Controller {
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
-    /// seen.
+    /// seen, or when the plugin's caches are too large.
     async fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
-        let mut losses: Vec<BoxFuture<'static, Loss>> = Vec::new();
+        let budget = self.budget.clone();
+        let excess = async move { Loss::OverBudget(budget.exceeded().await) };
+        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
