@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, select_all};
+use futures::future::{BoxFuture, join_all, select_all};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
@@ -115,20 +115,28 @@ impl Controller {
         mut gone: BoxFuture<'static, Loss>,
         stop: &CancellationToken,
     ) -> ControlFlow<End, Loss> {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return ControlFlow::Break(End::Clean),
-            loss = &mut gone => {
-                self.tell(&loss);
-                return ControlFlow::Continue(loss);
-            }
-            () = watching.synced() => {}
-        }
+        let synced = watching.synced();
+        // Keys may wait for the last of the first lists, events may not: they would heap up.
         let running = self.start(watching, stop);
-        let loss = tokio::select! {
+        let early = tokio::select! {
             biased;
-            () = stop.cancelled() => return ControlFlow::Break(running.end().await),
-            loss = gone => loss,
+            () = stop.cancelled() => {
+                running.abandon().await;
+                return ControlFlow::Break(End::Clean);
+            }
+            loss = &mut gone => Some(loss),
+            () = synced => None,
+        };
+        let loss = match early {
+            Some(loss) => loss,
+            None => {
+                self.work(&running);
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return ControlFlow::Break(running.end().await),
+                    loss = gone => loss,
+                }
+            }
         };
         self.tell(&loss);
         match stop.run_until_cancelled(running.abandon()).await {
@@ -250,7 +258,7 @@ impl Controller {
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
-    /// Starts the tasks.
+    /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
         let Watching { primary, primaries, readable, subscriptions, grants } = watching;
         let options = &self.declared().options;
@@ -300,14 +308,19 @@ impl Controller {
             let dispatch = dispatch.clone();
             async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
         });
-        for _ in 0..options.workers {
+        running
+    }
+
+    /// Starts the workers.
+    fn work(&self, running: &Running) {
+        let workers = self.declared().options.workers;
+        for _ in 0..workers {
             running.work();
         }
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,
-            primary = %running.dispatch.primary.kind, workers = options.workers, "controller started"
+            primary = %running.dispatch.primary.kind, workers, "controller started"
         );
-        running
     }
 }
 
@@ -319,10 +332,9 @@ fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 
 }
 
 impl Watching {
-    /// Nothing is decided on half a cache: workers start when every first list is in its store.
-    async fn synced(&self) {
-        for (subscription, _) in &self.subscriptions {
-            subscription.synced().await;
-        }
+    /// Completes when every first list is in its store: nothing is decided on half a cache.
+    fn synced(&self) -> impl Future<Output = ()> + Send + 'static {
+        let synced = self.subscriptions.iter().map(|(subscription, _)| subscription.when(|status| status.synced));
+        join_all(synced.collect::<Vec<_>>()).map(drop)
     }
 }
