@@ -127,15 +127,14 @@ impl Controller {
             loss = &mut gone => Some(loss),
             () = synced => None,
         };
-        let loss = match early {
-            Some(loss) => loss,
-            None => {
-                self.work(&running);
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => return ControlFlow::Break(running.end().await),
-                    loss = gone => loss,
-                }
+        let loss = if let Some(loss) = early {
+            loss
+        } else {
+            self.work(&running);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return ControlFlow::Break(running.end().await),
+                loss = gone => loss,
             }
         };
         self.tell(&loss);

@@ -9,4 +9,5 @@ mod kinds;
 mod kubectl;
 mod outage;
 mod proxy;
+mod storm;
 mod webapp;

@@ -12,7 +12,7 @@ use crate::paths;
 /// A running cluster. It ends with the process that started it: its standard input closes then.
 pub struct Cluster {
     kubeconfig: PathBuf,
-    _process: Child,
+    process: Child,
 }
 
 static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
@@ -27,6 +27,13 @@ impl Cluster {
     #[must_use]
     pub fn kubeconfig(&self) -> &std::path::Path {
         &self.kubeconfig
+    }
+
+    /// Kills it with SIGKILL, as a crash does. Another start with the same `--dir` goes on with what it had.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
     }
 }
 
@@ -43,7 +50,7 @@ pub fn start(arguments: &[&str]) -> anyhow::Result<Cluster> {
     let output = process.stdout.take().context("standard output is piped")?;
     for line in BufReader::new(output).lines() {
         if let Some(path) = line?.strip_prefix("KUBECONFIG=") {
-            return Ok(Cluster { kubeconfig: path.into(), _process: process });
+            return Ok(Cluster { kubeconfig: path.into(), process });
         }
     }
     Err(anyhow!("{} ended before it was ready: {}", binary.display(), process.wait()?))

@@ -10,6 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use windlass_apiserver::{ApiServer, Config as ServerConfig};
 
+use crate::cluster::Cluster;
 use crate::objects::Objects;
 use crate::{cluster, wait};
 
@@ -29,7 +30,7 @@ pub struct Server {
     kubeconfig: PathBuf,
     objects: Objects,
     embedded: Option<ApiServer>,
-    _directory: TempDir,
+    _directory: Option<TempDir>,
 }
 
 static NAMESPACES: AtomicU32 = AtomicU32::new(0);
@@ -37,16 +38,27 @@ static NAMESPACES: AtomicU32 = AtomicU32::new(0);
 impl Server {
     /// Starts the server, or joins the run's shared one, and makes a namespace.
     pub async fn start(kind: Kind) -> anyhow::Result<Self> {
+        if kind == Kind::Real {
+            return Self::join(tokio::task::spawn_blocking(cluster::shared).await??).await;
+        }
+        let server = ApiServer::start(ServerConfig::default()).await?;
         let directory = tempfile::tempdir()?;
-        let (kubeconfig, embedded) = match kind {
-            Kind::Real => (tokio::task::spawn_blocking(cluster::shared).await??.kubeconfig().to_owned(), None),
-            Kind::Embedded => {
-                let server = ApiServer::start(ServerConfig::default()).await?;
-                let path = directory.path().join("kubeconfig");
-                std::fs::write(&path, server.kubeconfig())?;
-                (path, Some(server))
-            }
-        };
+        let path = directory.path().join("kubeconfig");
+        std::fs::write(&path, server.kubeconfig())?;
+        Self::with_namespace(kind, path, Some(server), Some(directory)).await
+    }
+
+    /// A namespace in a real cluster.
+    pub async fn join(cluster: &Cluster) -> anyhow::Result<Self> {
+        Self::with_namespace(Kind::Real, cluster.kubeconfig().to_owned(), None, None).await
+    }
+
+    async fn with_namespace(
+        kind: Kind,
+        kubeconfig: PathBuf,
+        embedded: Option<ApiServer>,
+        directory: Option<TempDir>,
+    ) -> anyhow::Result<Self> {
         let namespace = format!("case-{}", NAMESPACES.fetch_add(1, Ordering::Relaxed));
         let objects = Objects::new(client(&kubeconfig).await?, &namespace);
         let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});

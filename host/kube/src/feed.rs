@@ -211,6 +211,10 @@ impl Feed {
             advance(contents, last.header.version.clone());
             let Some(stored) = contents.get(&last.header.key) else { return };
             if stored.header.uid == last.header.uid {
+                // Through a selector, the same object may have gone and come back since.
+                if last.header.version.compare(&stored.header.version) == Some(Ordering::Less) {
+                    return;
+                }
                 let key = last.header.key.clone();
                 outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }));
                 contents.remove(&key);

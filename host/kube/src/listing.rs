@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use windlass_core::compact::Version;
-use windlass_core::object::Object;
+use windlass_core::object::{Object, ObjectKey};
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -144,6 +144,19 @@ impl<'a> Collector<'a> {
         self.bytes += fresh.iter().map(Object::whole_footprint).sum::<usize>();
     }
 
+    /// An object of the list has gone meanwhile.
+    fn remove(&mut self, key: &ObjectKey) {
+        self.settle();
+        let Self { objects, bytes, .. } = self;
+        objects.retain(|object| {
+            let stays = object.header.key != *key;
+            if !stays {
+                *bytes = bytes.saturating_sub(object.whole_footprint());
+            }
+            stays
+        });
+    }
+
     /// Whether anybody can still afford what is there.
     fn afford(&self) -> Result<(), InformerError> {
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
@@ -218,8 +231,8 @@ impl<'a> Collector<'a> {
             };
             match Notice::read(&line, self.parser)? {
                 Notice::Applied(object) => self.add(object),
-                // Nothing can be deleted before it is complete.
-                Notice::Deleted(_) => return Err(InformerError::Interrupted),
+                // Changes may come in before the list's end (client-go: `Reflector.watchList`).
+                Notice::Deleted(last) => self.remove(&last.header.key),
                 Notice::Bookmark { version, initial_end: true } => return self.end(version, resource),
                 Notice::Bookmark { .. } => {}
             }

@@ -188,6 +188,19 @@ async fn what_the_store_has_already_seen_is_not_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_came_back_into_the_selector_is_not_taken_out_by_an_older_deletion() {
+    let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]).watches([Reply::Open(vec![
+        line("DELETED", &pod("a", "u", 11)),
+        line("ADDED", &pod("a", "u", 12)),
+        line("DELETED", &pod("a", "u", 11)),
+        line("MODIFIED", &pod("a", "u", 13)),
+    ])]);
+    let informers = informers(&script);
+    let mut subscription = informers.subscribe(pods());
+    assert_eq!(events(&mut subscription, 4).await, ["+a@5", "-a@11", "a@12", "a@12>13"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failing_server_is_asked_until_it_answers_and_the_error_is_visible() {
     let script = Script::default().lists([
         Reply::Headed(429, "retry-after", "100", json!({"message": "busy"})),

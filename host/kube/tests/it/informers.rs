@@ -165,6 +165,20 @@ async fn nothing_of_a_streaming_list_shows_before_it_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_goes_while_a_streaming_list_comes_in_is_not_in_it() {
+    let script = Script::default().watches([Reply::Open(vec![
+        line("ADDED", &pod("a", "u", 5)),
+        line("ADDED", &pod("b", "v", 6)),
+        line("DELETED", &pod("b", "v", 9)),
+        initial_end(10),
+    ])]);
+    let informers = informers_with(&script, streaming());
+    let mut subscription = informers.subscribe(pods());
+    assert_eq!(events(&mut subscription, 1).await, ["+a@5"]);
+    assert_eq!((subscription.store().len(), script.asked().len()), (1, 2), "discovery, and one watch");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_without_streaming_lists_is_listed_in_pages() {
     let refusal = json!({"code": 422, "reason": "Invalid", "message": "sendInitialEvents is forbidden"});
     let script = Script::default().watches([Reply::Json(422, refusal)]).lists([list(10, &[pod("a", "u", 9)])]);

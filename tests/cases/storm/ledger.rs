@@ -1,0 +1,87 @@
+//! What the writers did: every state of every object, by UID. What a subscriber tells is held against this.
+
+use std::collections::HashMap;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+/// A state that the server confirmed.
+pub(crate) struct State {
+    pub(crate) version: u64,
+    /// Without `managedFields`.
+    pub(crate) text: String,
+    pub(crate) tier: Option<String>,
+}
+
+/// All states of one incarnation of a name, oldest first.
+#[derive(Default)]
+pub(crate) struct Life {
+    pub(crate) states: Vec<State>,
+    pub(crate) deleted: bool,
+}
+
+/// What happens to an object as seen through a label selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Applied(u64),
+    /// At this version; of a deletion only the server knows it.
+    Left(Option<u64>),
+}
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    pub(crate) lives: HashMap<String, Life>,
+}
+
+impl Ledger {
+    /// Notes what the server answered, unless it is known already.
+    pub(crate) fn wrote(&mut self, object: &Value) -> anyhow::Result<()> {
+        let metadata = &object["metadata"];
+        let uid = metadata["uid"].as_str().context("an object without a UID")?;
+        let version = metadata["resourceVersion"].as_str().context("an object without a version")?.parse()?;
+        let tier = metadata["labels"]["tier"].as_str().map(str::to_owned);
+        let states = &mut self.lives.entry(uid.to_owned()).or_default().states;
+        if states.last().is_none_or(|last| last.version < version) {
+            states.push(State { version, text: bare(object.clone()).to_string(), tier });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn deleted(&mut self, uid: &str) {
+        self.lives.entry(uid.to_owned()).or_default().deleted = true;
+    }
+}
+
+impl Life {
+    /// What a watch of the objects with this `tier` shows; None: a watch of all.
+    pub(crate) fn steps(&self, tier: Option<&str>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut is_in = false;
+        for state in &self.states {
+            let was_in = is_in;
+            is_in = tier.is_none_or(|tier| state.tier.as_deref() == Some(tier));
+            match (was_in, is_in) {
+                (_, true) => steps.push(Step::Applied(state.version)),
+                (true, false) => steps.push(Step::Left(Some(state.version))),
+                (false, false) => {}
+            }
+        }
+        if is_in && self.deleted {
+            steps.push(Step::Left(None));
+        }
+        steps
+    }
+
+    pub(crate) fn text(&self, version: u64) -> Option<&str> {
+        let at = self.states.binary_search_by_key(&version, |state| state.version).ok()?;
+        Some(&self.states[at].text)
+    }
+}
+
+/// The object without its `managedFields`.
+pub(crate) fn bare(mut object: Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    object
+}
