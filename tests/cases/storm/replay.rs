@@ -47,7 +47,7 @@ pub(crate) struct Claim {
 }
 
 pub(crate) fn version(object: &Object) -> anyhow::Result<u64> {
-    object.header.version.parse().with_context(|| format!("the version of {}", describe(object)))
+    object.header.version.to_string().parse().with_context(|| format!("the version of {}", describe(object)))
 }
 
 fn describe(object: &Object) -> String {
@@ -72,7 +72,7 @@ impl Replay {
                     ensure!(before.header.uid == new.header.uid, "{} replaced another object", describe(&new));
                     ensure!(version(&before)? < version(&new)?, "{} came after {}", describe(&new), describe(&before));
                 }
-                self.seen.entry(new.header.uid.clone()).or_default().push(Seen::Applied { object: new, initial });
+                self.seen.entry(new.header.uid.text()).or_default().push(Seen::Applied { object: new, initial });
             }
             WatchEvent::Deleted(Tombstone { last, final_state_unknown }) => {
                 self.deletions += 1;
@@ -90,7 +90,7 @@ impl Replay {
                     ensure!(before == last, "the last known state was {}, not {}", describe(&before), describe(&last));
                 }
                 let seen = Seen::Gone { last: last.clone(), known: !final_state_unknown };
-                self.seen.entry(last.header.uid.clone()).or_default().push(seen);
+                self.seen.entry(last.header.uid.text()).or_default().push(seen);
             }
         }
         Ok(())
@@ -186,7 +186,7 @@ fn check_order(seen: &[Seen], steps: &[Step], view: &View, claim: Claim) -> anyh
 }
 
 fn is_told_by(step: Step, seen: &Seen) -> bool {
-    let is = |object: &Object, expected: u64| object.header.version.parse() == Ok(expected);
+    let is = |object: &Object, expected: u64| object.header.version.to_string().parse() == Ok(expected);
     match (step, seen) {
         (Step::Applied(version), Seen::Applied { object, .. }) => is(object, version),
         (Step::Left(Some(version)), Seen::Gone { last, known: true }) => is(last, version),

@@ -105,7 +105,7 @@ pub(crate) struct Live(BTreeMap<ObjectKey, Value>);
 type Brief = (ObjectKey, Arc<str>, Arc<str>);
 
 fn brief(object: &Object) -> Brief {
-    (object.header.key.clone(), object.header.uid.clone(), object.header.version.clone())
+    (object.header.key.clone(), object.header.uid.text(), object.header.version.to_string().into())
 }
 
 impl Live {
