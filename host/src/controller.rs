@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, select_all};
+use futures::future::{BoxFuture, join_all, select_all};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
@@ -17,7 +17,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{DiscoveryError, Readable, Reader, SubscribeOptions, Subscription};
+use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -44,6 +44,8 @@ pub(crate) struct Controller {
     plugin: Arc<Plugin>,
     /// The plugin's share of the host's permits, for all its controllers together.
     share: Share,
+    /// What the plugin's caches may hold, for all its controllers together.
+    budget: Arc<Budget>,
     /// Which of the manifest's controllers.
     index: usize,
     /// Of all rounds: the last one's must have ended before another's may begin.
@@ -66,12 +68,14 @@ enum Loss {
     NotServed(ObjectKind),
     /// The definition of a kind was removed, or is now another one.
     Redefined(ObjectKind),
+    /// The caches of the plugin became too large.
+    OverBudget(Arc<Excess>),
 }
 
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
-    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, index: usize) -> Self {
-        Self { host, plugin, share, index, workers: tracker() }
+    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
+        Self { host, plugin, share, budget, index, workers: tracker() }
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -92,6 +96,11 @@ impl Controller {
             let kind = match self.round(watching, gone, stop).await {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
+                ControlFlow::Continue(Loss::OverBudget(_)) => {
+                    // It would need the same again.
+                    stop.cancelled().await;
+                    return End::Clean;
+                }
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
@@ -106,20 +115,27 @@ impl Controller {
         mut gone: BoxFuture<'static, Loss>,
         stop: &CancellationToken,
     ) -> ControlFlow<End, Loss> {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return ControlFlow::Break(End::Clean),
-            loss = &mut gone => {
-                self.tell(&loss);
-                return ControlFlow::Continue(loss);
-            }
-            () = watching.synced() => {}
-        }
+        let synced = watching.synced();
+        // Keys may wait for the last of the first lists, events may not: they would heap up.
         let running = self.start(watching, stop);
-        let loss = tokio::select! {
+        let early = tokio::select! {
             biased;
-            () = stop.cancelled() => return ControlFlow::Break(running.end().await),
-            loss = gone => loss,
+            () = stop.cancelled() => {
+                running.abandon().await;
+                return ControlFlow::Break(End::Clean);
+            }
+            loss = &mut gone => Some(loss),
+            () = synced => None,
+        };
+        let loss = if let Some(loss) = early {
+            loss
+        } else {
+            self.work(&running);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return ControlFlow::Break(running.end().await),
+                loss = gone => loss,
+            }
         };
         self.tell(&loss);
         match stop.run_until_cancelled(running.abandon()).await {
@@ -140,6 +156,9 @@ impl Controller {
             ),
             Loss::Redefined(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
+            ),
+            Loss::OverBudget(excess) => tracing::error!(
+                %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
             ),
         }
     }
@@ -203,7 +222,7 @@ impl Controller {
         for watched in resolved.watches {
             for spec in watched.specs {
                 let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
-                let options = SubscribeOptions { indexes, budget: None };
+                let options = SubscribeOptions { indexes, budget: Some(self.budget.clone()) };
                 let subscription = self.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
@@ -219,9 +238,11 @@ impl Controller {
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
-    /// seen.
+    /// seen, or when the plugin's caches are too large.
     async fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
-        let mut losses: Vec<BoxFuture<'static, Loss>> = Vec::new();
+        let budget = self.budget.clone();
+        let excess = async move { Loss::OverBudget(budget.exceeded().await) };
+        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
@@ -236,7 +257,7 @@ impl Controller {
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
-    /// Starts the tasks.
+    /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
         let Watching { primary, primaries, readable, subscriptions, grants } = watching;
         let options = &self.declared().options;
@@ -286,14 +307,19 @@ impl Controller {
             let dispatch = dispatch.clone();
             async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
         });
-        for _ in 0..options.workers {
+        running
+    }
+
+    /// Starts the workers.
+    fn work(&self, running: &Running) {
+        let workers = self.declared().options.workers;
+        for _ in 0..workers {
             running.work();
         }
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,
-            primary = %running.dispatch.primary.kind, workers = options.workers, "controller started"
+            primary = %running.dispatch.primary.kind, workers, "controller started"
         );
-        running
     }
 }
 
@@ -305,10 +331,9 @@ fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 
 }
 
 impl Watching {
-    /// Nothing is decided on half a cache: workers start when every first list is in its store.
-    async fn synced(&self) {
-        for (subscription, _) in &self.subscriptions {
-            subscription.synced().await;
-        }
+    /// Completes when every first list is in its store: nothing is decided on half a cache.
+    fn synced(&self) -> impl Future<Output = ()> + Send + 'static {
+        let synced = self.subscriptions.iter().map(|(subscription, _)| subscription.when(|status| status.synced));
+        join_all(synced.collect::<Vec<_>>()).map(drop)
     }
 }

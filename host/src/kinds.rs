@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use windlass_core::compact::Uid;
 use windlass_core::object::ObjectKind;
 use windlass_core::watch::{Projection, WatchEvent, WatchSpec};
 use windlass_kube::Resource;
@@ -32,7 +33,7 @@ struct State {
 }
 
 /// The UID of each definition, by its name: `webapps.apps.kubedojo.io`.
-pub(crate) type Definitions = HashMap<Arc<str>, Arc<str>>;
+pub(crate) type Definitions = HashMap<Arc<str>, Uid>;
 
 /// The watch of the definitions: of their metadata, as their schemas may be large.
 pub(crate) fn definitions() -> WatchSpec {

@@ -11,7 +11,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer};
+use windlass_kube::{
+    Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer,
+};
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
@@ -34,6 +36,10 @@ pub(crate) struct Settings {
     plugins: PathBuf,
     namespace: Option<String>,
     concurrent_calls: u32,
+    /// The most that the caches of one plugin may hold together, in bytes.
+    plugin_cache: usize,
+    /// The most that any one cache may hold, in bytes.
+    cache: usize,
 }
 
 impl From<PluginArgs> for Settings {
@@ -44,6 +50,8 @@ impl From<PluginArgs> for Settings {
             plugins: arguments.plugins,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors, u32::from),
+            plugin_cache: arguments.plugin_cache_limit.0,
+            cache: arguments.cache_limit.0,
         }
     }
 }
@@ -59,6 +67,8 @@ pub(crate) struct Host {
     pub(crate) panics: Panics,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
+    /// The most that the caches of one plugin may hold together, in bytes.
+    plugin_cache: usize,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -78,7 +88,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
         bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
     }
     tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
-    let host = Arc::new(Host::new(connection, settings.namespace));
+    let host = Arc::new(Host::new(connection, &settings));
     let kinds = tokio::spawn(follow_kinds(host.clone(), stop.clone()));
     let fair = Fair::new(settings.concurrent_calls);
     let mut controllers = start(&host, &fair, &plugins, &stop);
@@ -106,21 +116,23 @@ async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -
 }
 
 impl Host {
-    fn new(connection: Connection, namespace: Option<String>) -> Self {
+    fn new(connection: Connection, settings: &Settings) -> Self {
         let discovery = Discovery::new(connection.client.clone());
+        let options = InformerOptions {
+            most_bytes: settings.cache,
+            reachability: connection.reachability.clone(),
+            ..InformerOptions::default()
+        };
         Self {
-            informers: Informers::with_options(
-                connection.client.clone(),
-                discovery.clone(),
-                InformerOptions { reachability: connection.reachability.clone(), ..InformerOptions::default() },
-            ),
+            informers: Informers::with_options(connection.client.clone(), discovery.clone(), options),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
             recorder: Arc::new(Recorder::new(connection.client)),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
             panics: Panics::default(),
             discovery,
-            namespace,
+            namespace: settings.namespace.clone(),
+            plugin_cache: settings.plugin_cache,
             replica: replica().into(),
         }
     }
@@ -178,8 +190,9 @@ fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &Cancella
     let mut controllers = JoinSet::new();
     for plugin in plugins {
         let share = fair.share(EQUAL);
+        let budget = Budget::new(host.plugin_cache);
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), index);
+            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index);
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
+use windlass_core::panics::cause;
 
 /// The first pause after a panic; it doubles with each that follows soon.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -85,15 +86,6 @@ pub(crate) async fn caught<T>(name: &'static str, panics: &Panics, task: impl Fu
 /// Between once and twice `pause`, so that tasks that fell together do not rise together.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + rand::random::<f64>())
-}
-
-/// What a panic said.
-pub(crate) fn cause(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message")
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
 
 mod bad_input;
+mod caches;
 mod connections;
 mod dev;
 mod fairness;
 mod kinds;
 mod kubectl;
+mod outage;
 mod proxy;
 mod storm;
 mod webapp;

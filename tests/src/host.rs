@@ -69,6 +69,14 @@ impl Host {
         waited.with_context(|| format!("the host logged:\n{}", self.log()))
     }
 
+    /// Waits until `text` has been logged `times` times.
+    pub async fn says_times(&self, text: &str, times: usize) -> anyhow::Result<()> {
+        let often = || self.log().matches(text).count();
+        let what = format!("{text}, {times} times");
+        let waited = wait::until(&what, || async { if often() >= times { Ok(()) } else { Err(often()) } }).await;
+        waited.with_context(|| format!("the host logged:\n{}", self.log()))
+    }
+
     /// The process id.
     #[must_use]
     pub fn id(&self) -> Option<u32> {

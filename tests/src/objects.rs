@@ -101,6 +101,7 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
         "Pod" => ("", "v1", "pods"),
         "Service" => ("", "v1", "services"),
         "ConfigMap" => ("", "v1", "configmaps"),
+        "Secret" => ("", "v1", "secrets"),
         "Namespace" => ("", "v1", "namespaces"),
         "Event" => ("events.k8s.io", "v1", "events"),
         "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1", "customresourcedefinitions"),

@@ -15,6 +15,7 @@ pub mod mapping;
 pub mod object;
 pub mod outcome;
 pub mod owner;
+pub mod panics;
 pub mod ports;
 pub mod predicate;
 pub mod principal;

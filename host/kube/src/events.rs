@@ -1,10 +1,12 @@
 //! Kubernetes Events (§3.17): `events.k8s.io/v1`, sent by a task of their own, so that they never delay or fail a call.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::Method;
 use jiff::Timestamp;
 use kube::Client;
@@ -12,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use windlass_core::object::ObjectRef;
+use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
 
 use crate::event_series::{Action, Correlator, SeriesKey};
@@ -130,7 +133,17 @@ impl Worker {
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(message) = messages.recv().await {
             match message {
-                Message::Emit(occurrence) => self.occurred(&occurrence).await,
+                Message::Emit(occurrence) => {
+                    let occurred = AssertUnwindSafe(self.occurred(&occurrence)).catch_unwind().await;
+                    if let Err(panic) = occurred {
+                        tracing::error!(
+                            cause = cause(&*panic),
+                            "the recorder panicked; the event is lost, the next ones are not"
+                        );
+                        // What it knew of series may be half true.
+                        self.correlator = Correlator::default();
+                    }
+                }
                 // Whoever asked may have stopped waiting.
                 Message::Flush(done) => drop(done.send(())),
             }

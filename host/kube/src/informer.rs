@@ -4,7 +4,6 @@
 //! that is no longer possible or the server sent something that cannot be trusted; then the list is compared with the
 //! store, so that subscribers hear of what they missed. There is never a silent gap.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::compact::Version;
 use windlass_core::object::ObjectKey;
+use windlass_core::panics::cause;
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
@@ -288,9 +288,4 @@ async fn follow(shared: &Shared, spec: &WatchSpec, feed: &Arc<Feed>) {
             }
         }
     }
-}
-
-fn cause(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
 }

@@ -144,10 +144,17 @@ impl<'a> Collector<'a> {
         self.bytes += fresh.iter().map(Object::whole_footprint).sum::<usize>();
     }
 
-    /// An object of the list has gone meanwhile. Few do, so that `bytes` need not know.
+    /// An object of the list has gone meanwhile.
     fn remove(&mut self, key: &ObjectKey) {
-        self.objects.retain(|object| object.header.key != *key);
-        self.fresh.retain(|object| object.header.key != *key);
+        self.settle();
+        let Self { objects, bytes, .. } = self;
+        objects.retain(|object| {
+            let stays = object.header.key != *key;
+            if !stays {
+                *bytes = bytes.saturating_sub(object.whole_footprint());
+            }
+            stays
+        });
     }
 
     /// Whether anybody can still afford what is there.

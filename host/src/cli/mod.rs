@@ -2,11 +2,13 @@
 
 mod dev;
 mod run;
+mod size;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use self::size::Size;
 use crate::telemetry::{self, LogFormat};
 
 /// A Kubernetes reconciler host: operators as sandboxed WebAssembly components.
@@ -59,6 +61,12 @@ pub(crate) struct PluginArgs {
     /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
+    /// How much the caches of one plugin may hold together. One that needs more is suspended; the others go on.
+    #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
+    pub(crate) plugin_cache_limit: Size,
+    /// How much any one cache may hold, whoever shares it.
+    #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
+    pub(crate) cache_limit: Size,
 }
 
 fn namespace(text: &str) -> Result<String, String> {

@@ -143,15 +143,9 @@ impl Shared {
 async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
     let mut task = AbortOnDrop(task);
     (&mut task.0).await.map_err(|error| match error.try_into_panic() {
-        Ok(panic) => TaskError::Panicked(panic_message(panic.as_ref())),
+        Ok(panic) => TaskError::Panicked(windlass_core::panics::cause(&*panic).to_owned()),
         Err(_) => TaskError::ShutDown,
     })
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let owned = || panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(owned).unwrap_or("without a message").to_owned()
 }
 
 struct AbortOnDrop<R>(JoinHandle<R>);

@@ -1,6 +1,7 @@
 //! What a subscriber knows who believes its events, and whether that is what happened.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
@@ -18,7 +19,7 @@ pub(crate) struct Replay {
     pub(crate) deletions: u64,
     /// Of those, the ones that no watch showed.
     pub(crate) unseen: u64,
-    seen: HashMap<String, Vec<Seen>>,
+    seen: HashMap<Arc<str>, Vec<Seen>>,
 }
 
 /// One event about one UID.
@@ -71,7 +72,7 @@ impl Replay {
                     ensure!(before.header.uid == new.header.uid, "{} replaced another object", describe(&new));
                     ensure!(version(&before)? < version(&new)?, "{} came after {}", describe(&new), describe(&before));
                 }
-                self.seen.entry(new.header.uid.to_string()).or_default().push(Seen::Applied { object: new, initial });
+                self.seen.entry(new.header.uid.text()).or_default().push(Seen::Applied { object: new, initial });
             }
             WatchEvent::Deleted(Tombstone { last, final_state_unknown }) => {
                 self.deletions += 1;
@@ -89,7 +90,7 @@ impl Replay {
                     ensure!(before == last, "the last known state was {}, not {}", describe(&before), describe(&last));
                 }
                 let seen = Seen::Gone { last: last.clone(), known: !final_state_unknown };
-                self.seen.entry(last.header.uid.to_string()).or_default().push(seen);
+                self.seen.entry(last.header.uid.text()).or_default().push(seen);
             }
         }
         Ok(())
@@ -98,7 +99,8 @@ impl Replay {
     /// Holds all that was seen against what the writers did.
     pub(crate) fn check(&self, view: &View, ledger: &Ledger, claim: Claim) -> anyhow::Result<()> {
         for (uid, seen) in &self.seen {
-            let life = ledger.lives.get(uid).with_context(|| format!("nobody wrote an object with the UID {uid}"))?;
+            let life =
+                ledger.lives.get(&**uid).with_context(|| format!("nobody wrote an object with the UID {uid}"))?;
             let steps = life.steps(view.tier);
             check_gone(seen)?;
             check_order(seen, &steps, view, claim)
@@ -116,7 +118,7 @@ impl Replay {
         }
         if claim.stay == Stay::Throughout && claim.continuous {
             for (uid, life) in &ledger.lives {
-                let is_told = self.seen.contains_key(uid);
+                let is_told = self.seen.contains_key(&**uid);
                 ensure!(is_told || life.steps(view.tier).is_empty(), "nothing was told of {uid}");
             }
         }
@@ -184,7 +186,7 @@ fn check_order(seen: &[Seen], steps: &[Step], view: &View, claim: Claim) -> anyh
 }
 
 fn is_told_by(step: Step, seen: &Seen) -> bool {
-    let is = |object: &Object, expected: u64| version(object).is_ok_and(|version| version == expected);
+    let is = |object: &Object, expected: u64| object.header.version.to_string().parse() == Ok(expected);
     match (step, seen) {
         (Step::Applied(version), Seen::Applied { object, .. }) => is(object, version),
         (Step::Left(Some(version)), Seen::Gone { last, known: true }) => is(last, version),

@@ -1,6 +1,7 @@
 //! The informers that a storm has, and what each must hold: what a live list says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use http::Request;
@@ -101,10 +102,10 @@ impl View {
 /// A live list.
 pub(crate) struct Live(BTreeMap<ObjectKey, Value>);
 
-type Brief = (ObjectKey, String, String);
+type Brief = (ObjectKey, Arc<str>, Arc<str>);
 
 fn brief(object: &Object) -> Brief {
-    (object.header.key.clone(), object.header.uid.to_string(), object.header.version.to_string())
+    (object.header.key.clone(), object.header.uid.text(), object.header.version.to_string().into())
 }
 
 impl Live {
@@ -113,7 +114,7 @@ impl Live {
     }
 
     fn briefs(&self, is_meant: impl Fn(&Value) -> bool) -> BTreeSet<Brief> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let text = |value: &Value| value.as_str().unwrap_or_default().into();
         let meant = self.0.iter().filter(|(_, object)| is_meant(object));
         meant
             .map(|(key, it)| (key.clone(), text(&it["metadata"]["uid"]), text(&it["metadata"]["resourceVersion"])))

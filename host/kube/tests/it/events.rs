@@ -77,6 +77,18 @@ async fn what_fails_for_now_is_tried_again_and_what_is_refused_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panic_of_the_recorder_costs_one_event() {
+    let script = script([Reply::Panic, created()]);
+    let recorder = Recorder::new(script.client());
+    for note in ["fallen over", "next"] {
+        recorder.emit(&call(), event(note));
+    }
+    assert!(recorder.flush(LIMIT).await);
+    let notes: Vec<_> = script.mutations_asked().iter().map(|asked| asked.json()["note"].clone()).collect();
+    assert_eq!(notes, ["fallen over", "next"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_flush_ends_in_time_and_a_full_queue_drops() {
     let script = script([Reply::Never]);
     let recorder = Recorder::new(script.client());

@@ -3,7 +3,7 @@
 use crate::abi::v0_1_0::bindings::windlass::plugin::cache::{Host, ListQuery};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 use crate::abi::v0_1_0::convert;
-use crate::imports::{malformed, not_implemented, too_large};
+use crate::imports::{malformed, too_large};
 use crate::state::CallState;
 
 /// After so many reads of one import call, other guests get their turn.
@@ -43,9 +43,6 @@ impl Host for CallState {
     fn list(&mut self, query: ListQuery) -> wasmtime::Result<Result<Page, ApiError>> {
         let budget = self.meter.limits().response_bytes;
         let world = self.enter("cache.list")?;
-        if query.index.is_some() {
-            return Ok(Err(not_implemented("list", "cache.list by index")));
-        }
         let query = match convert::list_query(query, u32::try_from(budget).unwrap_or(u32::MAX)) {
             Ok(query) => query,
             Err(reason) => return Ok(Err(malformed("list", reason))),

@@ -3,13 +3,14 @@
 //! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
 
 mod modes;
+mod watching;
 
 use std::hint::black_box;
 
 use serde_json::{Value, json};
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Guest;
 use windlass_sdk::bindings::windlass::plugin::types;
-use windlass_sdk::manifest::{Controller, Manifest, Options, Permission, Predicate, Watch};
+use windlass_sdk::manifest::{Manifest, Options, Permission, Predicate, Watch};
 use windlass_sdk::{Failures, ObjectRef, Outcome, Reconciler, Request, cache, clock, entry, info, random, writes};
 
 use modes::Mode;
@@ -47,12 +48,15 @@ impl Reconciler for Chameleon {
         let mode = modes::chosen();
         let name = if mode == Mode::ManifestOtherName { "iguana" } else { "chameleon" };
         let kind = if mode == Mode::MissingCrd { ("missing.windlass.dev/v1", "Missing") } else { ("v1", "ConfigMap") };
-        let mut primary = Watch::of(kind.0, kind.1).labels("chameleon=true");
+        let mut primary = Watch::of(kind.0, kind.1);
+        if mode != Mode::Wide {
+            primary = primary.labels("chameleon=true");
+        }
         if mode == Mode::Requeue {
             // Its own annotation must not run it again, only its own delay.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
-        let mut controller = Controller::new("chameleon", primary);
+        let mut controller = watching::controller(mode, primary);
         if mode == Mode::Hungry {
             controller = controller.options(Options { workers: Some(HUNGRY_WORKERS), ..Options::default() });
         }
@@ -83,6 +87,8 @@ impl Reconciler for Chameleon {
             Mode::ReconcileAllocates => devour(),
             Mode::Requeue => requeue(&request),
             Mode::Hungry => Ok(Outcome::RequeueAfter(0)),
+            Mode::Referring => watching::count_referrers(&request),
+            Mode::Slim => watching::tell_fields(&request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

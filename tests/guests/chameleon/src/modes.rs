@@ -28,6 +28,10 @@ pub(crate) enum Mode {
     ReconcileAllocates,
     Requeue,
     Hungry,
+    Wide,
+    Referring,
+    Concerned,
+    Slim,
 }
 
 /// The mode that the marker names now.
@@ -58,6 +62,10 @@ fn parse(name: &str) -> Mode {
         "reconcile-allocates" => Mode::ReconcileAllocates,
         "requeue" => Mode::Requeue,
         "hungry" => Mode::Hungry,
+        "wide" => Mode::Wide,
+        "referring" => Mode::Referring,
+        "concerned" => Mode::Concerned,
+        "slim" => Mode::Slim,
         _ => panic!("chameleon: there is no mode named {name}"),
     }
 }

@@ -209,11 +209,13 @@ pub(crate) fn list_query(query: cache::ListQuery, max_bytes: u32) -> Result<List
         return Err("a list needs a `limit` of at least 1".to_owned());
     }
     check_fields(query.fields.as_deref())?;
+    let (name, value) = query.index.map(|index| (index.index, index.value)).unzip();
+    let index = short("name of an index", name)?.zip(short("value of an index", value)?);
     Ok(ListQuery {
         kind: object_kind(query.kind.api_version, query.kind.kind)?,
         namespace: query.namespace.map(|namespace| path_segment("namespace", namespace)).transpose()?,
         label_selector: short("label selector", query.label_selector)?,
-        index: query.index.map(|index| (index.index, index.value)),
+        index,
         owned: query.owned,
         fields: query.fields,
         limit: query.limit,

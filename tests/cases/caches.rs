@@ -1,0 +1,163 @@
+//! What plugins cache: how much of it, how much at most, and whom a change concerns.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_tests::chameleon;
+use windlass_tests::host::Host;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::story::Story;
+use windlass_tests::wait::until;
+
+use crate::webapp::plugin_directory;
+
+fn config_map(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"chameleon": "true"}}, "data": data})
+}
+
+fn secret(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"value": value}})
+}
+
+fn only_chameleon(mode: &str) -> anyhow::Result<TempDir> {
+    let directory = tempfile::tempdir()?;
+    chameleon::write(mode, &directory.path().join("chameleon.wasm"))?;
+    Ok(directory)
+}
+
+async fn references(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    let objects = server.objects();
+    for (name, of) in [("a", "shared"), ("b", "shared"), ("c", "own")] {
+        objects.apply(&config_map(name, &json!({"secret": of}))).await?;
+    }
+    let plugins = only_chameleon("referring")?;
+    let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
+    for first in ["chameleon a sees 2 of shared", "chameleon b sees 2 of shared", "chameleon c sees 1 of own"] {
+        host.says(first).await?;
+    }
+    objects.apply(&secret("shared", "1")).await?;
+    host.says_times("chameleon a sees 2 of shared", 2).await?;
+    host.says_times("chameleon b sees 2 of shared", 2).await?;
+    // The object that leaves an index and the one that stays: both are found where they are now.
+    objects.apply(&config_map("b", &json!({"secret": "own"}))).await?;
+    host.says("chameleon b sees 2 of own").await?;
+    let of_a = || host.log().matches("chameleon a sees").count();
+    let before = of_a();
+    objects.apply(&secret("own", "1")).await?;
+    host.says("chameleon c sees 2 of own").await?;
+    assert_eq!(of_a(), before, "the Secret does not concern it:\n{}", host.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_runs_those_that_name_it_on_the_embedded_server() -> anyhow::Result<()> {
+    references(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_runs_those_that_name_it_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    references(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_concerns_all_runs_all() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let objects = server.objects();
+    for name in ["a", "b"] {
+        objects.apply(&config_map(name, &json!({}))).await?;
+    }
+    let plugins = only_chameleon("concerned")?;
+    let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
+    // At first by the list of themselves, or of the namespaces, or of both.
+    let runs = |name: &str| {
+        let log = host.log();
+        log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&format!("/{name} "))).count()
+    };
+    let ran_more_than = async |before: [usize; 2]| {
+        until("both ran again", || async {
+            let now = ["a", "b"].map(runs);
+            if now[0] > before[0] && now[1] > before[1] { Ok(now) } else { Err(now) }
+        })
+        .await
+    };
+    let mut before = ran_more_than([0, 0]).await?;
+    for name in ["one", "two", "three"] {
+        objects.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await?;
+        before = ran_more_than(before).await?;
+    }
+    Ok(())
+}
+
+async fn projections(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    let objects = server.objects();
+    objects.apply(&secret("slim", "1")).await?;
+    objects.apply(&config_map("slim", &json!({"kept": "1", "dropped": "2"}))).await?;
+    let plugins = only_chameleon("slim")?;
+    let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
+    host.says("chameleon has kept and of its Secret apiVersion,kind,metadata").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_sees_what_its_projections_keep_on_the_embedded_server() -> anyhow::Result<()> {
+    projections(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_sees_what_its_projections_keep_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    projections(Kind::Real).await
+}
+
+fn limited(server: &Server, plugins: &Path) -> anyhow::Result<Host> {
+    let (kubeconfig, namespace) = (server.kubeconfig().to_string_lossy(), server.objects().namespace());
+    let plugins = plugins.to_string_lossy();
+    let arguments =
+        ["run", "--kubeconfig", &kubeconfig, "-n", namespace, "--plugins", &plugins, "--plugin-cache-limit", "300Ki"];
+    Host::start(&arguments, None)
+}
+
+/// Text that packing does not shorten.
+fn noise(seed: usize) -> String {
+    let mut state = seed as u64 + 1;
+    let letter = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'!' + u8::try_from((state >> 33) % 90).expect("less than 90"))
+    };
+    (0..20_000).map(letter).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_caches_too_much_is_suspended_and_a_narrower_watch_brings_it_back() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    let objects = server.objects();
+    for number in 0..30 {
+        let data = json!({"noise": noise(number)});
+        let large =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("l{number}")}, "data": data});
+        objects.apply(&large).await?;
+    }
+    objects.apply(&config_map("small", &json!({}))).await?;
+    let plugins = plugin_directory()?;
+    let path = plugins.path().join("chameleon.wasm");
+    chameleon::write("wide", &path)?;
+    let host = limited(&server, plugins.path())?;
+    let said = host.says("plugin suspended").await?;
+    for words in ["v1 ConfigMap", "a plugin may have 0.3 MiB", "narrow the watch", "chameleon"] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    // Its neighbour works, and the host stops as it should.
+    Story::new(objects).create().await?;
+    Story::new(objects).run().await?;
+    assert!(!host.log().contains("chameleon reconciled"), "a suspended plugin is not called:\n{}", host.log());
+    assert!(host.terminate().await?.success());
+
+    chameleon::write("good", &path)?;
+    let host = limited(&server, plugins.path())?;
+    host.says("chameleon reconciled").await?;
+    assert!(!host.log().contains("plugin suspended"), "{}", host.log());
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! The modes that are about what is watched and how much of it is kept.
+
+use serde_json::Value;
+use windlass_sdk::manifest::{Controller, IndexSource, Mapping, Projection, Watch};
+use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
+
+use crate::modes::Mode;
+
+/// The index of `referring`.
+const BY_SECRET: &str = "by-secret";
+
+pub(crate) fn controller(mode: Mode, primary: Watch) -> Controller {
+    match mode {
+        Mode::Referring => {
+            let secret = IndexSource::Field { pointer: "/data/secret".into() };
+            Controller::new("chameleon", primary.index(BY_SECRET, secret))
+                .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: BY_SECRET.into() })
+        }
+        Mode::Concerned => Controller::new("chameleon", primary).watches(Watch::of("v1", "Namespace"), Mapping::All),
+        Mode::Slim => {
+            let kept = Projection::Fields { pointers: vec!["/data/kept".into()] };
+            let secrets = Watch::of("v1", "Secret").projection(Projection::Metadata);
+            Controller::new("chameleon", primary.projection(kept)).watches(secrets, Mapping::SameName)
+        }
+        _ => Controller::new("chameleon", primary),
+    }
+}
+
+pub(crate) fn count_referrers(request: &Request) -> Result<Outcome, Failures> {
+    let Some(object) = request.object::<Value>()? else { return Ok(Outcome::Done) };
+    let secret = object["data"]["secret"].as_str().unwrap_or_default();
+    let referrers = cache::list("v1", "ConfigMap").index(BY_SECRET, secret).iter::<Value>();
+    let count = referrers.collect::<Result<Vec<_>, _>>()?.len();
+    let name = &request.name;
+    info!("chameleon {name} sees {count} of {secret}");
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn tell_fields(request: &Request) -> Result<Outcome, Failures> {
+    let Some(object) = request.object::<Value>()? else { return Ok(Outcome::Done) };
+    let namespace = request.namespace.clone().unwrap_or_default();
+    let secret = cache::get::<Value>(&ObjectRef::namespaced("v1", "Secret", &namespace, &request.name))?;
+    let fields = |value: &Value| value.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>().join(","));
+    let (kept, secret) =
+        (fields(&object["data"]).unwrap_or_default(), secret.as_ref().and_then(fields).unwrap_or_default());
+    info!("chameleon has {kept} and of its Secret {secret}");
+    Ok(Outcome::Done)
+}
