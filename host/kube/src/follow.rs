@@ -22,7 +22,8 @@ use crate::request::{Line, Lines};
 const WATCH_START: Duration = Duration::from_secs(30);
 /// How much longer than asked for a watch may last, in case its connection is dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// A watch that the server ends sooner counts as a failure, or it would be begun again without pause.
+/// A watch that the server ends sooner, and that told nothing, counts as a failure, or it would be begun again without
+/// pause (client-go: `handleAnyWatch`).
 const SHORT: Duration = Duration::from_secs(1);
 /// Between two attempts, however many subscribe meanwhile.
 const LEAST: Duration = Duration::from_millis(800);
@@ -183,11 +184,12 @@ impl Follower {
         seconds: u64,
     ) -> Step {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
+        let mut told = false;
         loop {
             match timeout_at(deadline, lines.next()).await {
                 Ok(Line::Whole(line)) => match self.take(&line, parser) {
                     Ok(seen) if seen.is_empty() => {}
-                    Ok(seen) => version = seen,
+                    Ok(seen) => (version, told) = (seen, true),
                     Err(error) => return Step::failed(can_resume(&error).then_some(version), error),
                 },
                 Ok(Line::Torn) => {
@@ -199,7 +201,8 @@ impl Follower {
                 Ok(Line::End) | Err(_) => break,
             }
         }
-        let failure = (began.elapsed() < SHORT).then_some(InformerError::TooShort { within: SHORT });
+        let is_failure = !told && began.elapsed() < SHORT;
+        let failure = is_failure.then_some(InformerError::TooShort { within: SHORT });
         Step { resume: Some(version), failure }
     }
 

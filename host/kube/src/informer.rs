@@ -67,7 +67,7 @@ pub enum InformerError {
         message: String,
     },
     /// The server ended the watch as soon as it had begun.
-    #[error("the API server ended the watch within {within:?}")]
+    #[error("the API server ended the watch within {within:?} and told nothing")]
     TooShort {
         /// What counts as soon.
         within: Duration,
