@@ -234,7 +234,7 @@ impl Lines {
     /// The next line. A connection that breaks ends the stream like one that is closed: a watch resumes from either.
     pub(crate) async fn next(&mut self) -> Line {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let mut line = self.buffer.split_to(self.searched + at + 1);
                 line.truncate(line.len() - 1);
                 self.searched = 0;

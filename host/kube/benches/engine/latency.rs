@@ -57,8 +57,9 @@ impl Sent {
     }
 }
 
-/// Changes `events` of `count` Pods one by one and says how long it took until a worker had the key.
-pub(crate) fn run(count: usize, events: usize) {
+/// Changes `events` of `count` Pods one by one and says how long it took until a worker had the key: on `threads` of the
+/// host's runtime, to which another thread hands the lines, or all of it on one thread, so that none has to be woken.
+pub(crate) fn run(count: usize, events: usize, threads: &str) {
     let pods = corpus::pods(count, crate::SEED);
     let api = Arc::new(Api::new(&pods, false));
     let key = |pod: &Pod| {
@@ -70,7 +71,8 @@ pub(crate) fn run(count: usize, events: usize) {
         at: pods.iter().map(|_| AtomicU64::new(0)).collect(),
         places: pods.iter().enumerate().map(|(place, pod)| (key(pod), place)).collect(),
     });
-    let runtime = crate::runtime();
+    let alone = threads == "one";
+    let runtime = if alone { one_thread() } else { crate::runtime() };
     let _entered = runtime.enter();
     let client = in_process(&api);
     let informers = Informers::new(client.clone(), Discovery::new(client));
@@ -82,10 +84,18 @@ pub(crate) fn run(count: usize, events: usize) {
     runtime.spawn(work(queue, count, Arc::clone(&sent), listed, times));
     runtime.block_on(ready).expect("the worker runs");
     while !api.is_watched() {
-        std::thread::sleep(Duration::from_millis(10));
+        runtime.block_on(tokio::time::sleep(Duration::from_millis(10)));
     }
 
-    send(&api, &pods, events, &sent);
+    if alone {
+        runtime.block_on(send(&api, &pods, events, &sent, tokio::time::sleep));
+    } else {
+        let sleep = |pause| {
+            std::thread::sleep(pause);
+            std::future::ready(())
+        };
+        send(&api, &pods, events, &sent, sleep).now_or_never().expect("nothing to wait for");
+    }
     let mut times: Vec<_> = (0..events)
         .map(|_| runtime.block_on(async { tokio::time::timeout(FAR, taken.recv()).await }))
         .map(|time| time.expect("no event is lost").expect("the worker runs"))
@@ -103,15 +113,25 @@ pub(crate) fn run(count: usize, events: usize) {
     }
 }
 
+fn one_thread() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
 /// Sends a change of one Pod after another, in random order, and notes the times.
-fn send(api: &Api, pods: &[Pod], events: usize, sent: &Sent) {
+async fn send<F: Future<Output = ()>>(
+    api: &Api,
+    pods: &[Pod],
+    events: usize,
+    sent: &Sent,
+    sleep: impl Fn(Duration) -> F,
+) {
     let mut order: Vec<_> = (0..pods.len()).collect();
     order.shuffle(&mut SmallRng::seed_from_u64(crate::SEED));
     let mut next = Instant::now();
     for (place, version) in order.into_iter().cycle().zip(LIST_VERSION + 1..).take(events) {
         let line = modified(&pods[place], version);
         next += PACE;
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        sleep(next.saturating_duration_since(Instant::now())).await;
         sent.at[place].store(sent.now(), Ordering::Release);
         api.emit(&line);
     }

@@ -36,7 +36,7 @@ fn main() {
             let (_, case) = Case::ALL.into_iter().find(|(known, _)| *known == name).expect("a case");
             cases::run(case, port.parse().expect("a port"), lists, number(count));
         }
-        ["--latency", count, events] => latency::run(number(count), number(events)),
+        ["--latency", count, events, threads] => latency::run(number(count), number(events), threads),
         _ => {
             let known = |argument: &&str| ["--quick", "--streaming"].contains(argument);
             assert!(arguments.iter().all(known), "--quick and --streaming are all there is: {arguments:?}");
@@ -65,16 +65,18 @@ fn measure(quick: bool, streaming: bool) {
             let figures = server.median(case, count);
             row(&what, &bytes(beyond(&figures, &empty, "resident") / count as f64), bar, peer);
             if case == Case::Cold {
-                row("get by key, cold", &nanoseconds(figures["get"]), "<= 10 us", "with deep copy 11 us");
+                row("get by key, cold", &nanoseconds(figures["text"]), "<= 10 us", "with deep copy 11 us");
             }
         }
         drop(server);
         let events = if quick { 10_000 } else { 100_000 };
         // Waiting for its turn on a shared core is most of it, so only one run: a median would flatter.
-        let times = figures(&["--latency", &count.to_string(), &events.to_string()]);
-        let of = |name: &str| format!("{:.0}", times[name] / 1e3);
-        let text = format!("{} {} {} {} us", of("p50"), of("p99"), of("p999"), of("max"));
-        row("event received -> key ready: p50 p99 p99.9 max", &text, "p99 < 50 us", "-");
+        for (threads, bar) in [("one", "p99 < 50 us"), ("many", "")] {
+            let times = figures(&["--latency", &count.to_string(), &events.to_string(), threads]);
+            let of = |name: &str| format!("{:.0}", times[name] / 1e3);
+            let text = format!("{} {} {} {} us", of("p50"), of("p99"), of("p999"), of("max"));
+            row(&format!("event received -> worker, {threads} thread: p50 p99 p99.9 max"), &text, bar, "-");
+        }
     }
 }
 
@@ -89,6 +91,7 @@ fn memory_and_list(count: usize, empty: &Figures, full: &Figures) {
     row("initial list, CPU", &format!("{:.1} us", full["cpu"] / 1e3 / count as f64), "<= 40 us", peer);
     row("  its time", &format!("{:.2} s", full["wall"] / 1e9), "", "");
     row("get by key", &nanoseconds(full["get"]), "<= 400 ns", "indexer 410-530 ns; with deep copy 11 us");
+    row("  and its text", &nanoseconds(full["text"]), "", "");
     row("by owner, 10", &nanoseconds(full["owned"]), "<= 2000 ns", "650 ns pointers; 19 us through the cache client");
     row("an empty host", &format!("{:.1} MB", empty["resident"] / 1e6), "", "");
 }
