@@ -104,7 +104,6 @@ pub struct OwnerReference {
 
 /// What is kept of an object beside its text, so that indexes, mappings and predicates need no parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(C)]
 pub struct Header {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -137,9 +136,8 @@ impl Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object(Arc<ObjectState>);
 
-/// What an [`Object`] points to. Its key stands first, beside the count of pointers: a lookup touches both.
+/// What an [`Object`] points to.
 #[derive(Debug, PartialEq, Eq)]
-#[repr(C)]
 pub struct ObjectState {
     /// What is known without parsing.
     pub header: Header,

@@ -45,6 +45,8 @@ pub(crate) struct Follower {
     logged: Option<String>,
     /// Whether lists come as the beginning of a watch. Not any more, once the server has refused one.
     streaming: bool,
+    /// The last list that came so went wrong: the next one comes in pages.
+    spoilt: bool,
 }
 
 /// Where to go on: watch from this version, or list if there is none.
@@ -73,7 +75,7 @@ impl Follower {
     ) -> Self {
         let InformerOptions { streaming_lists: streaming, reachability, cold_after, .. } = options;
         let packing = cold_after.is_some();
-        Self { client, discovery, reachability, packing, spec, feed, logged: None, streaming }
+        Self { client, discovery, reachability, packing, spec, feed, logged: None, streaming, spoilt: false }
     }
 
     /// Runs until nobody can afford the cache any more.
@@ -88,7 +90,7 @@ impl Follower {
         let mut resume = None;
         loop {
             let step = match resume {
-                None if self.streaming => self.stream(&mut parser).await,
+                None if self.streaming && !self.spoilt => self.stream(&mut parser).await,
                 None => self.list(&mut parser).await,
                 Some(version) => self.watch(version, &mut parser).await,
             };
@@ -140,7 +142,7 @@ impl Follower {
             Ok(version) => self.follow(lines, version, parser, began, seconds).await,
             Err(error) => {
                 // Whatever it was, pages are the surer way.
-                self.streaming = false;
+                self.spoilt = true;
                 Step::failed(None, error)
             }
         }
@@ -150,6 +152,7 @@ impl Follower {
         let version = listed.version.clone();
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
+        self.spoilt = false;
         self.recovered();
         Ok(version)
     }
