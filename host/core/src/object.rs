@@ -118,7 +118,7 @@ pub struct Header {
     /// All owners, in the object's order.
     pub owners: Arc<[OwnerReference]>,
     /// The entries of `managedFields` that are this host's own, as a JSON array. None: it has none.
-    pub own_fields: Option<Arc<str>>,
+    pub own_fields: Option<Arc<String>>,
     /// Whether the object has a deletion timestamp and waits for finalizers or its grace period.
     pub deleting: bool,
 }
@@ -223,7 +223,7 @@ mod tests {
                 generation: 0,
                 labels,
                 owners: Arc::default(),
-                own_fields: own_fields.map(Arc::from),
+                own_fields: own_fields.map(|fields| Arc::new(fields.to_owned())),
                 deleting: false,
             };
             Object::new(header, "{}")

@@ -181,22 +181,24 @@ impl<'a> Collector<'a> {
         let path = resource.collection(spec.namespace.as_deref());
         let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
         let mut token: Option<String> = None;
+        let mut page = Vec::new();
         loop {
             let mut query = query(spec);
             query.add("limit", PAGE);
             query.add_some("continue", token.as_deref());
-            let text = match request::get_as(client, &query.onto(&path), accept, PAGE_LIMIT).await {
+            let answer = match request::get_into(client, &query.onto(&path), accept, PAGE_LIMIT, &mut page).await {
                 Err(error) if token.is_some() && error.code() == Some(410) => {
                     // The pages took longer than the server keeps a version: it must be asked for all at once.
                     self.objects.clear();
                     self.fresh.clear();
                     self.bytes = 0;
                     let uri = self::query(spec).onto(&path);
-                    request::get_as(client, &uri, accept, WHOLE_LIMIT).await
+                    request::get_into(client, &uri, accept, WHOLE_LIMIT, &mut page).await
                 }
                 answer => answer,
             };
-            let metadata = self.page(&text.map_err(InformerError::List)?)?;
+            answer.map_err(InformerError::List)?;
+            let metadata = self.page(&page)?;
             token = metadata.r#continue.filter(|token| !token.is_empty());
             if token.is_none() {
                 return self.end(metadata.resource_version.as_str().into(), resource);
@@ -205,9 +207,9 @@ impl<'a> Collector<'a> {
     }
 
     /// Takes in a page. An object that cannot be read fails the list: a store without it would be a silent gap.
-    fn page(&mut self, text: &str) -> Result<PageMetadata, InformerError> {
+    fn page(&mut self, text: &[u8]) -> Result<PageMetadata, InformerError> {
         let malformed = |source: parse::ParseError| InformerError::Malformed { what: "list", source };
-        let page: Page<'_> = serde_json::from_str(text).map_err(|error| malformed(error.into()))?;
+        let page: Page<'_> = serde_json::from_slice(text).map_err(|error| malformed(error.into()))?;
         for item in page.items.unwrap_or_default() {
             let object = self.parser.object(item.get()).map_err(malformed)?;
             self.add(object);

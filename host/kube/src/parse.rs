@@ -201,7 +201,7 @@ fn top(text: &str) -> Result<Top<'_>, ParseError> {
 }
 
 /// The entries of `managedFields` that are of this host's plugins.
-fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<str>>, ParseError> {
+fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, ParseError> {
     #[derive(Deserialize)]
     struct Entry<'a> {
         #[serde(borrow, default)]
@@ -216,7 +216,7 @@ fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<str>>, Par
             own.push(raw.get());
         }
     }
-    Ok((!own.is_empty()).then(|| format!("[{}]", own.join(",")).into()))
+    Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
 }
 
 /// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and borrows
@@ -373,7 +373,7 @@ mod tests {
         };
         let ours = r#"{"manager":"windlass/webapp","operation":"Apply","fieldsV1":{"f:spec":{}}}"#;
         let theirs = r#"{"manager":"kubectl","fieldsV1":{"f:windlass/x":{}}}"#;
-        assert_eq!(of(&format!("{theirs},{ours}")).header.own_fields.as_deref(), Some(&*format!("[{ours}]")));
+        assert_eq!(of(&format!("{theirs},{ours}")).header.own_fields, Some(Arc::new(format!("[{ours}]"))));
         assert_eq!(of(theirs).header.own_fields, None);
         assert_eq!(of("").header.own_fields, None);
     }

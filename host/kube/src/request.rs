@@ -107,13 +107,22 @@ pub(crate) struct Answer {
 
 /// GETs `uri` and reads the whole answer within `limit`.
 pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<String, RequestError> {
-    get_as(client, uri, "application/json", limit).await
+    let mut buffer = Vec::new();
+    get_into(client, uri, "application/json", limit, &mut buffer).await?;
+    Ok(String::from_utf8(buffer)?)
 }
 
-/// GETs `uri` in a form that `accept` allows, and reads the whole answer within `limit`.
-pub(crate) async fn get_as(client: &Client, uri: &str, accept: &str, limit: Duration) -> Result<String, RequestError> {
+/// GETs `uri` in a form that `accept` allows, and reads the whole answer into `buffer` within `limit`. For answers of
+/// megabytes, one after the other: each has the memory of the one before.
+pub(crate) async fn get_into(
+    client: &Client,
+    uri: &str,
+    accept: &str,
+    limit: Duration,
+    buffer: &mut Vec<u8>,
+) -> Result<(), RequestError> {
     let request = Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept);
-    let exchange = async { read(send(client, request, Bytes::new()).await?).await };
+    let exchange = async { read_into(send(client, request, Bytes::new()).await?, buffer).await };
     timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
@@ -173,6 +182,22 @@ async fn read(response: Response<Body>) -> Result<String, RequestError> {
     let body = response.into_body().collect().await;
     let body = body.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
     Ok(String::from_utf8(body.to_bytes().into())?)
+}
+
+/// Replaces what is in `buffer` by the text of a successful answer; the error of any other.
+async fn read_into(response: Response<Body>, buffer: &mut Vec<u8>) -> Result<(), RequestError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    buffer.clear();
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
+        if let Ok(data) = frame.into_data() {
+            buffer.extend_from_slice(&data);
+        }
+    }
+    Ok(())
 }
 
 /// What an answer that is no success says. The status line alone already tells that the request was refused, so the rest
