@@ -287,6 +287,7 @@ impl Controller {
             outages: self.host.outages.clone(),
             setbacks: Mutex::new(Setbacks::default()),
             stop: stop.clone(),
+            last_call: CancellationToken::new(),
             panics: self.host.panics.clone(),
         });
         let running = Running::new(dispatch.clone(), self.workers.clone());

@@ -74,6 +74,8 @@ pub(crate) struct Dispatch {
     pub(crate) setbacks: Mutex<Setbacks>,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
+    /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
+    pub(crate) last_call: CancellationToken,
     pub(crate) panics: Panics,
 }
 
@@ -150,8 +152,13 @@ impl Dispatch {
         }
     }
 
-    /// Waits for a permit for a call that can be made now. None: the host stops, and the API server is unreachable.
+    /// Waits for a permit for a call that can be made now. None: no further call is to be made.
     async fn permit(&self) -> Option<Permit> {
+        self.last_call.run_until_cancelled(self.callable_permit()).await.flatten()
+    }
+
+    /// None: the host stops, and the API server is unreachable.
+    async fn callable_permit(&self) -> Option<Permit> {
         while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
             if self.outages.is_over() {
@@ -184,6 +191,11 @@ impl Dispatch {
         let Some(permit) = self.permit().await else { return };
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);
+        if primary.is_none() && !self.primaries.are_synced() {
+            // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
+            // the plugin that the primary has gone.
+            return permit.unused();
+        }
         let context = Arc::new(CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),

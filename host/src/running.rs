@@ -66,6 +66,7 @@ impl Running {
         self.no_more_keys().await;
         let drain = if self.dispatch.outages.is_over() { DRAIN } else { Duration::ZERO };
         if timeout(drain, queue.shut_down_with_drain()).await.is_err() {
+            self.dispatch.last_call.cancel();
             let dropped = queue.drop_ready();
             tracing::info!(
                 %controller, dropped,
@@ -81,6 +82,7 @@ impl Running {
 
     /// Ends without the host: the keys of a kind that has gone are nobody's any more.
     pub(crate) async fn abandon(self) {
+        self.dispatch.last_call.cancel();
         self.no_more_keys().await;
         self.dispatch.queue.shut_down();
         let _ = self.dispatch.queue.drop_ready();
@@ -97,6 +99,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // After an orderly end all of this has been done; after a panic it has not.
         self.dispatch.stop.cancel();
+        self.dispatch.last_call.cancel();
         self.dispatch.queue.shut_down();
         let _ = self.dispatch.queue.drop_ready();
     }
