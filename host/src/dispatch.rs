@@ -30,6 +30,9 @@ use crate::supervise::Panics;
 /// How often a key is tried that has used up its counted retries (§3.1).
 const SLOW_LANE: Duration = Duration::from_secs(1000);
 
+/// An outage that was over sooner puts off nobody for long.
+const SHORT_OUTAGE: Duration = Duration::from_secs(1);
+
 /// What a worker calls: a plugin, or a test's stand-in for one.
 pub(crate) trait Reconcile: Send + Sync {
     /// Makes one call.
@@ -121,7 +124,13 @@ impl Dispatch {
     }
 
     /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
+    ///
+    /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when it
+    /// is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
     pub(crate) fn recover(&self, began: Instant) {
+        if began.elapsed() < SHORT_OUTAGE {
+            return;
+        }
         let keys = self.setbacks().take(began);
         if !keys.is_empty() {
             tracing::info!(
