@@ -24,7 +24,7 @@ use windlass_wasm::{CallLimits, Plugin};
 use crate::clock::SystemClock;
 use crate::dispatch::Dispatch;
 use crate::feed::Feeder;
-use crate::kinds::{self, Definitions};
+use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::outage::Setbacks;
 use crate::resolve::{self, ResolveError, Resolved};
@@ -58,6 +58,8 @@ struct Watching {
     primaries: Stores,
     readable: Vec<Readable>,
     subscriptions: Vec<(Subscription, Route)>,
+    /// Kinds that a definition may bring, and its name.
+    defined: Vec<(ObjectKind, Arc<str>)>,
     grants: Grants,
 }
 
@@ -92,7 +94,7 @@ impl Controller {
                 None => return End::Clean,
             };
             let watching = self.subscribe(resolved);
-            let gone = self.gone(&watching, &definitions).await;
+            let gone = self.gone(&watching, &definitions);
             let kind = match self.round(watching, gone, stop).await {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
@@ -219,7 +221,11 @@ impl Controller {
         let mut primaries = Vec::new();
         let mut readable = Vec::new();
         let mut subscriptions = Vec::new();
+        let mut defined = Vec::new();
         for watched in resolved.watches {
+            for (name, spec) in watched.definition.iter().zip(&watched.specs) {
+                defined.push((spec.kind.clone(), name.clone()));
+            }
             for spec in watched.specs {
                 let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
                 let options = SubscribeOptions { indexes, budget: Some(self.budget.clone()) };
@@ -234,32 +240,31 @@ impl Controller {
             }
         }
         let primaries = Stores(primaries.into());
-        Watching { primary: resolved.primary, primaries, readable, subscriptions, grants: resolved.grants }
+        let Resolved { primary, grants, .. } = resolved;
+        Watching { primary, primaries, readable, subscriptions, defined, grants }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
     /// seen, or when the plugin's caches are too large.
-    async fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
+    fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
         let budget = self.budget.clone();
         let excess = async move { Loss::OverBudget(budget.exceeded().await) };
         let mut losses: Vec<BoxFuture<'static, Loss>> = vec![excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
-            // It has been resolved just now, so this asks nobody.
-            let resource = self.host.discovery.resolve(&spec.kind).await.ok();
-            if let Some(name) = resource.and_then(|resource| kinds::definition_of(&resource)) {
-                self.host.kinds.want();
-                let kind = spec.kind.clone();
-                losses.push(self.host.kinds.replaced(&name, definitions).map(|()| Loss::Redefined(kind)).boxed());
-            }
+        }
+        for (kind, name) in &watching.defined {
+            self.host.kinds.want();
+            let kind = kind.clone();
+            losses.push(self.host.kinds.replaced(name, definitions).map(|()| Loss::Redefined(kind)).boxed());
         }
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, subscriptions, grants } = watching;
+        let Watching { primary, primaries, readable, subscriptions, grants, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
@@ -287,6 +292,7 @@ impl Controller {
             outages: self.host.outages.clone(),
             setbacks: Mutex::new(Setbacks::default()),
             stop: stop.clone(),
+            last_call: CancellationToken::new(),
             panics: self.host.panics.clone(),
         });
         let running = Running::new(dispatch.clone(), self.workers.clone());

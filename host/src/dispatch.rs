@@ -30,6 +30,9 @@ use crate::supervise::Panics;
 /// How often a key is tried that has used up its counted retries (§3.1).
 const SLOW_LANE: Duration = Duration::from_secs(1000);
 
+/// An outage that was over sooner puts off nobody for long.
+const SHORT_OUTAGE: Duration = Duration::from_secs(1);
+
 /// What a worker calls: a plugin, or a test's stand-in for one.
 pub(crate) trait Reconcile: Send + Sync {
     /// Makes one call.
@@ -74,6 +77,8 @@ pub(crate) struct Dispatch {
     pub(crate) setbacks: Mutex<Setbacks>,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
+    /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
+    pub(crate) last_call: CancellationToken,
     pub(crate) panics: Panics,
 }
 
@@ -119,7 +124,13 @@ impl Dispatch {
     }
 
     /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
+    ///
+    /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when it
+    /// is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
     pub(crate) fn recover(&self, began: Instant) {
+        if began.elapsed() < SHORT_OUTAGE {
+            return;
+        }
         let keys = self.setbacks().take(began);
         if !keys.is_empty() {
             tracing::info!(
@@ -150,8 +161,13 @@ impl Dispatch {
         }
     }
 
-    /// Waits for a permit for a call that can be made now. None: the host stops, and the API server is unreachable.
+    /// Waits for a permit for a call that can be made now. None: no further call is to be made.
     async fn permit(&self) -> Option<Permit> {
+        self.last_call.run_until_cancelled(self.callable_permit()).await.flatten()
+    }
+
+    /// None: the host stops, and the API server is unreachable.
+    async fn callable_permit(&self) -> Option<Permit> {
         while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
             if self.outages.is_over() {
@@ -184,6 +200,11 @@ impl Dispatch {
         let Some(permit) = self.permit().await else { return };
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);
+        if primary.is_none() && !self.primaries.are_synced() {
+            // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
+            // the plugin that the primary has gone.
+            return permit.unused();
+        }
         let context = Arc::new(CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),

@@ -59,11 +59,7 @@ impl<S: Source> Feeder<S> {
                 let keys = self.route.keys(event, &self.primaries);
                 if self.route.concerns_all() && !keys.is_empty() {
                     // What has happened by now is in the caches already, and each key that is queued now will see it.
-                    for _ in 0..BURST {
-                        if self.source.next().now_or_never().flatten().is_none() {
-                            break;
-                        }
-                    }
+                    skip_burst(&mut self.source);
                 }
                 for key in keys {
                     tracing::trace!(kind = %self.route.primary.kind, %key, ?priority, "queued");
@@ -80,12 +76,20 @@ impl<S: Source> Feeder<S> {
     }
 }
 
+/// Takes a burst of the events that are there already. Returns how many.
+fn skip_burst(source: &mut impl Source) -> usize {
+    // Not as a cooperative task: its turn would be over after fewer events.
+    let mut next = || tokio::task::unconstrained(source.next()).now_or_never().flatten();
+    (0..BURST).take_while(|_| next().is_some()).count()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use futures::future::BoxFuture;
+    use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
     use windlass_core::clock::{Clock, Moment};
     use windlass_core::mapping::{Mapping, PrimaryKind};
@@ -159,6 +163,21 @@ mod tests {
 
     fn gone(primary: &str) -> WatchEvent {
         WatchEvent::Deleted(Tombstone { last: labelled(primary), final_state_unknown: false })
+    }
+
+    impl Source for mpsc::UnboundedReceiver<WatchEvent> {
+        async fn next(&mut self) -> Option<WatchEvent> {
+            self.recv().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_burst_is_taken_at_once_however_long_a_task_may_run() {
+        let (sender, mut source) = mpsc::unbounded_channel();
+        for _ in 0..BURST + 7 {
+            sender.send(gone("a")).expect("it is read");
+        }
+        assert_eq!([skip_burst(&mut source), skip_burst(&mut source)], [BURST, 7]);
     }
 
     #[tokio::test(start_paused = true)]

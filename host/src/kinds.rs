@@ -41,16 +41,38 @@ pub(crate) fn definitions() -> WatchSpec {
     WatchSpec { projection: Projection::Metadata, ..WatchSpec::all(kind) }
 }
 
-/// The name of the definition that would bring `resource`, if one may. Kubernetes' own groups have no dot, or end with
-/// `.k8s.io`; an aggregated API's has no definition, and never changes here.
+/// The name of the definition that would bring `resource`, if one may. An aggregated API's kind has no definition, and never
+/// changes here.
 pub(crate) fn definition_of(resource: &Resource) -> Option<Arc<str>> {
     let group = resource.group();
     is_custom(group).then(|| format!("{}.{group}", resource.plural).into())
 }
 
-/// Whether definitions may bring kinds of `group`.
+/// Whether definitions may bring kinds of `group`. Kubernetes' own groups have no dot, or are these; others that end with
+/// `.k8s.io`, such as `gateway.networking.k8s.io`, are definitions that the project has approved.
 pub(crate) fn is_custom(group: &str) -> bool {
-    group.contains('.') && !group.ends_with(".k8s.io")
+    const BUILT_IN: [&str; 18] = [
+        "admissionregistration",
+        "apiextensions",
+        "apiregistration",
+        "authentication",
+        "authorization",
+        "certificates",
+        "coordination",
+        "discovery",
+        "events",
+        "flowcontrol.apiserver",
+        "internal.apiserver",
+        "networking",
+        "node",
+        "rbac.authorization",
+        "resource",
+        "scheduling",
+        "storage",
+        "storagemigration",
+    ];
+    let is_built_in = || group.strip_suffix(".k8s.io").is_some_and(|group| BUILT_IN.contains(&group));
+    group.contains('.') && !is_built_in()
 }
 
 impl Kinds {
@@ -231,8 +253,11 @@ mod tests {
 
     #[test]
     fn kubernetes_own_groups_come_without_definitions() {
-        for (group, custom) in [("", false), ("apps", false), ("events.k8s.io", false), ("apps.kubedojo.io", true)] {
-            assert_eq!(is_custom(group), custom, "{group:?}");
+        for group in ["", "apps", "events.k8s.io", "rbac.authorization.k8s.io"] {
+            assert!(!is_custom(group), "{group:?}");
+        }
+        for group in ["apps.kubedojo.io", "gateway.networking.k8s.io", "snapshot.storage.k8s.io"] {
+            assert!(is_custom(group), "{group:?}");
         }
     }
 }

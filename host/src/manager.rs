@@ -223,7 +223,9 @@ async fn follow_kinds(host: Arc<Host>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
         () = tell => {}
-        _ = supervise("kinds", panics, &stop, follow) => {}
+        _ = supervise("kinds", panics, &stop, follow) => tracing::warn!(
+            "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
+        ),
     }
 }
 

@@ -10,6 +10,7 @@ use windlass_kube::{Discovery, DiscoveryError, Resource};
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Controller, Watch};
 
+use crate::kinds;
 use crate::route::Route;
 
 /// Why a controller cannot start yet, or at all.
@@ -38,6 +39,8 @@ pub(crate) struct Watched {
     /// The declared indexes by their names.
     pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
     pub(crate) route: Route,
+    /// What would define the kind, if a definition may.
+    pub(crate) definition: Option<Arc<str>>,
     /// Its objects are the controller's primaries.
     pub(crate) is_primary: bool,
 }
@@ -86,7 +89,8 @@ fn watched(
     };
     let specs = namespaces.into_iter().filter_map(place).collect();
     let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
-    Ok(Watched { specs, indexes: watch.core_indexes(), route, is_primary: false })
+    let definition = kinds::definition_of(resource);
+    Ok(Watched { specs, indexes: watch.core_indexes(), route, definition, is_primary: false })
 }
 
 /// Where a kind is watched: None stands for all namespaces, and for a kind without them.

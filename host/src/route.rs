@@ -26,6 +26,12 @@ impl Stores {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Object> {
         self.0.iter().find_map(|store| store.get(key))
     }
+
+    /// Whether a primary that is not there has gone, as far as is known: every store has had its first list, and has not
+    /// been emptied since.
+    pub(crate) fn are_synced(&self) -> bool {
+        self.0.iter().all(|store| store.resource().is_some())
+    }
 }
 
 impl Primaries for Stores {

@@ -66,6 +66,7 @@ impl Running {
         self.no_more_keys().await;
         let drain = if self.dispatch.outages.is_over() { DRAIN } else { Duration::ZERO };
         if timeout(drain, queue.shut_down_with_drain()).await.is_err() {
+            self.dispatch.last_call.cancel();
             let dropped = queue.drop_ready();
             tracing::info!(
                 %controller, dropped,
@@ -81,6 +82,7 @@ impl Running {
 
     /// Ends without the host: the keys of a kind that has gone are nobody's any more.
     pub(crate) async fn abandon(self) {
+        self.dispatch.last_call.cancel();
         self.no_more_keys().await;
         self.dispatch.queue.shut_down();
         let _ = self.dispatch.queue.drop_ready();
@@ -97,6 +99,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // After an orderly end all of this has been done; after a panic it has not.
         self.dispatch.stop.cancel();
+        self.dispatch.last_call.cancel();
         self.dispatch.queue.shut_down();
         let _ = self.dispatch.queue.drop_ready();
     }
@@ -116,9 +119,9 @@ where
     F: Fn() -> Fut,
     Fut: Future<Output = End>,
 {
-    let attempt = async || {
-        workers.wait().await;
-        rounds().await
+    let attempt = async || match stop.run_until_cancelled(workers.wait()).await {
+        Some(()) => rounds().await,
+        None => last_calls(workers).await,
     };
     match supervise("controller", panics, stop, attempt).await {
         Some(end) => end,
@@ -162,8 +165,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_controller_that_is_stopped_after_a_panic_waits_for_its_calls() {
-        let (panics, stop, workers) = (Panics::default(), CancellationToken::new(), tracker());
+        let (panics, workers) = (Panics::default(), tracker());
         for (call, end) in [(LAST_CALLS / 2, End::Clean), (LAST_CALLS * 2, End::Cut)] {
+            let stop = CancellationToken::new();
             let ended = kept_up(&panics, &stop, &workers, async || {
                 workers.spawn(tokio::time::sleep(call));
                 stop.cancel();
@@ -171,5 +175,21 @@ mod tests {
             });
             assert_eq!(ended.await, end);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_waits_no_longer_for_the_workers_that_a_panic_has_left_behind() {
+        let (panics, stop, workers) = (Panics::default(), CancellationToken::new(), tracker());
+        let began = tokio::time::Instant::now();
+        let ended = kept_up(&panics, &stop, &workers, async || {
+            workers.spawn(tokio::time::sleep(LAST_CALLS * 10));
+            panic!("on purpose")
+        });
+        let stopping = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            stop.cancel();
+        };
+        assert_eq!(tokio::join!(ended, stopping).0, End::Cut);
+        assert_eq!(began.elapsed(), Duration::from_secs(5) + LAST_CALLS);
     }
 }

@@ -102,6 +102,8 @@ fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKe
         _ if name.is_empty() => None,
         (false, None) => Some(ObjectKey::cluster(name)),
         (false, Some(_)) => None,
+        // What people write by hand: no object is named so.
+        (true, Some((namespace, name))) if namespace.is_empty() || name.is_empty() || name.contains('/') => None,
         (true, Some((namespace, name))) => Some(ObjectKey::namespaced(namespace, name)),
         (true, None) => Some(ObjectKey { namespace: Some(own.namespace.clone()?), name: name.into() }),
     }
@@ -189,6 +191,13 @@ mod tests {
         assert_eq!(key(Mapping::Field("/spec/for".into())).as_deref(), Some("prod/pointed"));
         assert_eq!(key(Mapping::Field("/spec/none".into())), None);
         assert_eq!(key(Mapping::SameName).as_deref(), Some("prod/shop-web"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_names_no_primary() {
+        for name in ["", "/", "prod/", "/shop", "prod/shop/web"] {
+            assert_eq!(scoped(name, &ObjectKey::namespaced("prod", "a"), &primary()), None, "{name:?}");
+        }
     }
 
     #[test]

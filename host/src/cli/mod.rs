@@ -7,6 +7,7 @@ mod size;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tokio::runtime::Runtime;
 
 use self::size::Size;
 use crate::telemetry::{self, LogFormat};
@@ -82,7 +83,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         telemetry::start(self.log.log_format, &self.log.log_level)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
-        runtime.block_on(async {
+        run_to_end(runtime, async {
             match self.command {
                 Command::Run(args) => args.run().await,
                 Command::Dev(args) => args.run().await,
@@ -91,11 +92,32 @@ impl Cli {
     }
 }
 
+/// Runs `work`, and then waits for nothing else. Dropping a runtime waits for its blocking threads, and a look-up of a name
+/// may take as long as the resolver likes.
+fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_blocks_does_not_hold_up_the_end() {
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+            run_to_end(runtime, async { drop(tokio::task::spawn_blocking(move || blocked.recv())) });
+            ended.send(()).expect("the test waits");
+        });
+        end.recv_timeout(std::time::Duration::from_secs(30)).expect("it ends while the other thread blocks");
+        drop(release);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

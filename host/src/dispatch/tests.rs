@@ -13,11 +13,15 @@ use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::outcome::Failure;
 use windlass_core::ports::{Events, ListQuery, Page, Reads, Writes};
 use windlass_core::queue::ItemExponential;
+use windlass_core::watch::WatchSpec;
 use windlass_core::write::Operation;
+use windlass_kube::client::{self, ConnectOptions};
+use windlass_kube::{Discovery, Informers, Subscription};
 
 use super::*;
 use crate::clock::SystemClock;
 use crate::outage::Switch;
+use crate::running::{End, Running, tracker};
 use crate::supervise::supervise;
 
 #[test]
@@ -103,6 +107,10 @@ struct Stage {
 
 impl Stage {
     fn with_clock(workers: usize, permits: u32, clock: Arc<dyn Clock>) -> Self {
+        Self::with(workers, permits, clock, Stores::default())
+    }
+
+    fn with(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (switch, outages) = Switch::new();
         let fair = Fair::new(permits);
@@ -115,7 +123,7 @@ impl Stage {
             share,
             controller: "a".into(),
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
-            primaries: Stores::default(),
+            primaries,
             principal: Arc::new(principal),
             ports: Ports { reads, writes, events },
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
@@ -124,6 +132,7 @@ impl Stage {
             outages,
             setbacks: Mutex::default(),
             stop: CancellationToken::new(),
+            last_call: CancellationToken::new(),
             panics: Panics::default(),
         });
         for _ in 0..workers {
@@ -195,6 +204,58 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let running = Running::new(stage.dispatch.clone(), tracker());
+    running.work();
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    let abandoned = tokio::time::timeout(Duration::from_mins(1), running.abandon()).await;
+    assert!(abandoned.is_ok(), "it waits for no other plugin's calls");
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let running = Running::new(stage.dispatch.clone(), tracker());
+    running.work();
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    assert_eq!(running.end().await, End::Clean, "no call runs that could be cut");
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+}
+
+/// The caches of a server that answers nobody: no first list ever comes.
+async fn unfilled() -> (Informers, Subscription) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("kubeconfig");
+    let text = r#"{"clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": ""}}], "current-context": "a"}"#;
+    std::fs::write(&path, text).expect("written");
+    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+    let client = client::connect(&options).await.expect("nothing is sent yet").client;
+    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let subscription = informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "ConfigMap")));
+    (informers, subscription)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_has_been_emptied_does_not_say_that_a_primary_has_gone() {
+    let (_informers, subscription) = unfilled().await;
+    let primaries = Stores([subscription.store().clone()].into());
+    let mut stage = Stage::with(1, 1, Arc::new(SystemClock::new()), primaries);
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    assert!(stage.dispatch.queue.is_empty(), "a worker took it");
+    assert!(stage.other.acquire().now_or_never().is_some(), "the permit is free again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
     let mut stage = Stage::new(1);
     let before = Instant::now();
@@ -207,6 +268,7 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
     assert!(stage.is_quiet().await, "all wait for their backoff");
     stage.switch.begin();
     let began = Instant::now();
+    tokio::time::sleep(SHORT_OUTAGE).await;
     stage.switch.end();
     stage.dispatch.recover(began);
     let mut called = Vec::new();
@@ -218,7 +280,22 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
     called.sort();
     assert_eq!(called, ["prod/a", "prod/b"]);
     assert!(stage.is_quiet().await, "once each, and the plugin's own failure keeps its backoff");
-    assert!(before.elapsed() < Duration::from_secs(1), "not after their backoff of a minute");
+    assert!(before.elapsed() < Duration::from_secs(2), "not after their backoff of a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_breaks_every_call_and_answers_between_them_is_not_stormed() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    for failures in 0..5 {
+        let began = Instant::now();
+        stage.answer("a", unreachable_server()).await;
+        assert!(began.elapsed() >= Duration::from_secs(30) * failures, "its backoff, which grows");
+        assert!(stage.is_quiet().await, "its worker has noted the failure");
+        stage.switch.begin();
+        stage.dispatch.recover(Instant::now());
+        stage.switch.end();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,11 @@ use std::collections::BinaryHeap;
 use super::priority::Entry;
 use crate::clock::Moment;
 
+/// So few entries are not worth a look.
+const FEW: usize = 64;
+
 /// Entries by the moment at which they become due. One that was replaced by a sooner one stays until its time and is
-/// skipped then: its turn has passed.
+/// skipped then: its turn has passed. That may be weeks, so where they pile up they are cleared away.
 #[derive(Default)]
 pub(super) struct Delayed {
     heap: BinaryHeap<Reverse<(u64, Entry)>>,
@@ -28,9 +31,24 @@ impl Delayed {
         self.heap.pop().map(|Reverse((_, entry))| entry)
     }
 
+    /// Whether most entries are of turns that have passed, given that `known` keys can have one entry each.
+    pub(super) fn is_mostly_stale(&self, known: usize) -> bool {
+        self.heap.len() > 2 * known + FEW
+    }
+
+    /// Forgets the entries that are not `wanted`.
+    pub(super) fn retain(&mut self, mut wanted: impl FnMut(Entry) -> bool) {
+        self.heap.retain(|Reverse((_, entry))| wanted(*entry));
+    }
+
     /// When the next entry becomes due.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
     }
 
     /// Forgets all entries.

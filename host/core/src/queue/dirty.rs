@@ -114,6 +114,11 @@ impl<K> Default for Items<K> {
 }
 
 impl<K: Key> Items<K> {
+    /// How many keys are known.
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
     /// The slot of a key, if it is known.
     pub(super) fn find(&self, hash: KeyHash, key: &K) -> Option<u32> {
         self.index.find(hash.spread(), |entry| is_of(&self.slots, *entry, hash, key)).map(|(_, slot)| *slot)

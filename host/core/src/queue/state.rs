@@ -141,6 +141,10 @@ impl<K: Key> State<K> {
             item.due = at;
             item.due_turn = turn;
             self.delayed.insert(Entry { turn, slot }, at);
+            if self.delayed.is_mostly_stale(self.items.len()) {
+                let Self { delayed, items, .. } = self;
+                delayed.retain(|entry| items.due(entry).is_some());
+            }
         }
     }
 
@@ -371,5 +375,26 @@ impl<K: Key> State<K> {
     fn pass(&mut self, now: u64) -> u64 {
         self.now = self.now.max(now);
         self.now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::ItemExponential;
+
+    #[test]
+    fn delays_that_sooner_ones_replace_do_not_pile_up() {
+        let mut state = State::new(ItemExponential::default());
+        for at in (0..10_000).rev() {
+            state.add_at(KeyHash::new(1), "a", 1_000_000 + at);
+            state.add_at(KeyHash::new(2), "b", 2_000_000 + at);
+        }
+        assert!(state.delayed.len() < 100, "{} entries of two keys", state.delayed.len());
+        let mut due = || {
+            let Next::Key(key) = state.next(None, Waker::noop(), 2_000_000) else { return None };
+            Some(key)
+        };
+        assert_eq!([due(), due(), due()], [Some("a"), Some("b"), None]);
     }
 }
