@@ -289,6 +289,7 @@ impl Controller {
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
+            permit_worth: self.host.permit_worth,
             outages: self.host.outages.clone(),
             setbacks: Mutex::new(Setbacks::default()),
             stop: stop.clone(),

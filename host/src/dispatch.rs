@@ -75,6 +75,8 @@ pub(crate) struct Dispatch {
     pub(crate) outages: Outages,
     /// Keys that an outage may have set back.
     pub(crate) setbacks: Mutex<Setbacks>,
+    /// What holding a permit for a second keeps from others, in seconds of CPU: the processors, shared by all permits.
+    pub(crate) permit_worth: f64,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
@@ -96,6 +98,12 @@ fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
         Retry::Counted if counted_so_far >= max_retries => Lane::Slow,
         Retry::Counted | Retry::Uncounted => Lane::Backoff,
     }
+}
+
+/// What a call is charged: the CPU that it used, or what it kept from others by holding a permit, if that is more. A
+/// plugin that mostly waits for the API server would otherwise hold all permits for next to nothing.
+fn charge(cpu: Duration, held: Duration, permit_worth: f64) -> Duration {
+    cpu.max(held.mul_f64(permit_worth))
 }
 
 /// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again.
@@ -218,7 +226,7 @@ impl Dispatch {
         let started = Instant::now();
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
         let Called { result, cpu } = call.await;
-        permit.finish(cpu);
+        permit.finish(charge(cpu, started.elapsed(), self.permit_worth));
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
     }

@@ -44,16 +44,18 @@ pub(crate) struct Settings {
 
 impl From<PluginArgs> for Settings {
     fn from(arguments: PluginArgs) -> Self {
-        let processors =
-            std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         Self {
             plugins: arguments.plugins,
             namespace: arguments.namespace,
-            concurrent_calls: arguments.concurrent_calls.map_or(2 * processors, u32::from),
+            concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
         }
     }
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
 }
 
 /// What all controllers share.
@@ -69,6 +71,8 @@ pub(crate) struct Host {
     pub(crate) namespace: Option<String>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
+    /// What holding a permit for a second keeps from others, in seconds of CPU.
+    pub(crate) permit_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -133,6 +137,7 @@ impl Host {
             discovery,
             namespace: settings.namespace.clone(),
             plugin_cache: settings.plugin_cache,
+            permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica: replica().into(),
         }
     }

@@ -132,6 +132,7 @@ impl Stage {
             outages,
             setbacks: Mutex::default(),
             stop: CancellationToken::new(),
+            permit_worth: 0.5,
             last_call: CancellationToken::new(),
             panics: Panics::default(),
         });
@@ -351,4 +352,11 @@ async fn a_worker_that_panics_over_the_queue_goes_on() {
     stage.answer("a", CallResult::Done).await;
     stage.dispatch.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
+}
+
+#[test]
+fn a_call_that_waits_is_charged_for_the_permit_that_it_holds() {
+    let (a_millisecond, a_second) = (Duration::from_millis(1), Duration::from_secs(1));
+    assert_eq!(charge(a_millisecond, a_second, 0.5), Duration::from_millis(500));
+    assert_eq!(charge(a_second, a_second, 0.5), a_second, "one that computes is charged its CPU");
 }
