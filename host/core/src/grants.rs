@@ -89,6 +89,12 @@ impl Grants {
         !is_outside && self.rules.iter().any(|rule| rule.allows(access))
     }
 
+    /// Whether some rule is about anything in this API group: if not, nothing need be asked about a kind of it.
+    #[must_use]
+    pub fn concern_group(&self, group: &str) -> bool {
+        self.rules.iter().any(|rule| holds(&rule.groups, group))
+    }
+
     /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that object
     /// is, so a plugin with a primary in one namespace has no business in another.
     #[must_use]
@@ -145,6 +151,13 @@ mod tests {
         assert!(grants.allows(&patch(&key, "")));
         assert!(!grants.allows(&Access { verb: "delete", ..patch(&key, "") }));
         assert!(!grants.allows(&Access { group: "", ..patch(&key, "") }));
+    }
+
+    #[test]
+    fn only_named_groups_are_of_any_concern() {
+        let grants = Grants::new(vec![rule()]);
+        assert!(grants.concern_group("apps") && !grants.concern_group("") && !grants.concern_group("invented"));
+        assert!(Grants::new(vec![Rule { groups: vec!["*".into()], ..rule() }]).concern_group("invented"));
     }
 
     #[test]

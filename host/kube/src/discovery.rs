@@ -17,6 +17,8 @@ use crate::selector::is_dns_subdomain;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);
+/// Of more group-versions than this, those are forgotten that no server has: plugins can invent them.
+const MOST_GROUP_VERSIONS: usize = 1024;
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// Why a kind has no resource.
@@ -134,6 +136,11 @@ impl GroupVersion {
         self.cached().as_ref()?.resources.get(kind).cloned()
     }
 
+    /// Whether the server has it, as far as it was asked.
+    fn is_served(&self) -> bool {
+        self.cached().as_ref().is_some_and(|fetched| !fetched.resources.is_empty())
+    }
+
     /// Whether the server was asked too recently to be asked again.
     fn is_fresh(&self) -> bool {
         self.cached().as_ref().is_some_and(|fetched| fetched.at.elapsed() < REFRESH)
@@ -186,6 +193,9 @@ impl Discovery {
 
     fn group_version(&self, kind: &ObjectKind) -> Arc<GroupVersion> {
         let mut group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
+        if group_versions.len() >= MOST_GROUP_VERSIONS {
+            group_versions.retain(|_, group_version| group_version.is_served() || Arc::strong_count(group_version) > 1);
+        }
         Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())
     }
 
@@ -262,5 +272,20 @@ mod tests {
         let text = r#"{"resources":[{"name":"nodes","kind":"Node","namespaced":false}]}"#;
         let resources = read(text, &Arc::from("v1")).expect("a list");
         assert_eq!(resources["Node"].object(&ObjectKey::cluster("a:b"), ""), "/api/v1/nodes/a%3Ab");
+    }
+
+    #[tokio::test]
+    async fn group_versions_that_no_server_has_are_not_kept_for_ever() {
+        let missing = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            let answer = http::Response::builder().status(404).body(kube::client::Body::empty());
+            Ok::<_, std::convert::Infallible>(answer.expect("a response"))
+        });
+        let discovery = Discovery::new(Client::new(missing, "default"));
+        for number in 0..2 * MOST_GROUP_VERSIONS {
+            let kind = ObjectKind::new(format!("invented.example.com/v{number}"), "Thing");
+            assert!(matches!(discovery.resolve(&kind).await, Err(DiscoveryError::NotServed { .. })));
+        }
+        let kept = discovery.group_versions.lock().expect("no panic").len();
+        assert!(kept <= MOST_GROUP_VERSIONS, "{kept}");
     }
 }

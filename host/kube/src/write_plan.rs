@@ -189,6 +189,13 @@ impl Planner<'_> {
     async fn target(&mut self, mut reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
         let subresource = name_of(options);
         self.subject.object = Some(reference.clone());
+        let principal = &self.call.principal;
+        if !principal.grants.concern_group(reference.kind.group()) {
+            // Before the server is asked: a plugin may invent as many kinds as it likes.
+            let message =
+                format!("the plugin {} is granted nothing in the group of {}", principal.plugin, reference.kind);
+            return Err(self.subject.refuse(ApiReason::NotGranted, message));
+        }
         let resource = self.discovery.resolve(&reference.kind).await.map_err(|error| self.undiscovered(&error))?;
         self.subject.resource = resource_name(resource.group(), &resource.plural, subresource);
         self.settle_namespace(&mut reference, &resource)?;

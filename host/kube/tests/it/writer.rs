@@ -266,6 +266,18 @@ async fn what_is_not_granted_is_not_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_of_a_group_without_any_grant_is_not_even_looked_up() {
+    let rule =
+        Rule { groups: vec![String::new()], resources: vec!["*".into()], verbs: vec!["*".into()], ..Rule::default() };
+    let script = Script::default();
+    let writer = Writer::new(script.client(), Discovery::new(script.client()));
+    let invented = r#"{"apiVersion":"invented.example.com/v1","kind":"Thing","metadata":{"name":"c"}}"#;
+    let error = writer.write(Arc::new(call_with(vec![rule])), create(invented)).await.expect_err("refused");
+    assert!(error.reason == ApiReason::NotGranted && error.message.contains("invented.example.com"), "{error}");
+    assert!(script.asked().is_empty(), "{:?}", script.asked());
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_keep_what_the_server_said() {
     let busy = json!({"reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 3}});
     let error = answered(Reply::Json(429, busy)).await;
