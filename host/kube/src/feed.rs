@@ -3,19 +3,23 @@
 //! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
 //! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once.
 
+mod same;
 mod subscription;
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::text::Dictionary;
 use windlass_core::watch::{IndexSource, Tombstone, WatchEvent, WatchSpec};
 
+use self::same::is_same;
 pub use self::subscription::Subscription;
 use crate::budget::{Budget, Charges, Excess, Scope};
+use crate::cold;
 use crate::discovery::Resource;
 use crate::informer::InformerStatus;
 use crate::pointer::PointerError;
@@ -42,6 +46,8 @@ pub(crate) struct Feed {
     subscribers: watch::Sender<usize>,
     /// Asks an informer that waits before its next attempt not to wait any longer.
     hurry: Notify,
+    /// What texts are packed against that did not come in a list.
+    dictionary: OnceLock<Arc<Dictionary>>,
 }
 
 struct State {
@@ -126,6 +132,7 @@ impl Feed {
             status: watch::Sender::default(),
             subscribers: watch::Sender::default(),
             hurry: Notify::new(),
+            dictionary: OnceLock::new(),
         }
     }
 
@@ -316,7 +323,7 @@ impl Feed {
 
     /// Packs and unpacks texts, by who has read them.
     pub(crate) fn cool(&self) {
-        if self.store.cool() {
+        if cold::sweep(&self.store, &self.dictionary) {
             self.lock().writer.update(Contents::weigh);
         }
     }
@@ -344,32 +351,6 @@ impl Feed {
         // After a panic under the lock, `recover` puts things right before anything else happens.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether two states are one. The version alone does not tell: a `CustomResourceDefinition` that gets another default
-/// changes what its objects read, without a write to any of them.
-fn is_same(one: &Object, other: &Object) -> bool {
-    one.header == other.header && (one == other || reads_alike(&one.glance(), &other.glance()))
-}
-
-/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in an
-/// event.
-fn reads_alike(one: &str, other: &str) -> bool {
-    let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
-    let parts = split_kind(one);
-    one == other || (parts.is_some() && parts == split_kind(other)) || {
-        let one = value(one);
-        one.is_some() && one == value(other)
-    }
-}
-
-/// `apiVersion` and `kind` of a text that begins with them, in whichever order, and the rest of it.
-fn split_kind(text: &str) -> Option<(&str, &str, &str)> {
-    let mut fields = text.strip_prefix('{')?.splitn(3, ',');
-    let (one, other, rest) = (fields.next()?, fields.next()?, fields.next()?);
-    let (api_version, kind) = if one.starts_with("\"kind\"") { (other, one) } else { (one, other) };
-    let are_these = api_version.starts_with("\"apiVersion\":\"") && kind.starts_with("\"kind\":\"");
-    are_these.then_some((api_version, kind, rest))
 }
 
 /// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
@@ -510,23 +491,5 @@ mod tests {
         let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
         drop(feed.subscribe_with(options).expect("no indexes"));
         assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn texts_are_alike_whose_kind_stands_elsewhere() {
-        let listed = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"a":1,"b":2}}"#;
-        for alike in [
-            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":2}}"#,
-            r#"{"metadata":{"b":2,"a":1},"kind":"Pod","apiVersion":"v1"}"#,
-        ] {
-            assert!(reads_alike(listed, alike), "{alike}");
-        }
-        for other in [
-            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":3}}"#,
-            r#"{"kind":"Pod","apiVersion":"v2","metadata":{"a":1,"b":2}}"#,
-            "{",
-        ] {
-            assert!(!reads_alike(listed, other), "{other}");
-        }
     }
 }

@@ -12,6 +12,7 @@ use windlass_core::object::{Object, ObjectKey};
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{Projection, WatchSpec};
 
+use crate::cold;
 use crate::discovery::Resource;
 use crate::feed::{Feed, Listed};
 use crate::informer::InformerError;
@@ -27,12 +28,8 @@ const WHOLE_LIMIT: Duration = Duration::from_mins(5);
 
 /// How many objects are packed together.
 const BATCH: usize = 512;
-/// Fewer are not worth it.
-const FEW: usize = 64;
 /// After so many objects the dictionary is made anew.
 const LEARN_EVERY: usize = 2_048;
-/// Of so many objects. More would not be used: a dictionary has an end.
-const SAMPLES: usize = 16;
 
 const JSON: &str = "application/json";
 /// Servers that cannot cut an object down send all of it, and the parser does it.
@@ -129,14 +126,11 @@ impl<'a> Collector<'a> {
     /// anew, of some of them.
     fn settle(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
-        if self.packing && fresh.len() >= FEW {
+        if self.packing && fresh.len() >= cold::FEW {
             if self.objects.len() % LEARN_EVERY < fresh.len() {
                 self.dictionary = None;
             }
-            let dictionary = self.dictionary.get_or_insert_with(|| {
-                let samples: Vec<_> = fresh.iter().step_by(fresh.len() / SAMPLES).map(Object::glance).collect();
-                Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
-            });
+            let dictionary = self.dictionary.get_or_insert_with(|| cold::learn(fresh.len(), fresh.iter()));
             for object in &fresh {
                 object.cool(dictionary);
             }

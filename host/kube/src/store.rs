@@ -9,32 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::text::Dictionary;
 use windlass_core::watch::IndexSource;
 
 use crate::discovery::Resource;
 use crate::index::{DeclaredIndex, OwnerIndex};
 use crate::pointer::PointerError;
 
-/// Fewer objects are not worth packing.
-const FEW: usize = 64;
-/// How many objects are packed between two looks at the store.
-const BATCH: usize = 256;
-/// How many samples a dictionary is made of.
-const SAMPLES: usize = 64;
-
 /// A reader of one watch's objects. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     contents: Arc<RwLock<Contents>>,
-    /// What texts are packed against. Made of the objects that are there when packing is first worth it.
-    dictionary: Arc<OnceLock<Arc<Dictionary>>>,
 }
 
 /// The one writer of a store.
@@ -268,7 +258,7 @@ impl Store {
     /// An empty store and its writer.
     pub(crate) fn new() -> (Self, StoreWriter) {
         let contents = Arc::<RwLock<Contents>>::default();
-        (Self { contents: Arc::clone(&contents), dictionary: Arc::default() }, StoreWriter { contents })
+        (Self { contents: Arc::clone(&contents) }, StoreWriter { contents })
     }
 
     /// The object with this key.
@@ -334,36 +324,6 @@ impl Store {
     #[must_use]
     pub fn resource(&self) -> Option<Arc<Resource>> {
         self.read().resource.clone()
-    }
-
-    /// Packs and unpacks texts, by who has read them since the last time. Returns whether it did anything.
-    pub(crate) fn cool(&self) -> bool {
-        if self.len() < FEW {
-            return false;
-        }
-        let dictionary = self.dictionary.get_or_init(|| self.learn());
-        let mut after: Option<ObjectKey> = None;
-        loop {
-            let mut batch = Vec::with_capacity(BATCH);
-            self.scan(Scope::All, after.as_ref(), |object| {
-                batch.push(object.clone());
-                if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            let Some(last) = batch.last() else { return true };
-            after = Some(last.header.key.clone());
-            for object in &batch {
-                object.cool(dictionary);
-            }
-        }
-    }
-
-    /// A dictionary of objects from all over the store.
-    fn learn(&self) -> Arc<Dictionary> {
-        let contents = self.read();
-        let step = (contents.objects.len() / SAMPLES).max(1);
-        let samples: Vec<_> = contents.iter().step_by(step).map(Object::glance).collect();
-        drop(contents);
-        Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
     }
 
     /// Visits objects under the read lock: `visit` must be short and must not read the store. False: the scope is an index

@@ -37,8 +37,8 @@ impl Subscription {
     }
 
     /// The next event: first those that the store held at the beginning, as initial ones, then every change since, once.
-    /// None: the informers have stopped, or the
-    /// cache has grown beyond this subscriber's [`Budget`](crate::Budget). Nothing is lost when the future is dropped.
+    /// None: the informers have stopped, or the cache has grown beyond this subscriber's [`Budget`](crate::Budget). Nothing
+    /// is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         match self.snapshot.next() {
             Some(new) => Some(WatchEvent::Applied { old: None, new, initial: true }),

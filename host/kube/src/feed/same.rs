@@ -1,0 +1,53 @@
+//! Whether two objects are the same state of one.
+
+use windlass_core::object::Object;
+
+/// Whether two states are one. The version alone does not tell: a `CustomResourceDefinition` that gets another default
+/// changes what its objects read, without a write to any of them.
+pub(super) fn is_same(one: &Object, other: &Object) -> bool {
+    // Often they are one object, for which this looks at nothing.
+    one == other || (one.header == other.header && reads_alike(&one.glance(), &other.glance()))
+}
+
+/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in an
+/// event.
+fn reads_alike(one: &str, other: &str) -> bool {
+    let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+    let parts = split_kind(one);
+    one == other || (parts.is_some() && parts == split_kind(other)) || {
+        let one = value(one);
+        one.is_some() && one == value(other)
+    }
+}
+
+/// `apiVersion` and `kind` of a text that begins with them, in whichever order, and the rest of it.
+fn split_kind(text: &str) -> Option<(&str, &str, &str)> {
+    let mut fields = text.strip_prefix('{')?.splitn(3, ',');
+    let (one, other, rest) = (fields.next()?, fields.next()?, fields.next()?);
+    let (api_version, kind) = if one.starts_with("\"kind\"") { (other, one) } else { (one, other) };
+    let are_these = api_version.starts_with("\"apiVersion\":\"") && kind.starts_with("\"kind\":\"");
+    are_these.then_some((api_version, kind, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_alike_whose_kind_stands_elsewhere() {
+        let listed = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"a":1,"b":2}}"#;
+        for alike in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":2}}"#,
+            r#"{"metadata":{"b":2,"a":1},"kind":"Pod","apiVersion":"v1"}"#,
+        ] {
+            assert!(reads_alike(listed, alike), "{alike}");
+        }
+        for other in [
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"a":1,"b":3}}"#,
+            r#"{"kind":"Pod","apiVersion":"v2","metadata":{"a":1,"b":2}}"#,
+            "{",
+        ] {
+            assert!(!reads_alike(listed, other), "{other}");
+        }
+    }
+}
