@@ -204,14 +204,20 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
     stage.answer("a", CallResult::Done).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
+/// A worker that has a key and waits for the only permit, which is another plugin's.
+async fn waiting_for_a_permit() -> (Stage, Running, Permit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let running = Running::new(stage.dispatch.clone(), tracker());
     running.work();
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);
+    (stage, running, permit)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
+    let (mut stage, running, permit) = waiting_for_a_permit().await;
     let abandoned = tokio::time::timeout(Duration::from_mins(1), running.abandon()).await;
     assert!(abandoned.is_ok(), "it waits for no other plugin's calls");
     permit.finish(Duration::ZERO);
@@ -220,12 +226,7 @@ async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
-    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    let running = Running::new(stage.dispatch.clone(), tracker());
-    running.work();
-    let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
-    assert!(stage.is_quiet().await);
+    let (mut stage, running, permit) = waiting_for_a_permit().await;
     assert_eq!(running.end().await, End::Clean, "no call runs that could be cut");
     permit.finish(Duration::ZERO);
     assert!(stage.is_quiet().await);
