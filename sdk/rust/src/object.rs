@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use crate::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
 
@@ -66,6 +67,30 @@ pub struct Metadata {
     pub generation: Option<i64>,
 }
 
+impl Metadata {
+    /// The object of another kind that has the same namespace and name.
+    #[must_use]
+    pub fn sibling(&self, api_version: impl Into<String>, kind: impl Into<String>) -> ObjectRef {
+        let named = ObjectRef::cluster_scoped(api_version, kind, self.name.clone());
+        ObjectRef { namespace: self.namespace.clone(), ..named }
+    }
+}
+
+/// Whether an object has every wanted field with the wanted value. What the server and others added does not count, just
+/// as an apply leaves it: of a list, each wanted element must be there, wherever it stands.
+#[must_use]
+pub fn has_fields(object: &Value, wanted: &Value) -> bool {
+    match (object, wanted) {
+        (Value::Object(fields), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| fields.get(key).is_some_and(|value| has_fields(value, wanted)))
+        }
+        (Value::Array(elements), Value::Array(wanted)) => {
+            wanted.iter().all(|wanted| elements.iter().any(|element| has_fields(element, wanted)))
+        }
+        _ => object == wanted,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +101,14 @@ mod tests {
         let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
         let metadata: Metadata = serde_json::from_value(whole).unwrap();
         assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));
+    }
+
+    #[test]
+    fn an_object_has_the_wanted_fields_whatever_others_added() {
+        let object = json!({"spec": {"ports": [{"name": "admin"}, {"name": "http", "port": 80}], "type": "ClusterIP"}});
+        assert!(has_fields(&object, &json!({"spec": {"ports": [{"name": "http"}]}})));
+        assert!(!has_fields(&object, &json!({"spec": {"ports": [{"name": "http", "port": 81}]}})));
+        assert!(!has_fields(&object, &json!({"spec": {"selector": {}}})));
     }
 
     #[test]
