@@ -23,6 +23,7 @@ build: setup plugins ## build the host (target/debug/windlass) and the plugins
 
 plugins: setup ## build the plugins to target/plugins
 	tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
+	tools/build-component webapp-composite $(CARGO_TARGET_DIR)/plugins
 
 guests: setup ## build the tests' own components to target/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests

@@ -80,15 +80,18 @@ pub fn is_condition_true(conditions: &[Condition], condition_type: &str) -> bool
     find_condition(conditions, condition_type).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// Enters several conditions, each as [`set_condition`] does, as said about this generation of the object. What is in
-/// the list already keeps its place, what is new comes behind it, in the order given.
-pub fn set_conditions(
-    conditions: &mut Vec<Condition>,
+/// A list with several conditions entered, each as [`set_condition`] does, as said about this generation of the object.
+/// What was in the list keeps its place, what is new comes behind it, in the order given.
+#[must_use]
+pub fn updated_conditions(
+    known: &[Condition],
+    new: impl IntoIterator<Item = Condition>,
     generation: Option<i64>,
     now: Timestamp,
-    new: impl IntoIterator<Item = Condition>,
-) {
-    new.into_iter().for_each(|condition| set_condition(conditions, condition.observed(generation), now));
+) -> Vec<Condition> {
+    let mut conditions = known.to_vec();
+    new.into_iter().for_each(|condition| set_condition(&mut conditions, condition.observed(generation), now));
+    conditions
 }
 
 /// Takes a condition out of a list. The others keep their order.
@@ -142,10 +145,8 @@ mod tests {
     fn conditions_keep_their_order_whatever_order_they_are_set_in() {
         let ready = || Condition::new("Ready", true, "Started", "");
         let progressing = || Condition::new("Progressing", false, "RolledOut", "");
-        let mut conditions = Vec::new();
-        set_conditions(&mut conditions, Some(1), EARLY, [ready(), progressing()]);
-        let before = conditions.clone();
-        set_conditions(&mut conditions, Some(1), LATE, [progressing(), ready()]);
+        let before = updated_conditions(&[], [ready(), progressing()], Some(1), EARLY);
+        let mut conditions = updated_conditions(&before, [progressing(), ready()], Some(1), LATE);
         assert_eq!(conditions, before);
         assert!(conditions.iter().all(|condition| condition.observed_generation == Some(1)));
         remove_condition(&mut conditions, "Ready");

@@ -63,7 +63,7 @@ pub mod writes;
 pub use compose::{Composition, CompositionRequest};
 pub use error::{ApiError, ApiReason, Error, JsonError};
 pub use failure::{Failure, Failures};
-pub use object::{Metadata, ObjectKind, ObjectRef, has_fields};
+pub use object::{Metadata, Object, ObjectKind, ObjectRef, has_fields};
 pub use request::{Outcome, Request};
 
 /// A plugin that brings the world to the state that an object asks for, with any calls it needs.

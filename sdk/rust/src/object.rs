@@ -67,6 +67,19 @@ pub struct Metadata {
     pub generation: Option<i64>,
 }
 
+/// An object with what identifies it, a spec and a status: what most custom kinds are. Plugins that need more of an
+/// object, or other fields, declare a struct of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Object<Spec, Status> {
+    /// What identifies it.
+    pub metadata: Metadata,
+    /// What is asked for.
+    pub spec: Spec,
+    /// What is, as it was written last; the type's default before it was first written.
+    #[serde(default)]
+    pub status: Status,
+}
+
 impl Metadata {
     /// The object of another kind that has the same namespace and name.
     #[must_use]
@@ -101,6 +114,15 @@ mod tests {
         let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
         let metadata: Metadata = serde_json::from_value(whole).unwrap();
         assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));
+    }
+
+    #[test]
+    fn an_object_without_a_status_has_the_default_one() {
+        let object: Object<u8, Option<u8>> =
+            serde_json::from_value(json!({"kind": "Thing", "metadata": {"name": "a"}, "spec": 1})).unwrap();
+        assert_eq!((object.spec, object.status), (1, None));
+        let sibling = Metadata { namespace: Some("prod".into()), ..object.metadata }.sibling("v1", "Pod");
+        assert_eq!(sibling, ObjectRef::namespaced("v1", "Pod", "prod", "a"));
     }
 
     #[test]
