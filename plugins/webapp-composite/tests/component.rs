@@ -10,7 +10,7 @@ const ALLOWED: [&str; 6] = ["types", "log", "clock", "random", "config", "compos
 const LINES: usize = 100;
 
 fn component() -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/webapp-composite.wasm");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/composite/webapp-composite.wasm");
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it by `make plugins`", path.display()))
 }
 
