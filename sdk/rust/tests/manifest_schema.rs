@@ -85,6 +85,14 @@ fn what_was_not_said_is_left_out() {
 }
 
 #[test]
+fn a_finalizer_is_one_option_among_the_others() {
+    let options = Options { workers: Some(2), ..Options::default() };
+    let controller = Controller::new("things", Watch::of("v1", "Secret")).options(options).finalizer();
+    let manifest = serde_json::to_value(Manifest::new("thing", "0.1.0").controller(controller)).unwrap();
+    assert_eq!(manifest["controllers"][0]["options"], json!({"workers": 2, "finalizer": true}));
+}
+
+#[test]
 fn a_full_manifest_says_all_that_the_schema_knows() {
     let text = serde_json::to_string(&full_manifest()).unwrap();
     let mut missing = Vec::new();
