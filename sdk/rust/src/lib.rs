@@ -221,3 +221,8 @@ macro_rules! export_composer_guest {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+// So must all that the guide shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/authoring.md")]
+struct Authoring;
