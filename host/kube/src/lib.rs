@@ -17,6 +17,7 @@ mod event_series;
 mod events;
 mod feed;
 mod follow;
+mod headers;
 mod index;
 mod informer;
 mod intern;
