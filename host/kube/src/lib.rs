@@ -30,6 +30,7 @@ mod request;
 mod selector;
 mod status;
 mod store;
+mod target;
 mod transport;
 mod write_body;
 mod write_plan;
