@@ -12,6 +12,7 @@ mod backoff;
 mod budget;
 pub mod client;
 mod cold;
+mod definitions;
 pub mod discovery;
 mod event_series;
 mod events;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
+pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
 pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
