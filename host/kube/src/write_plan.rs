@@ -14,6 +14,7 @@ use windlass_core::ports::CallContext;
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
 use crate::discovery::Discovery;
+use crate::headers;
 use crate::request::{Mutation, Query};
 use crate::status::Subject;
 use crate::target::{Resolver, Target};
@@ -106,7 +107,7 @@ impl Planner<'_> {
             query.add("force", "true");
         }
         let text = self.sound(body.into_text())?;
-        let plan = self.finish(&target, method, query.onto(&path), content_type, text);
+        let plan = self.finish(&target, method, query.onto(&path), content_type, text)?;
         Ok(Plan { generated, dry_run: options.dry_run, ..plan })
     }
 
@@ -143,7 +144,7 @@ impl Planner<'_> {
             PatchType::Strategic => (self.lock_patch(patch, reference, &resolved.key, options)?, STRATEGIC),
         };
         let uri = self.query(options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
-        let plan = self.finish(&resolved, Method::PATCH, uri, content_type, text);
+        let plan = self.finish(&resolved, Method::PATCH, uri, content_type, text)?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
@@ -169,14 +170,27 @@ impl Planner<'_> {
         let mut query = Query::default();
         query.add("timeout", SERVER_TIMEOUT);
         let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
-        let plan = self.finish(&resolved, Method::DELETE, uri, JSON, body.to_string());
+        let plan = self.finish(&resolved, Method::DELETE, uri, JSON, body.to_string())?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
-    fn finish(self, target: &Target, method: Method, uri: String, content_type: &'static str, body: String) -> Plan {
-        let user_agent = self.call.principal.user_agent();
-        let mutation = Mutation { method, uri, content_type, body: Bytes::from(body), user_agent };
-        Plan { subject: self.subject, mutation, kind: target.resource.kind.clone(), generated: false, dry_run: false }
+    fn finish(
+        self,
+        target: &Target,
+        method: Method,
+        uri: String,
+        content_type: &'static str,
+        body: String,
+    ) -> Result<Plan, ApiError> {
+        let headers = headers::of_call(self.call).map_err(|error| self.invalid(error.to_string()))?;
+        let mutation = Mutation { method, uri, content_type, body: Bytes::from(body), headers };
+        Ok(Plan {
+            subject: self.subject,
+            mutation,
+            kind: target.resource.kind.clone(),
+            generated: false,
+            dry_run: false,
+        })
     }
 
     /// Finds the resource, settles the namespace and asks the grants.
