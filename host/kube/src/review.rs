@@ -84,9 +84,8 @@ struct Review {
     status: Status,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Status {
     allowed: bool,
     denied: bool,
@@ -146,15 +145,15 @@ async fn review(
     }
 }
 
-/// The account with the groups that the server gives it when it comes itself: rules may be about those.
+/// The account comes with its groups: rules may be about those.
 fn question(account: &ServiceAccount, resource: &Resource, namespace: Option<&str>, verb: &str) -> Value {
-    let ServiceAccount { namespace: home, name } = account;
+    let (user, groups) = headers::user_and_groups(account);
     json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
-            "user": format!("system:serviceaccount:{home}:{name}"),
-            "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{home}"), "system:authenticated"],
+            "user": user,
+            "groups": groups,
             "resourceAttributes": {
                 "group": resource.group(),
                 "version": resource.kind.version(),

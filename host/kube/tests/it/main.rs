@@ -10,5 +10,6 @@ mod informer;
 mod informers;
 mod reachability;
 mod reader;
+mod review;
 mod script;
 mod writer;
