@@ -63,6 +63,19 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// The error of a read whose request failed. Whatever became of it, nothing has changed.
+    pub(crate) fn read_failed(&self, error: &RequestError) -> ApiError {
+        match error {
+            RequestError::Refused { .. } => self.mutation_failed(error),
+            RequestError::NotSent { .. } | RequestError::Broken { .. } => self.unavailable(error.to_string()),
+            RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
+            RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
+            RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
+        }
+    }
+}
+
 fn reason(status: &Status) -> ApiReason {
     match status.reason.as_str() {
         "NotFound" => ApiReason::NotFound,
