@@ -40,7 +40,7 @@ pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion}
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
 pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
-pub use crate::informer::{InformerError, InformerOptions, InformerStatus, Informers};
+pub use crate::informer::{InformerError, InformerFigures, InformerOptions, InformerStatus, Informers};
 pub use crate::parse::ParseError;
 pub use crate::pointer::PointerError;
 pub use crate::reachability::{Outage, Reachability};
