@@ -65,7 +65,7 @@ fn fetching(case: u32) -> Vec<u8> {
     let import = r#"(import "windlass:plugin/http@0.1.0" "fetch"
         (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
     let data = r#"(data (i32.const 3000) "POSThttps://a.b/chixy") (data (i32.const 3072)
-        "\d3\0b\00\00\01\00\00\00\d4\0b\00\00\01\00\00\00")"#;
+        "\cb\0b\00\00\01\00\00\00\cc\0b\00\00\01\00\00\00")"#;
     let fetch = format!(
         "(call $fetch (i32.const 3000) (i32.const 4) (i32.const 3004) (i32.const 13) (i32.const 3072) (i32.const 1)
             (i32.const 1) (i32.const 0) (i32.const 3017) (i32.const 2) (i32.const 1) (i32.const 60000) (i32.const 3200))
