@@ -8,6 +8,7 @@ mod directory;
 mod dispatch;
 mod egress;
 mod feed;
+mod files;
 mod kinds;
 mod manager;
 mod metrics;

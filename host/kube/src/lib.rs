@@ -8,15 +8,18 @@
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
+mod audit;
 mod backoff;
 mod budget;
 pub mod client;
 mod cold;
+mod definitions;
 pub mod discovery;
 mod event_series;
 mod events;
 mod feed;
 mod follow;
+mod headers;
 mod index;
 mod informer;
 mod intern;
@@ -28,15 +31,20 @@ mod reachability;
 mod reader;
 mod request;
 mod selector;
+mod settling;
 mod status;
 mod store;
+mod target;
 mod transport;
+mod write_answer;
 mod write_body;
 mod write_plan;
 mod writer;
 
+pub use crate::audit::WriteOutcome;
 pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
+pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
 pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};

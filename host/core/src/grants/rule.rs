@@ -99,9 +99,12 @@ impl Rule {
     }
 
     fn covers(&self, access: &Access<'_>) -> bool {
-        let all_of = |item: &str| item.strip_prefix("*/").is_some_and(|subresource| subresource == access.subresource);
-        let path = access.path();
-        self.resources.iter().any(|item| item == "*" || *item == path || all_of(item))
+        self.resources.iter().any(|item| match item.split_once('/') {
+            None => item == "*" || (access.subresource.is_empty() && item == access.resource),
+            Some((resource, subresource)) => {
+                subresource == access.subresource && (resource == "*" || resource == access.resource)
+            }
+        })
     }
 
     fn reaches(&self, access: &Access<'_>) -> bool {

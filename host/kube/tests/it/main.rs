@@ -2,6 +2,7 @@
 //! and against the embedded API server.
 
 mod cluster;
+mod definitions;
 mod discovery;
 mod events;
 mod hostile;
@@ -10,4 +11,5 @@ mod informers;
 mod reachability;
 mod reader;
 mod script;
+mod settling;
 mod writer;
