@@ -11,3 +11,4 @@ mod outage;
 mod proxy;
 mod storm;
 mod webapp;
+mod writes;
