@@ -19,7 +19,7 @@ use windlass_kube::{ConnectOptions, Discovery, Writer, client};
 use windlass_proxy::{Fault, Loss, Match, Verb};
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::wait::PATIENCE;
+use windlass_tests::wait::{PATIENCE, until};
 
 /// A writer behind a proxy.
 struct Behind {
@@ -64,7 +64,7 @@ impl Behind {
         (call, settled)
     }
 
-    /// The names of the ConfigMaps that the test has created.
+    /// The names of the `ConfigMap`s that the test has created.
     async fn created(&self) -> anyhow::Result<Vec<String>> {
         let all = self.server.objects().list("ConfigMap", "windlass=writes").await?;
         Ok(all.iter().filter_map(|it| it["metadata"]["name"].as_str()).map(str::to_owned).collect())
@@ -104,17 +104,15 @@ async fn a_call_that_is_cancelled(kind: Kind) -> anyhow::Result<()> {
     let behind = behind(kind).await?;
     let second = Duration::from_secs(2);
     let _slow = behind.proxy.add(Fault::DelayResponse(second..=second).on(creates()));
-    // Discovery first: the write itself is what is to be cancelled.
     let (call, settled) = behind.call();
     let create = behind.writer.write(Arc::new(call), create());
-    let begun = async {
-        while behind.proxy.count(&creates()) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await
-        }
-    };
+    let begun = until("the create is sent", || async {
+        let sent = behind.proxy.count(&creates());
+        if sent == 1 { Ok(()) } else { Err(sent) }
+    });
     tokio::select! {
         written = create => panic!("its answer was held back: {written:?}"),
-        begun = timeout(PATIENCE, begun) => begun.context("it is sent")?,
+        begun = begun => begun?,
     }
     timeout(PATIENCE, settled.wait()).await.context("its answer comes")?;
     assert_eq!(behind.created().await?.len(), 1);

@@ -55,6 +55,6 @@ pub use crate::reachability::{Outage, Reachability};
 pub use crate::reader::{Readable, Reader};
 pub use crate::request::RequestError;
 pub use crate::selector::{Selector, SelectorError};
-pub use crate::skip::Followed;
+pub use crate::skip::{Followed, Runs};
 pub use crate::store::Store;
 pub use crate::writer::Writer;

@@ -19,13 +19,16 @@ use crate::write_plan::{How, Plan};
 /// The most kinds of which atomic fields are remembered.
 const MOST_KINDS: usize = 256;
 
+/// Whether a change of an object runs a key.
+pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
+
 /// A watch each change of which runs the keys that its object concerns: no predicate holds any back.
 #[derive(Clone)]
 pub struct Followed {
     /// What is watched, and what is there.
     pub readable: Readable,
     /// Whether a change of the object runs the key.
-    pub runs: Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>,
+    pub runs: Runs,
 }
 
 impl fmt::Debug for Followed {

@@ -37,9 +37,8 @@ impl Subject {
         let fate = if dry_run { Fate::Refused } else { fate(error) };
         let failure = match error {
             RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),
-            RequestError::NotSent { .. } => self.unavailable(error.to_string()),
+            RequestError::NotSent { .. } | RequestError::Broken { .. } => self.unavailable(error.to_string()),
             RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
-            RequestError::Broken { .. } => self.unavailable(error.to_string()),
             RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
             RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
         };

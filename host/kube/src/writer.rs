@@ -122,7 +122,7 @@ impl Writer {
                     Err(error) if plan.dry_run => unreadable(&plan.subject, &answer, &error).into(),
                     Err(error) => {
                         let error = unreadable(&plan.subject, &answer, &error);
-                        self.unknown(call, plan, error, sent)
+                        unknown(call, plan, error, sent)
                     }
                 }
             }
@@ -131,7 +131,7 @@ impl Writer {
                 audit.ended(WriteOutcome::of_failure(&error, fate), code, took);
                 match fate {
                     Fate::Refused => failure.into(),
-                    Fate::Unknown => self.unknown(call, plan, failure, sent),
+                    Fate::Unknown => unknown(call, plan, failure, sent),
                 }
             }
         }
@@ -147,11 +147,6 @@ impl Writer {
             answered.lay(plan, &call.overlay);
         }
         Ok(answered.into_text())
-    }
-
-    fn unknown(&self, call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {
-        call.overlay.doubt(&plan.resource.kind, plan.key.clone());
-        Ended { written: Err(error), unsettled: Some(Unsettled::new(plan, sent)) }
     }
 
     /// Keeps the call from ending until the write can no longer be carried out.
@@ -222,6 +217,11 @@ fn unsent_after(operation: &Operation, last: ApiError) -> ApiError {
         Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
     };
     ApiError { message, verb: operation.verb(), resource: String::new(), object, ..last }
+}
+
+fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {
+    call.overlay.doubt(&plan.resource.kind, plan.key.clone());
+    Ended { written: Err(error), unsettled: Some(Unsettled::new(plan, sent)) }
 }
 
 fn read_only(operation: &Operation) -> ApiError {

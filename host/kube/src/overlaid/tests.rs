@@ -193,8 +193,8 @@ fn round(seed: u64) -> usize {
     let late: Vec<_> = specs
         .iter()
         .map(|spec| {
-            let (seen, version) = &worlds[random.0.random_range(0..worlds.len())];
-            readable(spec, seen, *version).0
+            let (world, version) = &worlds[random.0.random_range(0..worlds.len())];
+            readable(spec, world, *version).0
         })
         .collect();
     let fresh = Reader::new(specs.iter().map(|spec| readable(spec, &world, version).0).collect());
