@@ -17,7 +17,9 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::{Absent, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
+use windlass_kube::{
+    Budget, Claimer, DiscoveryError, Excess, LiveReader, Readable, Reader, SubscribeOptions, Subscription,
+};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -46,6 +48,8 @@ pub(crate) struct Controller {
     share: Share,
     /// What the plugin's caches may hold, for all its controllers together.
     budget: Arc<Budget>,
+    /// The plugin's reads of the API server itself, for all its controllers together.
+    live: LiveReader,
     /// Which of the manifest's controllers.
     index: usize,
     /// Of all rounds: the last one's must have ended before another's may begin.
@@ -76,8 +80,15 @@ enum Loss {
 
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
-    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
-        Self { host, plugin, share, budget, index, workers: tracker() }
+    pub(crate) fn new(
+        host: Arc<Host>,
+        plugin: Arc<Plugin>,
+        share: Share,
+        budget: Arc<Budget>,
+        live: LiveReader,
+        index: usize,
+    ) -> Self {
+        Self { host, plugin, share, budget, live, index, workers: tracker() }
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -269,6 +280,7 @@ impl Controller {
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(self.plugin.clone()),
             share: self.share.clone(),
@@ -283,7 +295,9 @@ impl Controller {
                 impersonate: None,
             }),
             ports: Ports {
-                reads: Arc::new(Reader::new(readable)),
+                owners: Arc::new(Claimer::new(reader.clone(), live.clone(), self.host.writer.clone())),
+                reads: reader,
+                live,
                 writes: self.host.writer.clone(),
                 events: self.host.recorder.clone(),
                 ..Absent::ports()

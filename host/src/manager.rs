@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
-    Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer,
+    Budget, Discovery, InformerError, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, RequestError,
+    Selector, Writer,
 };
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
     cache: usize,
+    /// How often one plugin may read the API server itself.
+    live: LiveBudget,
 }
 
 impl From<PluginArgs> for Settings {
@@ -50,6 +53,10 @@ impl From<PluginArgs> for Settings {
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
+            live: LiveBudget {
+                per_second: arguments.live_reads_per_second.into(),
+                burst: arguments.live_reads_burst.into(),
+            },
         }
     }
 }
@@ -71,6 +78,8 @@ pub(crate) struct Host {
     pub(crate) namespace: Option<String>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
+    /// Reads of the API server itself; each plugin has such with a budget of its own.
+    live: LiveReader,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
     pub(crate) permit_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
@@ -122,6 +131,7 @@ async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -
 impl Host {
     fn new(connection: Connection, settings: &Settings) -> Self {
         let discovery = Discovery::new(connection.client.clone());
+        let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let options = InformerOptions {
             most_bytes: settings.cache,
             reachability: connection.reachability.clone(),
@@ -137,6 +147,7 @@ impl Host {
             discovery,
             namespace: settings.namespace.clone(),
             plugin_cache: settings.plugin_cache,
+            live,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica: replica().into(),
         }
@@ -196,8 +207,10 @@ fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &Cancella
     for plugin in plugins {
         let share = fair.share(EQUAL);
         let budget = Budget::new(host.plugin_cache);
+        let live = host.live.for_another();
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index);
+            let controller =
+                Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index);
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }

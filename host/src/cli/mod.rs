@@ -68,6 +68,12 @@ pub(crate) struct PluginArgs {
     /// How much any one cache may hold, whoever shares it.
     #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
     pub(crate) cache_limit: Size,
+    /// How often one plugin may read the API server itself, in the long run. Reads of caches cost nothing.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_per_second: u16,
+    /// How often one plugin may read the API server itself, at once.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_burst: u16,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
