@@ -52,15 +52,15 @@ impl Owners for Claimer {
         kind: ObjectKind,
         label_selector: String,
     ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let claimer = self.clone();
+        let through = self.clone();
         async move {
             let subject = Subject { verb: "claim", resource: String::new(), object: None };
             let mut claim = Claim { call, kind, subject, errors: Vec::new() };
-            let steps = match claim.steps(&claimer.reader, &label_selector) {
+            let steps = match claim.steps(&through.reader, &label_selector) {
                 Ok(steps) => steps,
                 Err(error) => return Err(vec![error]),
             };
-            let claimed = claim.carry_out(&claimer, steps).await;
+            let claimed = claim.carry_out(&through, steps).await;
             if claim.errors.is_empty() { Ok(claimed) } else { Err(claim.errors) }
         }
         .boxed()
@@ -157,8 +157,8 @@ impl Claim {
             return check_grant(&self.call, &subject, resource, Some(&whole_namespace(namespace.into())));
         }
         watches.iter().try_for_each(|watch| {
-            let watched = watch.spec.namespace.clone().map(whole_namespace);
-            check_grant(&self.call, &subject, resource, watched.as_ref())
+            let place = watch.spec.namespace.clone().map(whole_namespace);
+            check_grant(&self.call, &subject, resource, place.as_ref())
         })
     }
 
@@ -205,9 +205,9 @@ impl Claim {
         found
     }
 
-    async fn carry_out(&mut self, claimer: &Claimer, mut steps: Vec<Step>) -> Claimed {
+    async fn carry_out(&mut self, through: &Claimer, mut steps: Vec<Step>) -> Claimed {
         if steps.iter().any(|step| step.adopt)
-            && let Err(error) = self.may_adopt(&*claimer.live).await
+            && let Err(error) = self.may_adopt(&*through.live).await
         {
             self.errors.push(error);
             steps.retain(|step| !step.adopt);
@@ -222,7 +222,7 @@ impl Claim {
                 }
             }
             let (steps, operations): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
-            let written = claimer.writes.batch(Arc::clone(&self.call), operations).await;
+            let written = through.writes.batch(Arc::clone(&self.call), operations).await;
             for (step, written) in steps.into_iter().zip(written) {
                 match written {
                     Ok(_) if step.adopt => claimed.adopted.push(self.reference(&step.object)),

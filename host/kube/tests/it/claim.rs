@@ -214,7 +214,8 @@ impl Cluster {
     }
 
     fn claims_live(&self) -> LiveReader {
-        LiveReader::new(self.connection.client.clone(), self.discovery.clone(), LiveBudget::default())
+        let plenty = LiveBudget { per_second: 1_000, burst: 10_000 };
+        LiveReader::new(self.connection.client.clone(), self.discovery.clone(), plenty)
     }
 
     /// As a reconcile does: a claim that fails is made again, on what the cache shows then.
@@ -296,10 +297,11 @@ async fn two_owners_that_race_for_the_same_orphans_never_share_one() {
         }
         // Each may adopt what its cache shows by then, so both go on until all have an owner.
         let selector = format!("app=shop,round={round}");
-        let mut left = names.clone();
+        let (mut left, mut adopted) = (names.clone(), Vec::new());
         let all_owned = async {
             while let Some(name) = left.last() {
-                tokio::join!(cluster.claimed(&one, &selector), cluster.claimed(&two, "app=shop"));
+                let (first, second) = tokio::join!(cluster.claimed(&one, &selector), cluster.claimed(&two, "app=shop"));
+                adopted.extend(first.adopted.into_iter().chain(second.adopted).map(|object| object.key));
                 match cluster.controllers(name).await.len() {
                     0 => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
                     1 => drop(left.pop()),
@@ -307,7 +309,11 @@ async fn two_owners_that_race_for_the_same_orphans_never_share_one() {
                 }
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(60), all_owned).await.expect("all have an owner");
+        tokio::time::timeout(std::time::Duration::from_mins(1), all_owned).await.expect("all have an owner");
+        let several = adopted.len();
+        adopted.sort();
+        adopted.dedup();
+        assert_eq!(adopted.len(), several, "both were told that they had adopted it");
         for name in &names {
             assert_eq!(cluster.controllers(name).await.len(), 1, "{name}");
         }

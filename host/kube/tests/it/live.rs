@@ -246,8 +246,8 @@ async fn pages_come_from_the_server_and_grow_too_old() {
     let item: Value = serde_json::from_str(&first.items[0]).expect("JSON");
     assert_eq!((&item["kind"], &item["apiVersion"]), (&json!("ConfigMap"), &json!("v1")));
     assert!(item["metadata"].get("managedFields").is_none());
-    let last = list(next.clone()).await.expect("a page");
-    assert_eq!((last.items.len(), last.next_token), (1, None));
+    let rest = list(next.clone()).await.expect("a page");
+    assert_eq!((rest.items.len(), rest.next_token), (1, None));
     let named = LiveQuery { field_selector: Some("metadata.name=b".into()), ..query.clone() };
     assert_eq!(list(named).await.expect("a page").items.len(), 1);
     let unknown = LiveQuery { field_selector: Some("data.value=1".into()), ..query };
