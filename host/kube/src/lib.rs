@@ -11,6 +11,7 @@
 mod audit;
 mod backoff;
 mod budget;
+mod claim;
 pub mod client;
 mod cold;
 mod definitions;
@@ -48,6 +49,7 @@ mod writer;
 
 pub use crate::audit::WriteOutcome;
 pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
+pub use crate::claim::Claimer;
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
 pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
