@@ -209,7 +209,8 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    for line in lines() {
+    // Events are sent later, many calls' together: the host's role is in their lines, and no trace.
+    for line in lines().into_iter().filter(|line| line["role"].is_null()) {
         let target = line["target"].as_str().unwrap_or_default();
         if matches!(target, "windlass::plugin" | "windlass::audit" | "windlass::dispatch")
             && line["message"] != "controller started"
