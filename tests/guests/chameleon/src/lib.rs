@@ -5,6 +5,7 @@
 mod modes;
 mod outside;
 mod watching;
+mod writing;
 
 use std::hint::black_box;
 
@@ -92,6 +93,7 @@ impl Reconciler for Chameleon {
             Mode::Referring => watching::count_referrers(&request),
             Mode::Slim => watching::tell_fields(&request),
             Mode::Outside(port) => outside::visit(&request, port),
+            Mode::Batch => writing::batch(),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

@@ -34,6 +34,7 @@ pub(crate) enum Mode {
     Slim,
     /// With the port of the server that it asks.
     Outside(u16),
+    Batch,
 }
 
 /// The mode that the marker names now.
@@ -71,6 +72,7 @@ fn parse(name: &str) -> Mode {
         "referring" => Mode::Referring,
         "concerned" => Mode::Concerned,
         "slim" => Mode::Slim,
+        "batch" => Mode::Batch,
         _ => panic!("chameleon: there is no mode named {name}"),
     }
 }
