@@ -14,12 +14,17 @@ impl Outcome {
     /// Run again after this time, which is not a failure. At most 24 days; longer times are cut.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
-        Self::RequeueAfter(u32::try_from(delay.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST)))
+        Self::RequeueAfter(milliseconds(delay))
     }
 }
 
 /// 2³¹−1, which every guest language can hold.
 const LONGEST: u32 = i32::MAX.cast_unsigned();
+
+/// A duration as the interface has it.
+pub(crate) fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST))
+}
 
 /// Which object a call is about, and why now.
 #[derive(Debug, Clone, Default, PartialEq)]
