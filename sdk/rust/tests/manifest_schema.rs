@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric,
-    MetricType, Options, Permission, Predicate, Projection, Watch,
+    MetricType, Options, Permission, Predicate, Projection, UpdateStrategy, Watch,
 };
 
 /// Keywords that bound a value, and that the host checks too; what is compared here is the shape.
@@ -32,8 +32,9 @@ fn full_manifest() -> Manifest {
         .predicate(Predicate::Annotations)
         .predicate(Predicate::Fields { pointers: pointers() });
     let secrets = || Watch::of("v1", "Secret").projection(Projection::Metadata);
+    let slim_pods = Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() });
     let controller = Controller::new("things", primary)
-        .owns(Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() }))
+        .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete))
         .watches(secrets(), Mapping::Owner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })
