@@ -2,6 +2,7 @@
 
 mod cli;
 mod clock;
+mod composite;
 mod controller;
 mod directory;
 mod dispatch;

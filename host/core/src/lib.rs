@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod compact;
+pub mod compose;
 pub mod error;
 pub mod fair;
 pub mod grants;
