@@ -28,15 +28,15 @@
 //! # fn main() {}
 //! ```
 //!
-//! What a plugin may do is in [`cache`], [`writes`], [`events`], [`log`], [`config`], [`clock`] and [`random`]. The
-//! interfaces that are not wrapped yet (`live`, `owners`, `metrics`, `http`, batches of writes) are reachable through
-//! [`bindings`], the generated code that everything here stands on.
+//! What a plugin may do is in [`cache`], [`live`], [`writes`], [`owners`], [`events`], [`log`], [`metrics`],
+//! [`config`](mod@config), [`clock`], [`random`] and [`http`]; [`bindings`] is the generated code that everything stands
+//! on. A plugin that only says which children an object should have is simpler still: see [`Composer`].
 //!
 //! # Tests
 //!
 //! Plugins compile natively too, so that `cargo test` runs their pure logic: make a [`Request`] with [`Request::new`],
-//! decide on values, compare values. Outside the host, log lines go to stderr and the clock is the system's; any other
-//! call to the host panics and says which one.
+//! decide on values, compare values. Outside the host, log lines go to stderr, the clock is the system's, and metrics are
+//! dropped; any other call to the host panics and says which one.
 
 // The generated code names the crate by its name, from inside and from plugins alike.
 extern crate self as windlass_sdk;
@@ -52,10 +52,15 @@ pub mod entry;
 mod error;
 pub mod events;
 mod failure;
+pub mod http;
+pub mod live;
 pub mod log;
 pub mod manifest;
+pub mod metrics;
 mod native;
 mod object;
+pub mod owners;
+mod pages;
 pub mod random;
 mod request;
 pub mod writes;
@@ -64,6 +69,7 @@ pub use compose::{Composition, CompositionRequest};
 pub use error::{ApiError, ApiReason, Error, JsonError};
 pub use failure::{Failure, Failures};
 pub use object::{Metadata, Object, ObjectKind, ObjectRef, has_fields};
+pub use pages::{Objects, Page, Pages};
 pub use request::{Outcome, Request};
 
 /// A plugin that brings the world to the state that an object asks for, with any calls it needs.
@@ -215,3 +221,8 @@ macro_rules! export_composer_guest {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+// So must all that the guide shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/authoring.md")]
+struct Authoring;
