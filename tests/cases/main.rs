@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod caches;
+mod composite;
 mod connections;
 mod dev;
 mod fairness;

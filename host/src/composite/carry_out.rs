@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::compose::{Applied, Change, Child, Doomed, Observed, Parent, Step, change, refused};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::{Object, ObjectRef};
+use windlass_core::object::{Object, ObjectKind, ObjectRef};
 use windlass_core::outcome::Failure;
 use windlass_core::ports::{CallContext, Event, EventType, Ports, Written};
 use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, WriteOptions};
 
-use super::{Surroundings, own_event};
+use super::own_event;
 
 /// How many children are applied at once, at most.
 const AT_ONCE: usize = 8;
@@ -44,12 +44,13 @@ impl<'a> Hand<'a> {
     }
 
     /// Takes all steps, and answers how each ended, in their order. It begins with one child and goes on with twice as
-    /// many at a time; where the server itself is in trouble, or time is up, it begins no more.
+    /// many at a time; where the server itself is in trouble, or time is up, it begins no more. `shows_all` says of a kind
+    /// whether what is not in the cache does not exist.
     pub(super) async fn apply(
         &self,
-        surroundings: &Surroundings,
         parent: &Parent,
         steps: &[(&Child, Step<'_>)],
+        shows_all: &(dyn Fn(&ObjectKind) -> bool + Sync),
     ) -> Vec<Applied> {
         let mut applied: Vec<Applied> = Vec::with_capacity(steps.len());
         let mut at_once = 1;
@@ -61,7 +62,7 @@ impl<'a> Hand<'a> {
                 applied.resize(steps.len(), Applied::NotTried);
             } else {
                 let next = steps.iter().skip(applied.len()).take(at_once);
-                let taken = next.map(|(child, step)| self.take(surroundings, parent, child, *step));
+                let taken = next.map(|(child, step)| self.take(parent, child, *step, shows_all(&child.kind)));
                 applied.extend(join_all(taken).await);
                 at_once = (at_once * 2).min(AT_ONCE);
             }
@@ -69,10 +70,10 @@ impl<'a> Hand<'a> {
         applied
     }
 
-    async fn take(&self, surroundings: &Surroundings, parent: &Parent, child: &Child, step: Step<'_>) -> Applied {
+    async fn take(&self, parent: &Parent, child: &Child, step: Step<'_>, shows_all: bool) -> Applied {
         let mark = |marked: bool| marked.then_some(&*parent.plugin);
         match step {
-            Step::Create => self.create(surroundings.shows_all(&child.kind), child, &parent.plugin).await,
+            Step::Create => self.create(shows_all, child, &parent.plugin).await,
             Step::Update { observed, marked } => {
                 let body = child.body(mark(marked), Some(&observed.uid));
                 ended(self.write(apply(body, true, false)).await.map_err(|error| refused(child, error)))
@@ -154,20 +155,15 @@ impl<'a> Hand<'a> {
         failures
     }
 
-    /// Writes the status, if it is another than `primary` has.
-    pub(super) async fn status(
-        &self,
-        surroundings: &Surroundings,
-        primary: &Object,
-        status: Option<&Value>,
-    ) -> Option<Failure> {
+    /// Writes the status, if it is another than `primary` has; `has_status` says whether its kind can have one.
+    pub(super) async fn status(&self, has_status: bool, primary: &Object, status: Option<&Value>) -> Option<Failure> {
         let status = status?;
         let body: Value = serde_json::from_str(&primary.text()).unwrap_or_default();
         if body.get("status") == Some(status) {
             return None;
         }
         let target = self.call.primary_ref();
-        if !surroundings.has_status() {
+        if !has_status {
             let message = format!("{} has no status subresource, so the composed status is lost", target.kind);
             return Some(Failure::Terminal(message));
         }
@@ -235,3 +231,6 @@ fn delete(doomed: Doomed) -> Operation {
     };
     Operation::Delete { target: doomed.target, options }
 }
+
+#[cfg(test)]
+mod tests;

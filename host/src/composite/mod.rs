@@ -13,9 +13,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
-use windlass_core::compose::{
-    Applied, Composition, Flaw, Observed, Parent, Pruning, Step, Wanted, Withheld, prune, step,
-};
+use windlass_core::compose::{Applied, Composition, Flaw, Observed, Parent, Pruning, Step, Withheld, prune, step};
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, Event, EventType, Ports};
@@ -135,11 +133,11 @@ impl<P: Compose> Composite<P> {
         };
         let steps: Vec<_> =
             wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
-        let applied = hand.apply(&self.surroundings, &seen.parent, &steps).await;
+        let applied = hand.apply(&seen.parent, &steps, &|kind| self.surroundings.shows_all(kind)).await;
         let pruning = prune(&seen.parent, &wanted, &applied, &seen.children);
         tell(hand, &steps, &applied, &pruning);
         let mut failures = hand.prune(pruning.doomed).await;
-        failures.extend(hand.status(&self.surroundings, object, wanted.status.as_ref()).await);
+        failures.extend(hand.status(self.surroundings.has_status(), object, wanted.status.as_ref()).await);
         let Composition { events, requeue_after, .. } = answer;
         for event in events {
             hand.emit(event);

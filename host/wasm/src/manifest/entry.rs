@@ -64,3 +64,50 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn problems(entry: Entry, controller: &Value) -> String {
+        let mut whole = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+        });
+        for (field, value) in controller.as_object().expect("fields") {
+            whole["controllers"][0][field] = value.clone();
+        }
+        let manifest = Manifest::from_json(&whole.to_string()).expect("valid but for its entry");
+        manifest.check_entry(entry).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    fn owning(strategy: &str, projection: &str) -> Value {
+        json!({"owns": [{
+            "apiVersion": "v1", "kind": "Secret", "updateStrategy": strategy, "projection": {"type": projection},
+        }]})
+    }
+
+    #[test]
+    fn only_a_composer_has_update_strategies() {
+        assert!(problems(Entry::Reconciler, &owning("inPlace", "full")).contains("owns[0].updateStrategy"));
+        for strategy in ["inPlace", "recreate", "onDelete"] {
+            assert_eq!(problems(Entry::Composer, &owning(strategy, "full")), "");
+        }
+    }
+
+    #[test]
+    fn children_that_are_compared_are_kept_whole() {
+        assert_eq!(problems(Entry::Composer, &owning("inPlace", "metadata")), "");
+        assert!(problems(Entry::Composer, &owning("recreate", "metadata")).contains("owns[0].projection"));
+    }
+
+    #[test]
+    fn a_composer_owns_a_kind_once_and_needs_no_finalizer() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret"});
+        assert!(problems(Entry::Composer, &json!({"owns": [secret, secret]})).contains("owned twice"));
+        assert_eq!(problems(Entry::Reconciler, &json!({"owns": [secret, secret]})), "");
+        assert!(problems(Entry::Composer, &json!({"options": {"finalizer": true}})).contains("finalizer"));
+    }
+}

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_sdk::bindings::composer::exports::windlass::plugin::composer::{Composition, CompositionRequest, Guest};
 use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, Failure};
 use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, Options, UpdateStrategy, Watch};
-use windlass_sdk::{clock, config, info, random};
+use windlass_sdk::{clock, config, error, info, random};
 
 const API_VERSION: &str = "tests.windlass.dev/v1";
 /// Names the parent of a related `ConfigMap`.
@@ -36,7 +36,10 @@ impl Guest for Composer {
         let spec = &parent["spec"];
         info!("composing", generation = parent["metadata"]["generation"]);
         match spec["misbehave"].as_str() {
-            Some("trap") => panic!("composer: told to trap"),
+            Some("trap") => {
+                error!("composer: told to trap");
+                unreachable!("it traps");
+            }
             Some("loop") => spin(),
             Some("devour") => devour(),
             Some("transient") => return Err(vec![Failure::Transient("composer: told to fail for now".into())]),
