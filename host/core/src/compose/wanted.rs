@@ -15,6 +15,8 @@ use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 pub const MAX_CHILDREN: usize = 1_000;
 /// The longest name that Kubernetes has.
 const MAX_NAME: usize = 253;
+/// The longest text of a [`Flaw`].
+const MAX_PROBLEM: usize = 500;
 /// What the server sets, and what would be a lock or nonsense in a set of fields to apply.
 const SERVERS: [&str; 8] = [
     "uid",
@@ -81,16 +83,25 @@ impl Wanted {
                     flaws.push(Flaw { place, problem: format!("{} is there twice", child.reference()) });
                 }
                 Ok(child) => children.push(child),
-                Err(problem) => flaws.push(Flaw { place, problem }),
+                Err(problem) => flaws.push(Flaw { place, problem: short(problem) }),
             }
         }
         let status = answer.status.as_deref().map(read_status).transpose();
         let status = status.unwrap_or_else(|problem| {
-            flaws.push(Flaw { place: "status".to_owned(), problem });
+            flaws.push(Flaw { place: "status".to_owned(), problem: short(problem) });
             None
         });
         if flaws.is_empty() { Ok(Self { children, status, allow_empty: answer.allow_empty }) } else { Err(flaws) }
     }
+}
+
+/// A problem repeats what the composer wrote, which may be megabytes.
+fn short(mut problem: String) -> String {
+    if problem.len() > MAX_PROBLEM {
+        problem.truncate(problem.floor_char_boundary(MAX_PROBLEM));
+        problem.push('…');
+    }
+    problem
 }
 
 fn read_status(text: &str) -> Result<Value, String> {
@@ -179,7 +190,7 @@ fn owned<'a>(rest: &BTreeMap<String, Box<RawValue>>, owns: &'a [OwnedKind]) -> R
         let another = |owned: &&OwnedKind| owned.kind.group() == kind.group() && owned.kind.kind == kind.kind;
         match owns.iter().find(another) {
             Some(other) => format!("the controller owns {}, not its version {}", other.kind, kind.version()),
-            None => format!("the controller owns no {kind:.200}: name it in `owns` of the manifest"),
+            None => format!("the controller owns no {kind}: name it in `owns` of the manifest"),
         }
     })
 }
@@ -383,6 +394,17 @@ mod tests {
     fn a_child_that_the_host_would_never_see_is_refused() {
         let secret = flaw(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}));
         assert!(secret.contains("watched in elsewhere only"), "{secret}");
+    }
+
+    #[test]
+    fn a_flaw_does_not_fill_the_log() {
+        let long = "ü".repeat(10_000);
+        let answer = Composition { children: vec![format!("{long:?}")], ..Composition::default() };
+        let flaws = Wanted::read(&answer, &parent(), &owns()).expect_err("no object");
+        let kind = flaw(json!({"apiVersion": "v1", "kind": long, "metadata": {"name": "x"}}));
+        for problem in [&flaws[0].problem, &kind] {
+            assert!(problem.len() <= MAX_PROBLEM + 3, "{} bytes", problem.len());
+        }
     }
 
     #[test]
