@@ -21,10 +21,11 @@ use windlass_kube::{
     Budget, Claimer, DiscoveryError, Excess, Followed, LiveReader, Readable, Reader, SubscribeOptions, Subscription,
 };
 use windlass_wasm::manifest::Controller as Declared;
-use windlass_wasm::{CallLimits, Plugin};
+use windlass_wasm::{CallLimits, Entry, Plugin};
 
 use crate::clock::SystemClock;
-use crate::dispatch::Dispatch;
+use crate::composite::{Composite, Owned, Related, Surroundings};
+use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
 use crate::kinds::Definitions;
 use crate::manager::Host;
@@ -64,6 +65,8 @@ struct Watching {
     primary: PrimaryKind,
     primaries: Stores,
     readable: Vec<Readable>,
+    /// What each declared watch became, in the manifest's order.
+    declared: Vec<(Route, Vec<Readable>)>,
     subscriptions: Vec<(Subscription, Route)>,
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
@@ -248,9 +251,11 @@ impl Controller {
     fn subscribe(&self, resolved: Resolved) -> Watching {
         let mut primaries = Vec::new();
         let mut readable = Vec::new();
+        let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
         let mut defined = Vec::new();
         for watched in resolved.watches {
+            let first = readable.len();
             for (name, spec) in watched.definition.iter().zip(&watched.specs) {
                 defined.push((spec.kind.clone(), name.clone()));
             }
@@ -266,10 +271,11 @@ impl Controller {
                 readable.push(Readable { spec, store, indexes: watched.indexes.clone() });
                 subscriptions.push((subscription, watched.route.clone()));
             }
+            declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores(primaries.into());
         let Resolved { primary, grants, .. } = resolved;
-        Watching { primary, primaries, readable, subscriptions, defined, grants }
+        Watching { primary, primaries, readable, declared, subscriptions, defined, grants }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
@@ -292,7 +298,7 @@ impl Controller {
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, subscriptions, grants, .. } = watching;
+        let Watching { primary, primaries, readable, declared, subscriptions, grants, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
@@ -300,7 +306,7 @@ impl Controller {
         self.status.begins(queue.clone());
         let followed = followed(&readable, &subscriptions, &primaries);
         let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(self.plugin.clone()),
+            plugin: self.callee(&primaries, declared),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
@@ -360,6 +366,24 @@ impl Controller {
             http: Arc::new(self.host.egress.clone()),
         };
         counted(ports, &self.host.metrics, self.plugin.name())
+    }
+
+    /// What the workers call: the plugin itself, or what does as it composes.
+    fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
+        let plugin = self.plugin.clone();
+        if plugin.entry() == Entry::Reconciler {
+            return Box::new(plugin);
+        }
+        let owns = &self.declared().owns;
+        let mut watches = declared.into_iter().skip(1); // The primary.
+        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
+            kind: watch.object_kind(),
+            strategy: watch.core_strategy(),
+            watches,
+        });
+        let owned = owned.collect();
+        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
+        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
     }
 
     /// Starts the workers.

@@ -3,6 +3,7 @@
 mod admin;
 mod cli;
 mod clock;
+mod composite;
 mod controller;
 mod directory;
 mod dispatch;

@@ -3,6 +3,7 @@
 mod admin;
 mod bad_input;
 mod caches;
+mod composite;
 mod connections;
 mod dev;
 mod fairness;

@@ -7,6 +7,7 @@
 
 mod access;
 mod convert;
+mod entry;
 mod read;
 mod unimplemented;
 mod validate;
@@ -100,6 +101,20 @@ pub struct Watch {
     pub predicates: Vec<Predicate>,
     /// Which primaries an object concerns. For `watches` only, and required there.
     pub mapping: Option<Mapping>,
+    /// How a composer's children change. For `owns` only.
+    pub update_strategy: Option<UpdateStrategy>,
+}
+
+/// How a composer's children of a kind change; see [`windlass_core::compose::UpdateStrategy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UpdateStrategy {
+    /// By applying.
+    InPlace,
+    /// By deleting and creating them anew.
+    Recreate,
+    /// When somebody else deletes them.
+    OnDelete,
 }
 
 /// What of an object the cache keeps.

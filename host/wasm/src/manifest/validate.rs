@@ -84,6 +84,7 @@ impl Controller {
         problems.dns_label(format_args!("{path}.name"), &self.name);
         self.primary.check(&format!("{path}.primary"), problems);
         self.primary.check_no_mapping(&format!("{path}.primary"), problems);
+        self.primary.check_no_strategy(&format!("{path}.primary"), problems);
         problems.count(format_args!("{path}.owns"), self.owns.len());
         for (index, watch) in self.owns.iter().enumerate() {
             let path = format!("{path}.owns[{index}]");
@@ -94,6 +95,7 @@ impl Controller {
         for (index, watch) in self.watches.iter().enumerate() {
             let path = format!("{path}.watches[{index}]");
             watch.check(&path, problems);
+            watch.check_no_strategy(&path, problems);
             match &watch.mapping {
                 Some(mapping) => mapping.check(&format!("{path}.mapping"), &self.primary.indexes, problems),
                 None => problems.add(path, "needs a `mapping`, which says whom a change concerns"),
@@ -137,6 +139,12 @@ impl Watch {
             if let Predicate::Fields { pointers } = predicate {
                 problems.pointers(format_args!("{path}.predicates[{index}].pointers"), pointers);
             }
+        }
+    }
+
+    fn check_no_strategy(&self, path: &str, problems: &mut Problems) {
+        if self.update_strategy.is_some() {
+            problems.add(format_args!("{path}.updateStrategy"), "only entries of `owns` have an update strategy");
         }
     }
 

@@ -55,8 +55,12 @@ pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallRes
     match answer {
         Ok(Outcome::Done) => CallResult::Done,
         Ok(Outcome::RequeueAfter(after)) => CallResult::RequeueAfter(milliseconds(after)),
-        Err(failures) => CallResult::Failed(failures.into_iter().take(MAX_FAILURES).map(failure).collect()),
+        Err(failures) => failed(failures),
     }
+}
+
+pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
+    CallResult::Failed(failures.into_iter().take(MAX_FAILURES).map(failure).collect())
 }
 
 fn failure(failure: wit::Failure) -> Failure {
