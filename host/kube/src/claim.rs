@@ -20,8 +20,9 @@ use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 
 use crate::discovery::Resource;
+use crate::overlaid::newer;
 use crate::parse::Parser;
-use crate::reader::{Readable, Reader, check_grant, newer, resource_of, whole_namespace};
+use crate::reader::{Readable, Reader, check_grant, resource_of, whole_namespace};
 use crate::selector::{Selector, SelectorError};
 use crate::status::Subject;
 use crate::store::Scope;

@@ -47,7 +47,7 @@ impl Subject {
         }
     }
 
-    /// The error of a read whose request failed. Whatever became of it, nothing has changed.
+    /// The error of a request that changes nothing, whatever becomes of it.
     pub(crate) fn read_failed(&self, error: &RequestError) -> ApiError {
         match error {
             RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),

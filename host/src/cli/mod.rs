@@ -4,6 +4,7 @@ mod dev;
 mod run;
 mod size;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -74,6 +75,12 @@ pub(crate) struct PluginArgs {
     /// How often one plugin may read the API server itself, at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
+    /// Where /healthz, /readyz, /metrics and /plugins are served, to everyone who can connect. Without it, nowhere.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    pub(crate) admin_address: Option<SocketAddr>,
+    /// Certificate authorities that HTTPS requests of plugins trust beside the system's, in PEM.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
+    pub(crate) http_ca: Option<PathBuf>,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
