@@ -135,10 +135,11 @@ async fn grants(
             verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
             namespaces: namespaces.into_iter().flatten().collect(),
             names: vec![],
+            cluster: !resource.namespaced,
         });
     }
     rules.extend(manifest.permission_rules());
-    Ok(Grants::new(rules).within(only))
+    Ok(Grants::asked(manifest.asked(rules)).within(only))
 }
 
 #[cfg(test)]

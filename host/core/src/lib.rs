@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod clock;
 pub mod compact;
+pub mod egress;
 pub mod error;
 pub mod fair;
 pub mod grants;
