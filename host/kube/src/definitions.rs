@@ -9,8 +9,9 @@ mod change;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
+use http::{HeaderMap, Method};
 use kube::Client;
+use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_core::principal::Principal;
@@ -140,128 +141,135 @@ impl Definitions {
         limit: Duration,
     ) -> Result<Installed, DefinitionError> {
         let deadline = Instant::now() + limit;
-        let (installed, latest) = self.write(role, field_manager, definition).await?;
-        self.established(definition, latest, deadline, limit).await?;
+        let unsound = |problem| DefinitionError::Unsound { name: definition.name().to_owned(), problem };
+        let headers = headers::of_principal(role).map_err(|error| unsound(error.to_string()))?;
+        let installer = Installer { client: &self.client, role, headers, field_manager, definition };
+        let (installed, latest) = installer.write().await?;
+        installer.established(latest, deadline, limit).await?;
         if installed != Installed::Unchanged {
             self.discovery.invalidate(definition.group());
             tracing::info!(plugin = field_manager, definition = definition.name(), ?installed, "definition installed");
         }
         Ok(installed)
     }
+}
 
+/// One definition on its way into the cluster.
+struct Installer<'a> {
+    client: &'a Client,
+    role: &'a Principal,
+    headers: HeaderMap,
+    field_manager: &'a str,
+    definition: &'a Definition,
+}
+
+impl Installer<'_> {
     /// Decides and applies; the result has the definition as the server then has it.
-    async fn write(
-        &self,
-        role: &Principal,
-        field_manager: &str,
-        definition: &Definition,
-    ) -> Result<(Installed, Value), DefinitionError> {
-        let name = definition.name().to_owned();
+    async fn write(&self) -> Result<(Installed, Value), DefinitionError> {
         for _ in 0..DECISIONS {
-            let existing = self.get(&name).await?;
-            let step = definition.step(existing.as_ref());
-            let step = step.map_err(|refusal| DefinitionError::Refused { name: name.clone(), refusal })?;
+            let existing = self.get().await?;
+            let step = self.definition.step(existing.as_ref());
+            let step = step.map_err(|refusal| DefinitionError::Refused { name: self.name(), refusal })?;
             let over = match (step, existing) {
                 (Step::Keep, existing) => return Ok((Installed::Unchanged, existing.unwrap_or_default())),
                 (Step::Apply { over }, _) => over,
             };
-            let body = definition.document(over.as_deref());
-            match self.apply(role, field_manager, &name, &body).await {
+            match self.apply(&self.definition.document(over.as_deref())).await {
                 Ok(answer) => {
-                    let latest = Self::read(&name, &answer.text)?;
-                    return Ok((if over.is_none() { Installed::Created } else { Installed::Updated }, latest));
+                    let installed = if over.is_none() { Installed::Created } else { Installed::Updated };
+                    return Ok((installed, self.read(&answer.text)?));
                 }
                 Err(RequestError::Refused { status, .. }) if is_other_managers(&status) => {
-                    return Err(DefinitionError::OtherManagers { name, message: status.message });
+                    return Err(DefinitionError::OtherManagers { name: self.name(), message: status.message });
                 }
                 // Changed, or gone, since it was looked at.
                 Err(RequestError::Refused { status, .. }) if status.code == 409 => {}
-                Err(source) => return Err(DefinitionError::Request { verb: "patch", name, source }),
+                Err(source) => return Err(self.failed("patch", source)),
             }
         }
-        Err(DefinitionError::Contended { name })
+        Err(DefinitionError::Contended { name: self.name() })
     }
 
-    async fn apply(
-        &self,
-        role: &Principal,
-        field_manager: &str,
-        name: &str,
-        body: &Value,
-    ) -> Result<Answer, RequestError> {
+    async fn apply(&self, body: &Value) -> Result<Answer, RequestError> {
         let mut query = Query::default();
-        query.add("fieldManager", field_manager);
+        query.add("fieldManager", self.field_manager);
         query.add("fieldValidation", "Strict");
         query.add("timeout", SERVER_TIMEOUT);
-        let unnamed = |error| RequestError::NotSent { source: Box::new(kube::Error::Service(Box::new(error))) };
         let mutation = Mutation {
             method: Method::PATCH,
-            uri: query.onto(&[PATH, name].concat()),
+            uri: query.onto(&self.path()),
             content_type: "application/apply-patch+yaml",
             body: Bytes::from(body.to_string()),
-            headers: headers::of_principal(role).map_err(unnamed)?,
+            headers: self.headers.clone(),
         };
         let began = Instant::now();
-        let result = request::mutate(&self.client, mutation, ANSWER_LIMIT).await;
+        let result = request::mutate(self.client, mutation, ANSWER_LIMIT).await;
         tracing::info!(
             target: "windlass::audit",
-            plugin = %role.plugin, replica = %role.replica, field_manager, verb = "patch",
-            resource = "customresourcedefinitions.apiextensions.k8s.io", object = name,
+            plugin = %self.role.plugin,
+            replica = %self.role.replica,
+            field_manager = self.field_manager,
+            verb = "patch",
+            resource = "customresourcedefinitions.apiextensions.k8s.io",
+            object = self.definition.name(),
             code = result.as_ref().map_or_else(RequestError::code, |answer| Some(answer.code)),
             error = result.as_ref().err().map(tracing::field::display),
             took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             "mutation"
         );
         for warning in result.iter().flat_map(|answer| &answer.warnings) {
-            tracing::warn!(definition = name, "the API server warns: {warning}");
+            tracing::warn!(definition = self.definition.name(), "the API server warns: {warning}");
         }
         result
     }
 
     /// Waits until the server serves the definition, of which `latest` is known.
-    async fn established(
-        &self,
-        definition: &Definition,
-        mut latest: Value,
-        deadline: Instant,
-        limit: Duration,
-    ) -> Result<(), DefinitionError> {
-        let name = || definition.name().to_owned();
+    async fn established(&self, mut latest: Value, deadline: Instant, limit: Duration) -> Result<(), DefinitionError> {
         let mut wait = FIRST_WAIT;
+        let late = |message| DefinitionError::NotEstablished { name: self.name(), limit, message };
         loop {
             let message = match change::state(&latest) {
                 State::Established => return Ok(()),
-                State::NamesTaken(message) => return Err(DefinitionError::NamesTaken { name: name(), message }),
+                State::NamesTaken(message) => return Err(DefinitionError::NamesTaken { name: self.name(), message }),
                 State::Pending(message) => message,
             };
             if Instant::now() + wait > deadline {
-                return Err(DefinitionError::NotEstablished { name: name(), limit, message });
+                return Err(late(message));
             }
             sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
-            latest = self.get(definition.name()).await?.ok_or_else(|| DefinitionError::NotEstablished {
-                name: name(),
-                limit,
-                message: "somebody has deleted it".to_owned(),
-            })?;
+            latest = self.get().await?.ok_or_else(|| late("somebody has deleted it".to_owned()))?;
         }
     }
 
     /// The definition as the server has it now.
-    async fn get(&self, name: &str) -> Result<Option<Value>, DefinitionError> {
-        match request::get(&self.client, &[PATH, name].concat(), ANSWER_LIMIT).await {
-            Ok(text) => Self::read(name, &text).map(Some),
+    async fn get(&self) -> Result<Option<Value>, DefinitionError> {
+        let headers = self.headers.clone();
+        match request::get_as(self.client, &self.path(), headers, request::MOST_ANSWER, ANSWER_LIMIT).await {
+            Ok(text) => self.read(&text).map(Some),
             Err(error) if error.code() == Some(404) => Ok(None),
-            Err(source) => Err(DefinitionError::Request { verb: "get", name: name.to_owned(), source }),
+            Err(source) => Err(self.failed("get", source)),
         }
     }
 
-    fn read(name: &str, text: &str) -> Result<Value, DefinitionError> {
-        serde_json::from_str(text).map_err(|source| DefinitionError::Malformed { name: name.to_owned(), source })
+    fn read(&self, text: &str) -> Result<Value, DefinitionError> {
+        serde_json::from_str(text).map_err(|source| DefinitionError::Malformed { name: self.name(), source })
+    }
+
+    fn failed(&self, verb: &'static str, source: RequestError) -> DefinitionError {
+        DefinitionError::Request { verb, name: self.name(), source }
+    }
+
+    fn path(&self) -> String {
+        [PATH, self.definition.name()].concat()
+    }
+
+    fn name(&self) -> String {
+        self.definition.name().to_owned()
     }
 }
 
-fn is_other_managers(status: &kube::core::Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
+fn is_other_managers(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "FieldManagerConflict")
 }

@@ -46,7 +46,6 @@ impl Resolver<'_> {
         Ok(Target { resource, key: reference.key })
     }
 
-    #[allow(dead_code, reason = "live reads, which come with the next commit")]
     /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or about all of it. With a
     /// `name`, only the object of that name is meant.
     pub(crate) async fn collection(

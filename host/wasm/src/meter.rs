@@ -17,9 +17,11 @@ pub(crate) struct Meter {
     memory: usize,
     table_elements: usize,
     host_calls: u32,
+    live_reads: u32,
     log_lines: u32,
     log_bytes: usize,
     dropped_log_lines: u64,
+    metric_values: u32,
 }
 
 impl Meter {
@@ -33,9 +35,11 @@ impl Meter {
             memory: 0,
             table_elements: 0,
             host_calls: 0,
+            live_reads: 0,
             log_lines: 0,
             log_bytes: 0,
             dropped_log_lines: 0,
+            metric_values: 0,
         }
     }
 
@@ -45,6 +49,11 @@ impl Meter {
 
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// Until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
     }
 
     pub(crate) fn deadline_overrun(&self) -> Overrun {
@@ -64,6 +73,13 @@ impl Meter {
         Ok(())
     }
 
+    /// Whether the call may read the API server itself once more.
+    pub(crate) fn live_read(&mut self) -> bool {
+        let is_allowed = self.live_reads < self.limits.live_reads;
+        self.live_reads += u32::from(is_allowed);
+        is_allowed
+    }
+
     /// Whether a log line of `bytes` is still within the limits. If not, it is counted as dropped.
     pub(crate) fn log_line(&mut self, bytes: usize) -> bool {
         let bytes = self.log_bytes.saturating_add(bytes);
@@ -74,6 +90,13 @@ impl Meter {
         self.log_lines += 1;
         self.log_bytes = bytes;
         true
+    }
+
+    /// Whether one more value of a metric is still within the limits.
+    pub(crate) fn metric_value(&mut self) -> bool {
+        let is_within = self.metric_values < self.limits.metric_values;
+        self.metric_values += u32::from(is_within);
+        is_within
     }
 
     pub(crate) fn dropped_log_lines(&self) -> u64 {

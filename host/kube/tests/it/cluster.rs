@@ -59,7 +59,7 @@ impl Cluster {
         Ok(written.map(|text| serde_json::from_str(&text).expect("JSON")))
     }
 
-    fn target(&self, name: &str, uid: Option<&str>) -> ObjectRef {
+    pub(crate) fn target(&self, name: &str, uid: Option<&str>) -> ObjectRef {
         let key = ObjectKey::namespaced(Arc::clone(&self.namespace), name);
         ObjectRef { kind: config_maps(), key, uid: uid.map(Into::into) }
     }

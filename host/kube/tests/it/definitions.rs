@@ -14,9 +14,9 @@ use crate::script::{Reply, Script};
 const LIMIT: Duration = Duration::from_secs(30);
 const PLUGIN: &str = "windlass/widgets";
 
-fn role() -> Principal {
+pub(crate) fn role() -> Principal {
     Principal {
-        plugin: "crd".into(),
+        plugin: "role".into(),
         digest: "host".into(),
         replica: "host-1".into(),
         grants: LiveGrants::default(),
@@ -57,7 +57,7 @@ impl Cluster {
 
     fn writes_of_the_role(&self) -> u64 {
         let requests = self.server.iter().flat_map(windlass_apiserver::ApiServer::requests);
-        requests.filter(|count| count.user_agent.contains("(crd@") && count.verb == "patch").map(|it| it.count).sum()
+        requests.filter(|count| count.user_agent.contains("(role@") && count.verb == "patch").map(|it| it.count).sum()
     }
 }
 

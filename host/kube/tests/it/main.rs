@@ -10,6 +10,7 @@ mod informer;
 mod informers;
 mod reachability;
 mod reader;
+mod review;
 mod script;
 mod settling;
 mod writer;

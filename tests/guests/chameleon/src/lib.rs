@@ -3,7 +3,9 @@
 //! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
 
 mod modes;
+mod outside;
 mod watching;
+mod writing;
 
 use std::hint::black_box;
 
@@ -66,6 +68,7 @@ impl Reconciler for Chameleon {
             &["patch"],
         ));
         match mode {
+            Mode::Outside(port) => outside::declare(manifest, port),
             Mode::DescribeUnstable => {
                 manifest.description(format!("described at {} with {}", clock::now(), random::number()))
             }
@@ -89,6 +92,8 @@ impl Reconciler for Chameleon {
             Mode::Hungry => Ok(Outcome::RequeueAfter(0)),
             Mode::Referring => watching::count_referrers(&request),
             Mode::Slim => watching::tell_fields(&request),
+            Mode::Batch => writing::batch(),
+            Mode::Outside(port) => outside::visit(&request, port),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)
