@@ -13,11 +13,13 @@ use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
-use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::ports::{Absent, Ports};
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::ports::Ports;
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
+use windlass_kube::{
+    Budget, Claimer, DiscoveryError, Excess, Followed, LiveReader, Readable, Reader, SubscribeOptions, Subscription,
+};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -48,6 +50,8 @@ pub(crate) struct Controller {
     share: Share,
     /// What the plugin's caches may hold, for all its controllers together.
     budget: Arc<Budget>,
+    /// The plugin's reads of the API server itself, for all its controllers together.
+    live: LiveReader,
     /// Which of the manifest's controllers.
     index: usize,
     status: Arc<ControllerStatus>,
@@ -79,11 +83,18 @@ enum Loss {
 
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
-    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
+    pub(crate) fn new(
+        host: Arc<Host>,
+        plugin: Arc<Plugin>,
+        share: Share,
+        budget: Arc<Budget>,
+        live: LiveReader,
+        index: usize,
+    ) -> Self {
         let declared = &plugin.manifest().controllers[index];
         let metrics = host.metrics.controller(plugin.name(), &declared.name);
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
-        Self { host, plugin, share, budget, index, status, workers: tracker() }
+        Self { host, plugin, share, budget, live, index, status, workers: tracker() }
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -287,6 +298,7 @@ impl Controller {
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
         self.status.begins(queue.clone());
+        let followed = followed(&readable, &subscriptions, &primaries);
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(self.plugin.clone()),
             share: self.share.clone(),
@@ -300,7 +312,7 @@ impl Controller {
                 grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
                 impersonate: None,
             }),
-            ports: self.ports(readable),
+            ports: self.ports(readable, followed),
             status: self.status.clone(),
             config: "{}".into(),
             queue: queue.clone(),
@@ -335,14 +347,17 @@ impl Controller {
     }
 
     /// What the plugin may ask of the world, and all of it counted.
-    fn ports(&self, readable: Vec<Readable>) -> Ports {
+    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
+        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
+        let writes = Arc::new(self.host.writer.of_controller(followed));
         let ports = Ports {
-            reads: Arc::new(Reader::new(readable)),
-            writes: self.host.writer.clone(),
+            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
+            reads: reader,
+            live,
+            writes,
             events: self.host.recorder.clone(),
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
-            ..Absent::ports()
         };
         counted(ports, &self.host.metrics, self.plugin.name())
     }
@@ -359,6 +374,18 @@ impl Controller {
             primary = %running.dispatch.primary.kind, workers, "controller started"
         );
     }
+}
+
+/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
+fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
+    let routes = subscriptions.iter().map(|(_, route)| route);
+    let whole = readable.iter().zip(routes).filter(|(_, route)| route.predicates.is_empty());
+    let followed = whole.map(|(readable, route)| {
+        let (route, primaries) = (route.clone(), primaries.clone());
+        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+        Followed { readable: readable.clone(), runs: Arc::new(runs) }
+    });
+    followed.collect()
 }
 
 /// What completes when the informer finds that its kind is not served any more.

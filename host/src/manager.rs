@@ -13,7 +13,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
-    Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer,
+    Budget, Discovery, InformerError, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, RequestError,
+    Selector, Writer,
 };
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
@@ -49,6 +50,8 @@ pub(crate) struct Settings {
     admin_address: Option<SocketAddr>,
     /// Authorities that plugins' HTTPS requests trust too.
     http_ca: Option<PathBuf>,
+    /// How often one plugin may read the API server itself.
+    live: LiveBudget,
 }
 
 impl From<PluginArgs> for Settings {
@@ -61,6 +64,10 @@ impl From<PluginArgs> for Settings {
             cache: arguments.cache_limit.0,
             admin_address: arguments.admin_address,
             http_ca: arguments.http_ca,
+            live: LiveBudget {
+                per_second: arguments.live_reads_per_second.into(),
+                burst: arguments.live_reads_burst.into(),
+            },
         }
     }
 }
@@ -85,6 +92,8 @@ pub(crate) struct Host {
     pub(crate) namespace: Option<String>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
+    /// Reads of the API server itself; each plugin has such with a budget of its own.
+    live: LiveReader,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
     pub(crate) permit_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
@@ -159,6 +168,7 @@ impl Host {
     fn new(connection: Connection, settings: &Settings, shown: Admin, trust: Trust) -> Self {
         let Admin { status, metrics } = shown;
         let discovery = Discovery::new(connection.client.clone());
+        let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let options = InformerOptions {
             most_bytes: settings.cache,
             reachability: connection.reachability.clone(),
@@ -189,6 +199,7 @@ impl Host {
             discovery,
             namespace: settings.namespace.clone(),
             plugin_cache: settings.plugin_cache,
+            live,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica: replica().into(),
         }
@@ -255,8 +266,10 @@ fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &Cancella
     for plugin in plugins {
         let share = fair.share(EQUAL);
         let budget = Budget::new(host.plugin_cache);
+        let live = host.live.for_another();
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index);
+            let controller =
+                Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index);
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }

@@ -12,3 +12,4 @@ mod outage;
 mod proxy;
 mod storm;
 mod webapp;
+mod writes;

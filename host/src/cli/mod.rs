@@ -75,6 +75,12 @@ pub(crate) struct PluginArgs {
     /// Certificate authorities that HTTPS requests of plugins trust beside the system's, in PEM.
     #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
     pub(crate) http_ca: Option<PathBuf>,
+    /// How often one plugin may read the API server itself, in the long run. Reads of caches cost nothing.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_per_second: u16,
+    /// How often one plugin may read the API server itself, at once.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_burst: u16,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
