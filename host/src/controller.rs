@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
@@ -15,18 +16,20 @@ use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::{Absent, Ports};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
 use crate::clock::SystemClock;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
+use crate::finalize::{self, Finalized};
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::outage::Setbacks;
+use crate::pause::Pausable;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
 use crate::route::{Route, Stores};
@@ -61,6 +64,7 @@ struct Watching {
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
     grants: Grants,
+    keeping: Grants,
 }
 
 /// Why a controller cannot go on although the host does.
@@ -240,8 +244,8 @@ impl Controller {
             }
         }
         let primaries = Stores(primaries.into());
-        let Resolved { primary, grants, .. } = resolved;
-        Watching { primary, primaries, readable, subscriptions, defined, grants }
+        let Resolved { primary, grants, keeping, .. } = resolved;
+        Watching { primary, primaries, readable, subscriptions, defined, grants, keeping }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
@@ -264,31 +268,37 @@ impl Controller {
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, subscriptions, grants, .. } = watching;
+        let Watching { primary, primaries, readable, subscriptions, grants, keeping, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+        let principal = Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: self.plugin.name().clone(),
+            digest: self.plugin.short_digest().into(),
+            replica: self.host.replica.clone(),
+            grants: LiveGrants::new(grants),
+            impersonate: None,
+        });
+        let mut plugin: Box<dyn Reconcile> = Box::new(self.plugin.clone());
+        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
+            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
+        }
         let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(self.plugin.clone()),
+            plugin: Pausable::new(plugin),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
             primaries: primaries.clone(),
-            principal: Arc::new(Principal {
-                plugin: self.plugin.name().clone(),
-                digest: self.plugin.short_digest().into(),
-                replica: self.host.replica.clone(),
-                grants: LiveGrants::new(grants),
-                impersonate: None,
-            }),
+            principal,
             ports: Ports {
                 reads: Arc::new(Reader::new(readable)),
                 writes: self.host.writer.clone(),
                 events: self.host.recorder.clone(),
                 ..Absent::ports()
             },
-            config: "{}".into(),
+            config: watch::channel("{}".into()).1,
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
@@ -322,7 +332,11 @@ impl Controller {
 
     /// Starts the workers.
     fn work(&self, running: &Running) {
-        let workers = self.declared().options.workers;
+        let options = &self.declared().options;
+        let workers = options.workers;
+        if !options.finalizer {
+            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
+        }
         for _ in 0..workers {
             running.work();
         }

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use windlass_core::confidential::Confidential;
 use windlass_core::fair::{Permit, Share};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
@@ -70,7 +72,7 @@ pub(crate) struct Dispatch {
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     /// The operator's configuration of the plugin, a JSON object.
-    pub(crate) config: Arc<str>,
+    pub(crate) config: watch::Receiver<Confidential>,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
@@ -225,7 +227,7 @@ impl Dispatch {
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
-            config: self.config.clone(),
+            config: self.config.borrow().clone(),
         });
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();

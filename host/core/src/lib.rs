@@ -7,8 +7,10 @@
 
 pub mod clock;
 pub mod compact;
+pub mod confidential;
 pub mod error;
 pub mod fair;
+pub mod finalizer;
 pub mod grants;
 pub mod http;
 pub mod labels;
@@ -18,6 +20,7 @@ pub mod outcome;
 pub mod overlay;
 pub mod owner;
 pub mod panics;
+pub mod pause;
 pub mod ports;
 pub mod predicate;
 pub mod principal;

@@ -20,7 +20,7 @@ use tower::service_fn;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
 
 /// What a request was.
@@ -266,6 +266,7 @@ pub(crate) fn brief(object: &Object) -> String {
 /// A call of the plugin `webapp` about the Pod `prod/shop`, which may do what `rules` say.
 pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
     let principal = Principal {
+        role: Role::Plugin,
         plugin: "webapp".into(),
         digest: "0123456789ab".into(),
         replica: "host-1".into(),

@@ -1,0 +1,149 @@
+//! Follows the configuration of one plugin: its file, and the Secrets that it names.
+//!
+//! The file is looked at every two seconds, and Secrets are read again every five minutes, as both have no event that the
+//! host could rely on: mounted files change behind links, and a watch would keep whole Secrets in a cache. What cannot be
+//! taken leaves the former configuration in force.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use windlass_core::confidential::Confidential;
+use windlass_kube::{SecretError, Secrets};
+
+use super::{ConfigError, Schema, SecretKeyRef, put, read};
+use crate::supervise::jittered;
+
+/// How soon a change of the file is seen.
+const LOOK: Duration = Duration::from_secs(2);
+/// How soon a change of a Secret is seen, at least.
+const READ_AGAIN: Duration = Duration::from_mins(3);
+/// How soon a Secret is tried again that could not be read, at least.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What a plugin gets. None: nothing that it could start with yet.
+pub(crate) type Configured = watch::Receiver<Option<Confidential>>;
+
+/// Where values of Secrets come from: the API server, or a test.
+pub(crate) trait Source: Send + Sync {
+    /// The value that `reference` names.
+    fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>>;
+}
+
+impl Source for Secrets {
+    fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>> {
+        let SecretKeyRef { namespace, name, key } = reference;
+        Secrets::value(self, namespace, name, key).boxed()
+    }
+}
+
+/// The configuration of one plugin, kept up to date.
+pub(crate) struct Follower {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) path: PathBuf,
+    pub(crate) schema: Schema,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) configured: watch::Sender<Option<Confidential>>,
+}
+
+/// What tells one state of a file from another.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+impl Follower {
+    /// Follows it for ever.
+    pub(crate) async fn run(&self) {
+        let mut told = String::new();
+        loop {
+            let seen = self.stamp().await;
+            let again = match self.read().await {
+                Ok((document, secrets)) => {
+                    told.clear();
+                    self.take(document, secrets);
+                    (secrets > 0).then(|| jittered(READ_AGAIN))
+                }
+                Err(error) => {
+                    self.tell(&error, &mut told);
+                    matches!(error, ConfigError::Secret { .. }).then(|| jittered(RETRY))
+                }
+            };
+            match again {
+                // Either way, all is read again.
+                Some(wait) => drop(tokio::time::timeout(wait, self.changed(seen)).await),
+                None => self.changed(seen).await,
+            }
+        }
+    }
+
+    /// The document that the plugin is to get, and how many values of it are from Secrets.
+    async fn read(&self) -> Result<(Confidential, usize), ConfigError> {
+        let path = self.path.clone();
+        let Some(file) = read(&path, &self.plugin).await? else {
+            let problems = self.schema.problems(&Value::Object(Map::new()), false);
+            return if problems.is_empty() { Ok(("{}".into(), 0)) } else { Err(ConfigError::Missing { path, problems }) };
+        };
+        let mut document = Value::Object(file.config);
+        for secret in &file.secrets {
+            let value = self.source.value(&secret.secret_key_ref).await.map_err(|source| ConfigError::Secret {
+                path: path.clone(),
+                at: secret.path.clone(),
+                source,
+            })?;
+            put(&mut document, &secret.path, &value)
+                .map_err(|message| ConfigError::Wrong { path: path.clone(), message })?;
+        }
+        let problems = self.schema.problems(&document, !file.secrets.is_empty());
+        if !problems.is_empty() {
+            return Err(ConfigError::Misfit { path, problems });
+        }
+        Ok((document.to_string().into(), file.secrets.len()))
+    }
+
+    fn take(&self, document: Confidential, secrets: usize) {
+        let is_first = self.configured.borrow().is_none();
+        let is_news = self.configured.send_if_modified(|configured| {
+            let is_news = configured.as_ref() != Some(&document);
+            *configured = Some(document);
+            is_news
+        });
+        let (plugin, file) = (&self.plugin, self.path.display());
+        match (is_news, is_first) {
+            (true, true) => tracing::debug!(%plugin, %file, secrets, "configured"),
+            (true, false) => tracing::info!(%plugin, %file, secrets, "configured anew: every object runs again"),
+            (false, _) => {}
+        }
+    }
+
+    /// Once for each reason.
+    fn tell(&self, error: &ConfigError, told: &mut String) {
+        let message = error.to_string();
+        if *told == message {
+            return;
+        }
+        let plugin = &self.plugin;
+        if self.configured.borrow().is_none() {
+            tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its configuration is right");
+        } else {
+            tracing::warn!(%plugin, error = message, "the configuration was not taken: the former one stays in force");
+        }
+        *told = message;
+    }
+
+    async fn changed(&self, seen: Stamp) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if self.stamp().await != seen {
+                return;
+            }
+        }
+    }
+
+    async fn stamp(&self) -> Stamp {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = tokio::fs::metadata(&self.path).await.ok()?;
+        Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    }
+}
