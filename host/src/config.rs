@@ -16,7 +16,9 @@ use windlass_core::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
 
-pub(crate) use follow::{Configured, Follower, Source};
+pub(crate) use follow::{Configured, Follower, requeue_on_change};
+#[cfg(test)]
+use follow::Source;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";

@@ -23,6 +23,7 @@ use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
 use crate::clock::SystemClock;
+use crate::config::{self, Configured};
 use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
 use crate::finalize::{self, Finalized};
@@ -51,6 +52,8 @@ pub(crate) struct Controller {
     budget: Arc<Budget>,
     /// Which of the manifest's controllers.
     index: usize,
+    /// The plugin's configuration.
+    configured: Configured,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -81,7 +84,13 @@ enum Loss {
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
     pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
-        Self { host, plugin, share, budget, index, workers: tracker() }
+        let configured = watch::channel(Some("{}".into())).1;
+        Self { host, plugin, share, budget, index, configured, workers: tracker() }
+    }
+
+    /// The same, with the configuration that is followed for its plugin.
+    pub(crate) fn configured(self, configured: Configured) -> Self {
+        Self { configured, ..self }
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -90,6 +99,11 @@ impl Controller {
     }
 
     async fn rounds(&self, stop: &CancellationToken) -> End {
+        let mut configured = self.configured.clone();
+        // An error means that the host stops, too.
+        if !matches!(stop.run_until_cancelled(configured.wait_for(Option::is_some)).await, Some(Ok(_))) {
+            return End::Clean;
+        }
         loop {
             let definitions = self.host.kinds.snapshot();
             let resolved = match stop.run_until_cancelled(self.resolve()).await {
@@ -298,7 +312,7 @@ impl Controller {
                 events: self.host.recorder.clone(),
                 ..Absent::ports()
             },
-            config: watch::channel("{}".into()).1,
+            config: self.configured.clone(),
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
@@ -318,6 +332,10 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
+        let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        running.feed("configuration", move || {
+            config::requeue_on_change(configured.clone(), all.clone(), keys.clone())
+        });
         let period = options.resync();
         running.feed("resync", move || {
             let (primaries, queue) = (primaries.clone(), queue.clone());

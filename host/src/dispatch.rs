@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use windlass_core::confidential::Confidential;
 use windlass_core::fair::{Permit, Share};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
@@ -26,6 +24,7 @@ use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
+use crate::config::Configured;
 use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
 use crate::supervise::Panics;
@@ -72,7 +71,7 @@ pub(crate) struct Dispatch {
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     /// The operator's configuration of the plugin, a JSON object.
-    pub(crate) config: watch::Receiver<Confidential>,
+    pub(crate) config: Configured,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
@@ -227,7 +226,7 @@ impl Dispatch {
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
-            config: self.config.borrow().clone(),
+            config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         });
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();

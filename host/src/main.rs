@@ -2,6 +2,7 @@
 
 mod cli;
 mod clock;
+mod config;
 mod controller;
 mod directory;
 mod dispatch;

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::StreamExt;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
-    Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer,
+    Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Secrets, Selector, Writer,
 };
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::PluginArgs;
+use crate::config::{self, Configured};
 use crate::controller::Controller;
 use crate::kinds::{self, Kinds};
 use crate::outage::Outages;
@@ -34,6 +36,7 @@ const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 #[derive(Debug)]
 pub(crate) struct Settings {
     plugins: PathBuf,
+    config_dir: Option<PathBuf>,
     namespace: Option<String>,
     concurrent_calls: u32,
     /// The most that the caches of one plugin may hold together, in bytes.
@@ -46,6 +49,7 @@ impl From<PluginArgs> for Settings {
     fn from(arguments: PluginArgs) -> Self {
         Self {
             plugins: arguments.plugins,
+            config_dir: arguments.config_dir,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
             plugin_cache: arguments.plugin_cache_limit.0,
@@ -69,6 +73,9 @@ pub(crate) struct Host {
     pub(crate) panics: Panics,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
+    secrets: Arc<Secrets>,
+    /// Where configurations are. None: beside their plugins.
+    config_dir: Option<PathBuf>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
@@ -130,12 +137,14 @@ impl Host {
         Self {
             informers: Informers::with_options(connection.client.clone(), discovery.clone(), options),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
+            secrets: Arc::new(Secrets::new(connection.client.clone())),
             recorder: Arc::new(Recorder::new(connection.client)),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
             panics: Panics::default(),
             discovery,
             namespace: settings.namespace.clone(),
+            config_dir: settings.config_dir.clone(),
             plugin_cache: settings.plugin_cache,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica: replica().into(),
@@ -172,6 +181,9 @@ fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
     if !missing.is_empty() {
         bail!("{path}: its manifest asks for what this version does not implement: {}", missing.join(", "));
     }
+    if let Err(problem) = config::Schema::of(plugin.manifest()) {
+        bail!("{path}: its manifest describes its configuration by what is no schema for this host: {problem}");
+    }
     if let Some(problem) = unreadable_selector(plugin.manifest()) {
         bail!("{path}: {problem}");
     }
@@ -194,15 +206,36 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
 fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
     let mut controllers = JoinSet::new();
     for plugin in plugins {
+        let Some(configured) = configure(host, plugin, stop) else { continue };
         let share = fair.share(EQUAL);
         let budget = Budget::new(host.plugin_cache);
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index);
+            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index)
+                .configured(configured.clone());
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }
     }
     controllers
+}
+
+/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
+/// it was loaded.
+fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
+    let schema = config::Schema::of(plugin.manifest()).ok()?;
+    let (sender, configured) = watch::channel(None);
+    let follower = config::Follower {
+        plugin: plugin.name().clone(),
+        path: config::path_of(plugin.path(), host.config_dir.as_deref()),
+        schema,
+        source: host.secrets.clone(),
+        configured: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("config", &panics, &stop, || follower.run())).await;
+    });
+    Some(configured)
 }
 
 /// Follows the definitions of kinds, from the moment that a controller needs one, until `stop`.

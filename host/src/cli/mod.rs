@@ -56,6 +56,9 @@ pub(crate) struct PluginArgs {
     /// The directory of plugins: each NAME.wasm in it is one.
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
     pub(crate) plugins: PathBuf,
+    /// Where the configurations of plugins are, each as NAME.config.yaml. Default: beside the plugins.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
+    pub(crate) config_dir: Option<PathBuf>,
     /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,

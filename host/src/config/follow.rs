@@ -13,9 +13,13 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use windlass_core::confidential::Confidential;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::{Priority, Queue};
 use windlass_kube::{SecretError, Secrets};
 
 use super::{ConfigError, Schema, SecretKeyRef, put, read};
+use crate::route::Stores;
 use crate::supervise::jittered;
 
 /// How soon a change of the file is seen.
@@ -48,6 +52,17 @@ pub(crate) struct Follower {
     pub(crate) schema: Schema,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) configured: watch::Sender<Option<Confidential>>,
+}
+
+/// Queues every primary again, after all else, whenever there is another configuration.
+pub(crate) async fn requeue_on_change(mut configured: Configured, primaries: Stores, queue: Queue<ObjectKey>) {
+    // What holds now is what the first calls get.
+    configured.mark_unchanged();
+    while configured.changed().await.is_ok() {
+        for key in primaries.all() {
+            queue.add_with(key, Priority::BACKGROUND);
+        }
+    }
 }
 
 /// What tells one state of a file from another.

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fair::Fair;
@@ -108,7 +108,7 @@ impl Stage {
             primaries,
             principal: Arc::new(principal),
             ports: Absent::ports(),
-            config: watch::channel("{}".into()).1,
+            config: watch::channel(None).1,
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
             limits: CallLimits::default(),
             max_retries: 15,
