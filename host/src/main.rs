@@ -8,6 +8,7 @@ mod directory;
 mod dispatch;
 mod feed;
 mod finalize;
+mod files;
 mod kinds;
 mod manager;
 mod outage;

@@ -250,6 +250,7 @@ async fn what_is_not_granted_is_not_sent() {
         verbs: vec!["patch".into()],
         namespaces: vec!["prod".into()],
         names: vec!["c".into()],
+        ..Rule::default()
     };
     let apply_to = |object: &str| apply(object, WriteOptions::default());
     sent(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
