@@ -16,9 +16,9 @@ use windlass_core::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
 
-pub(crate) use follow::{Configured, Follower, requeue_on_change};
 #[cfg(test)]
 use follow::Source;
+pub(crate) use follow::{Configured, Follower, requeue_on_change};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
@@ -158,7 +158,8 @@ impl Schema {
         let schema = Value::Object(config.schema.clone());
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
         let validator = options.build(&schema);
-        let validator = validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
+        let validator =
+            validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
         Ok(Self(Some(validator)))
     }
 

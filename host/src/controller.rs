@@ -27,6 +27,7 @@ use crate::config::{self, Configured};
 use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
 use crate::finalize::{self, Finalized};
+use crate::install::Ready;
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::outage::Setbacks;
@@ -52,6 +53,8 @@ pub(crate) struct Controller {
     budget: Arc<Budget>,
     /// Which of the manifest's controllers.
     index: usize,
+    /// Whether the plugin's definitions are there.
+    ready: Ready,
     /// The plugin's configuration.
     configured: Configured,
     /// Of all rounds: the last one's must have ended before another's may begin.
@@ -84,13 +87,22 @@ enum Loss {
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
     pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
-        let configured = watch::channel(Some("{}".into())).1;
-        Self { host, plugin, share, budget, index, configured, workers: tracker() }
+        let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
+        Self { host, plugin, share, budget, index, ready, configured, workers: tracker() }
     }
 
-    /// The same, with the configuration that is followed for its plugin.
-    pub(crate) fn configured(self, configured: Configured) -> Self {
-        Self { configured, ..self }
+    /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.
+    pub(crate) fn after(self, ready: Ready, configured: Configured) -> Self {
+        Self { ready, configured, ..self }
+    }
+
+    /// Waits for what the plugin needs before it looks for its kinds. False: the host stops.
+    async fn prepared(&self, stop: &CancellationToken) -> bool {
+        let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
+        let both = async {
+            ready.wait_for(|ready| *ready).await.is_ok() && configured.wait_for(Option::is_some).await.is_ok()
+        };
+        stop.run_until_cancelled(both).await == Some(true)
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -99,9 +111,7 @@ impl Controller {
     }
 
     async fn rounds(&self, stop: &CancellationToken) -> End {
-        let mut configured = self.configured.clone();
-        // An error means that the host stops, too.
-        if !matches!(stop.run_until_cancelled(configured.wait_for(Option::is_some)).await, Some(Ok(_))) {
+        if !self.prepared(stop).await {
             return End::Clean;
         }
         loop {
@@ -333,9 +343,7 @@ impl Controller {
             });
         }
         let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
-        running.feed("configuration", move || {
-            config::requeue_on_change(configured.clone(), all.clone(), keys.clone())
-        });
+        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
         let period = options.resync();
         running.feed("resync", move || {
             let (primaries, queue) = (primaries.clone(), queue.clone());

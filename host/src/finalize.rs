@@ -41,13 +41,7 @@ impl Finalized {
         Box::new(Self { inner, name: finalizer::name(&plugin.plugin), keeper, spec })
     }
 
-    async fn around(
-        &self,
-        request: Request,
-        ports: &Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> Called {
+    async fn around(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
         let Some(primary) = call.primary.clone() else {
             return self.inner.reconcile(request, ports, call, limits).await;
         };
@@ -118,8 +112,10 @@ impl Finalized {
     ) -> Result<Option<Arc<str>>, ApiError> {
         let mut target = call.primary_ref();
         target.uid = Some(primary.header.uid.text());
-        let options =
-            WriteOptions { resource_version: Some(primary.header.version.to_string().into()), ..WriteOptions::default() };
+        let options = WriteOptions {
+            resource_version: Some(primary.header.version.to_string().into()),
+            ..WriteOptions::default()
+        };
         let call = CallContext { principal: self.keeper.clone(), ..call.clone() };
         let operation = Operation::Patch { target, patch_type: PatchType::Json, patch, options };
         ports.writes.write(Arc::new(call), operation).await

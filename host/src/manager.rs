@@ -11,6 +11,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
+use windlass_core::grants::{Grants, LiveGrants};
+use windlass_core::principal::{Principal, Role};
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
     Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Secrets, Selector, Writer,
@@ -20,6 +22,7 @@ use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 use crate::cli::PluginArgs;
 use crate::config::{self, Configured};
 use crate::controller::Controller;
+use crate::install::{self, Installer, Ready, Rivalry};
 use crate::kinds::{self, Kinds};
 use crate::outage::Outages;
 use crate::running::End;
@@ -73,6 +76,7 @@ pub(crate) struct Host {
     pub(crate) panics: Panics,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
+    definitions: windlass_kube::Definitions,
     secrets: Arc<Secrets>,
     /// Where configurations are. None: beside their plugins.
     config_dir: Option<PathBuf>,
@@ -123,7 +127,7 @@ async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -
     let files = directory::plugins(directory)?;
     let version = client::check(connection).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
-    Ok(load(sandbox, &files).await)
+    Ok(without_rivals(load(sandbox, &files).await))
 }
 
 impl Host {
@@ -137,6 +141,7 @@ impl Host {
         Self {
             informers: Informers::with_options(connection.client.clone(), discovery.clone(), options),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
+            definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
             secrets: Arc::new(Secrets::new(connection.client.clone())),
             recorder: Arc::new(Recorder::new(connection.client)),
             outages: Outages::new(connection.reachability.watch()),
@@ -184,6 +189,9 @@ fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
     if let Err(problem) = config::Schema::of(plugin.manifest()) {
         bail!("{path}: its manifest describes its configuration by what is no schema for this host: {problem}");
     }
+    if let Err(error) = install::definitions(&plugin) {
+        bail!("{path}: {error}");
+    }
     if let Some(problem) = unreadable_selector(plugin.manifest()) {
         bail!("{path}: {problem}");
     }
@@ -206,17 +214,65 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
 fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
     let mut controllers = JoinSet::new();
     for plugin in plugins {
-        let Some(configured) = configure(host, plugin, stop) else { continue };
+        let (Some(configured), Some(ready)) = (configure(host, plugin, stop), install(host, plugin, stop)) else {
+            continue;
+        };
         let share = fair.share(EQUAL);
         let budget = Budget::new(host.plugin_cache);
         for index in 0..plugin.manifest().controllers.len() {
             let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index)
-                .configured(configured.clone());
+                .after(ready.clone(), configured.clone());
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }
     }
     controllers
+}
+
+/// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
+fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Ready> {
+    let definitions = install::definitions(plugin).ok()?;
+    let (sender, ready) = watch::channel(definitions.is_empty());
+    if definitions.is_empty() {
+        return Some(ready);
+    }
+    let asked = Grants::asked(plugin.manifest().asked(vec![]));
+    let names = definitions.iter().map(|definition| definition.name().to_owned()).collect();
+    let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
+    let installer = Installer {
+        plugin: plugin.name().clone(),
+        definitions,
+        edge: host.definitions.clone(),
+        installer: Principal {
+            role: Role::Definitions,
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: host.replica.clone(),
+            grants: LiveGrants::new(keeping),
+            impersonate: None,
+        },
+        granted: LiveGrants::new(asked),
+        read_only: false,
+        ready: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("definitions", &panics, &stop, || installer.run())).await;
+    });
+    Some(ready)
+}
+
+/// The plugins without those that bring a definition which one before them brings.
+fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
+    let rivals = install::rivalries(plugins.iter().map(|it| (&**it.name(), it.manifest().crd_names().collect())));
+    for Rivalry { definition, first, second } in &rivals {
+        tracing::error!(
+            plugin = second,
+            definition,
+            "plugin not started: it brings a definition that the plugin {first} brings already; remove one of the two"
+        );
+    }
+    plugins.into_iter().filter(|plugin| !rivals.iter().any(|rival| rival.second == **plugin.name())).collect()
 }
 
 /// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when

@@ -66,7 +66,8 @@ pub(crate) async fn resolve(
     let resource = discovery.resolve(&controller.primary.object_kind()).await?;
     let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
     let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
-    let keeping = Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
+    let keeping =
+        Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
     let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
     let mapping = |watch: &Watch| watch.mapping.as_ref()?.to_core(&controller.primary);

@@ -2,9 +2,12 @@
 
 mod bad_input;
 mod caches;
+mod config;
 mod connections;
+mod definitions;
 mod dev;
 mod fairness;
+mod finalizers;
 mod kinds;
 mod kubectl;
 mod outage;

@@ -51,6 +51,7 @@ impl Role {
             groups: vec![group.to_owned()],
             resources: vec![resource.to_owned()],
             verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+            cluster: namespaces.is_empty(),
             namespaces,
             names,
         }])
@@ -110,13 +111,13 @@ impl Principal {
         }
     }
 
-    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for what the host does itself. The latter names no
-    /// plugin, so that a definition or a finalizer does not change hands when another plugin brings it.
+    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for what the host does itself, so that it is never taken
+    /// for fields that the plugin applied. Definitions are the plugin's: the server refuses another plugin that brings one.
     #[must_use]
     pub fn field_manager(&self) -> String {
-        match self.role.name() {
-            None => format!("windlass/{}", self.plugin),
-            Some(role) => format!("windlass-{role}"),
+        match (self.role, self.role.name()) {
+            (Role::Definitions, _) | (_, None) => format!("windlass/{}", self.plugin),
+            (_, Some(role)) => format!("windlass-{role}"),
         }
     }
 
@@ -161,8 +162,7 @@ mod tests {
         let key = ObjectKey::namespaced("prod", "shop");
         let host = plugin().in_role(Role::Finalizer, Role::Finalizer.grants("apps", "webapps", vec![], vec![]));
         let access = |verb, resource| {
-            let access =
-                Access { verb, group: "apps", resource, subresource: "", namespaced: true, key: Some(&key) };
+            let access = Access { verb, group: "apps", resource, subresource: "", namespaced: true, key: Some(&key) };
             host.check(&access).is_ok()
         };
         assert!(access("patch", "webapps"));

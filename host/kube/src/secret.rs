@@ -89,7 +89,9 @@ impl Secrets {
             return Err(SecretError::Malformed { namespace, name });
         };
         let key = key.to_owned();
-        let Some(ByteString(value)) = data.remove(&key) else { return Err(SecretError::NoKey { namespace, name, key }) };
+        let Some(ByteString(value)) = data.remove(&key) else {
+            return Err(SecretError::NoKey { namespace, name, key });
+        };
         match String::from_utf8(value) {
             Ok(value) => Ok(value.into()),
             Err(_) => Err(SecretError::NotText { namespace, name, key }),

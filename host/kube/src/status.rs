@@ -47,7 +47,9 @@ impl Subject {
                 self.refuse(ApiReason::UnknownOutcome, format!("{error}; whether it was carried out is not known"))
             }
             // The server did answer with success; only its answer is lost.
-            RequestError::NotText(_) => self.refuse(ApiReason::UnknownOutcome, error.to_string()),
+            RequestError::NotText(_) | RequestError::TooLarge { .. } => {
+                self.refuse(ApiReason::UnknownOutcome, error.to_string())
+            }
         }
     }
 

@@ -1,12 +1,11 @@
 //! Follows the configuration of one plugin: its file, and the Secrets that it names.
 //!
-//! The file is looked at every two seconds, and Secrets are read again every five minutes, as both have no event that the
-//! host could rely on: mounted files change behind links, and a watch would keep whole Secrets in a cache. What cannot be
-//! taken leaves the former configuration in force.
+//! Secrets are read again every few minutes. To watch them would keep whole Secrets in a cache, and needs a right that a host
+//! should not have to have. What cannot be taken leaves the former configuration in force.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,11 +18,10 @@ use windlass_core::queue::{Priority, Queue};
 use windlass_kube::{SecretError, Secrets};
 
 use super::{ConfigError, Schema, SecretKeyRef, put, read};
+use crate::files::Files;
 use crate::route::Stores;
 use crate::supervise::jittered;
 
-/// How soon a change of the file is seen.
-const LOOK: Duration = Duration::from_secs(2);
 /// How soon a change of a Secret is seen, at least.
 const READ_AGAIN: Duration = Duration::from_mins(3);
 /// How soon a Secret is tried again that could not be read, at least.
@@ -65,15 +63,13 @@ pub(crate) async fn requeue_on_change(mut configured: Configured, primaries: Sto
     }
 }
 
-/// What tells one state of a file from another.
-type Stamp = Option<(SystemTime, u64, u64)>;
-
 impl Follower {
     /// Follows it for ever.
     pub(crate) async fn run(&self) {
         let mut told = String::new();
+        let mut files = Files::follow_one(&self.path);
+        files.changes().await;
         loop {
-            let seen = self.stamp().await;
             let again = match self.read().await {
                 Ok((document, secrets)) => {
                     told.clear();
@@ -87,8 +83,8 @@ impl Follower {
             };
             match again {
                 // Either way, all is read again.
-                Some(wait) => drop(tokio::time::timeout(wait, self.changed(seen)).await),
-                None => self.changed(seen).await,
+                Some(wait) => drop(tokio::time::timeout(wait, files.changes()).await),
+                None => drop(files.changes().await),
             }
         }
     }
@@ -98,7 +94,11 @@ impl Follower {
         let path = self.path.clone();
         let Some(file) = read(&path, &self.plugin).await? else {
             let problems = self.schema.problems(&Value::Object(Map::new()), false);
-            return if problems.is_empty() { Ok(("{}".into(), 0)) } else { Err(ConfigError::Missing { path, problems }) };
+            return if problems.is_empty() {
+                Ok(("{}".into(), 0))
+            } else {
+                Err(ConfigError::Missing { path, problems })
+            };
         };
         let mut document = Value::Object(file.config);
         for secret in &file.secrets {
@@ -145,20 +145,5 @@ impl Follower {
             tracing::warn!(%plugin, error = message, "the configuration was not taken: the former one stays in force");
         }
         *told = message;
-    }
-
-    async fn changed(&self, seen: Stamp) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            if self.stamp().await != seen {
-                return;
-            }
-        }
-    }
-
-    async fn stamp(&self) -> Stamp {
-        use std::os::unix::fs::MetadataExt as _;
-        let metadata = tokio::fs::metadata(&self.path).await.ok()?;
-        Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
     }
 }

@@ -91,7 +91,9 @@ fn a_plugin_without_a_schema_takes_no_configuration() {
 
 #[test]
 fn a_schema_that_is_none_or_leads_elsewhere_is_refused() {
-    for schema in [json!({"type": "strnig"}), json!({"$ref": "http://127.0.0.1:1/x"}), json!({"$ref": "file:///etc/passwd"})] {
+    for schema in
+        [json!({"type": "strnig"}), json!({"$ref": "http://127.0.0.1:1/x"}), json!({"$ref": "file:///etc/passwd"})]
+    {
         assert!(Schema::of(&manifest(Some(schema.clone()))).is_err(), "{schema}");
     }
     let endless = Schema::of(&manifest(Some(json!({"$ref": "#"})))).expect("it is a schema");

@@ -100,7 +100,8 @@ async fn only_a_clean_up_that_is_done_takes_the_finalizer_off() {
 
 #[tokio::test]
 async fn a_removal_stands_on_what_the_clean_up_itself_has_written() {
-    let own = Plugin::answering(CallResult::Done).leaving(Some(object("8", r#"{"finalizers":["windlass.dev/a"]}"#, true)));
+    let own =
+        Plugin::answering(CallResult::Done).leaving(Some(object("8", r#"{"finalizers":["windlass.dev/a"]}"#, true)));
     let writer = Writer::answering(Ok("{}"));
     assert_eq!(run(&own, &writer, Some(object("7", OURS, true))).await, CallResult::Done);
     let (patch, version) = writer.patches().remove(0);

@@ -2,6 +2,7 @@
 //! and against the embedded API server.
 
 mod cluster;
+mod definitions;
 mod discovery;
 mod events;
 mod hostile;

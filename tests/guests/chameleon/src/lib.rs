@@ -2,6 +2,7 @@
 //!
 //! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
 
+mod keeping;
 mod modes;
 mod watching;
 
@@ -47,8 +48,8 @@ impl Reconciler for Chameleon {
     fn manifest() -> Manifest {
         let mode = modes::chosen();
         let name = if mode == Mode::ManifestOtherName { "iguana" } else { "chameleon" };
-        let kind = if mode == Mode::MissingCrd { ("missing.windlass.dev/v1", "Missing") } else { ("v1", "ConfigMap") };
-        let mut primary = Watch::of(kind.0, kind.1);
+        let kind = keeping::kind(mode);
+        let mut primary = keeping::primary(mode, Watch::of(kind.0, kind.1));
         if mode != Mode::Wide {
             primary = primary.labels("chameleon=true");
         }
@@ -56,7 +57,7 @@ impl Reconciler for Chameleon {
             // Its own annotation must not run it again, only its own delay.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
-        let mut controller = watching::controller(mode, primary);
+        let mut controller = keeping::controller(mode, watching::controller(mode, primary));
         if mode == Mode::Hungry {
             controller = controller.options(Options { workers: Some(HUNGRY_WORKERS), ..Options::default() });
         }
@@ -65,6 +66,7 @@ impl Reconciler for Chameleon {
             "configmaps",
             &["patch"],
         ));
+        let manifest = keeping::manifest(mode, manifest);
         match mode {
             Mode::DescribeUnstable => {
                 manifest.description(format!("described at {} with {}", clock::now(), random::number()))
@@ -89,6 +91,8 @@ impl Reconciler for Chameleon {
             Mode::Hungry => Ok(Outcome::RequeueAfter(0)),
             Mode::Referring => watching::count_referrers(&request),
             Mode::Slim => watching::tell_fields(&request),
+            Mode::Finalizing => keeping::finalize(&request),
+            Mode::Configured => keeping::greet(&request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

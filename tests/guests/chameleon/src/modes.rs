@@ -32,6 +32,10 @@ pub(crate) enum Mode {
     Referring,
     Concerned,
     Slim,
+    Finalizing,
+    Configured,
+    Bringing,
+    BringingOther,
 }
 
 /// The mode that the marker names now.
@@ -66,6 +70,10 @@ fn parse(name: &str) -> Mode {
         "referring" => Mode::Referring,
         "concerned" => Mode::Concerned,
         "slim" => Mode::Slim,
+        "finalizing" => Mode::Finalizing,
+        "configured" => Mode::Configured,
+        "bringing" => Mode::Bringing,
+        "bringing-other" => Mode::BringingOther,
         _ => panic!("chameleon: there is no mode named {name}"),
     }
 }
