@@ -14,6 +14,7 @@ use windlass_core::finalizer::{self, Step};
 use windlass_core::grants::Grants;
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::overlay::Left;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
@@ -88,10 +89,12 @@ impl Finalized {
 
     /// Takes the finalizer off the primary as the call has left it.
     async fn remove(&self, ports: &Ports, call: &CallContext, cached: Object) -> CallResult {
-        let primary = match call.overlay.get(&call.primary_kind, &call.primary_key) {
-            Some(Some(own)) => own,
-            Some(None) => return CallResult::Done,
-            None => cached,
+        let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
+        let primary = match own {
+            Some(Left::State(_, own)) => own,
+            Some(Left::Nothing(_)) => return CallResult::Done,
+            // What is not known any better: should it have changed, the patch is a conflict.
+            Some(Left::Unkept(_)) | None => cached,
         };
         let Some(patch) = finalizer::removal(&finalizer::of(&primary), &self.name) else { return CallResult::Done };
         match self.patch(ports, call, &primary, patch).await {

@@ -8,6 +8,7 @@
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
+mod audit;
 mod backoff;
 mod budget;
 pub mod client;
@@ -32,15 +33,18 @@ mod request;
 mod review;
 mod secret;
 mod selector;
+mod settling;
 mod status;
 mod store;
 pub mod sweep;
 mod target;
 mod transport;
+mod write_answer;
 mod write_body;
 mod write_plan;
 mod writer;
 
+pub use crate::audit::WriteOutcome;
 pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
 pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};

@@ -286,11 +286,15 @@ async fn failures_keep_what_the_server_said() {
     assert_eq!((error.reason, error.retry_after), (ApiReason::TooManyRequests, Some(Duration::from_secs(3))));
     assert_eq!((error.verb, error.resource.as_str(), error.message.as_str()), ("create", "configmaps", "busy"));
     let error = answered(Reply::Headed(503, "retry-after", "9", json!({}))).await;
-    assert_eq!((error.reason, error.retry_after), (ApiReason::ServerError, Some(Duration::from_secs(9))));
+    assert_eq!((error.reason, error.retry_after), (ApiReason::UnknownOutcome, Some(Duration::from_secs(9))));
     let invalid_uid = json!({"reason": "Invalid", "details": {"causes": [{"field": "metadata.uid"}]}});
     assert_eq!(answered(Reply::Json(422, invalid_uid)).await.reason, ApiReason::Conflict);
     let error = answered(Reply::Text(502, "<html>bad gateway</html>".into())).await;
-    assert_eq!((error.reason, error.message.as_str()), (ApiReason::ServerError, "<html>bad gateway</html>"));
+    assert_eq!((error.reason, error.status_reason.as_str()), (ApiReason::UnknownOutcome, "ServerError"));
+    assert!(error.message.starts_with("<html>bad gateway</html>; "), "{error}");
+    let webhook = "Internal error occurred: failed calling webhook \"a.example.com\": connection refused";
+    let error = answered(Reply::Json(500, json!({"reason": "InternalError", "message": webhook}))).await;
+    assert_eq!((error.reason, error.message.as_str()), (ApiReason::ServerError, webhook));
 }
 
 #[tokio::test(start_paused = true)]
