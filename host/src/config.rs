@@ -8,6 +8,8 @@ mod follow;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jsonschema::{PatternOptions, Validator};
 use serde::Deserialize;
@@ -24,6 +26,8 @@ const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
 /// Beyond what anyone writes; what is larger is something else by mistake.
 const LARGEST: u64 = 1 << 20;
+/// How long a document may take to be checked. Schemas can be made that take for ever.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
 /// Problems that a message lists.
 const MOST_PROBLEMS: usize = 10;
 
@@ -148,8 +152,9 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
     Ok(())
 }
 
-/// What a plugin's configuration must fit.
-pub(crate) struct Schema(Option<Validator>);
+/// What a plugin's configuration must fit. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Schema(Option<Arc<Validator>>);
 
 impl Schema {
     /// The schema of `manifest`. Without one, a plugin takes no configuration.
@@ -160,7 +165,18 @@ impl Schema {
         let validator = options.build(&schema);
         let validator =
             validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
-        Ok(Self(Some(validator)))
+        Ok(Self(Some(Arc::new(validator))))
+    }
+
+    /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
+    async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
+        let schema = self.clone();
+        let check = tokio::task::spawn_blocking(move || schema.problems(&document, confidential));
+        match tokio::time::timeout(CHECK_LIMIT, check).await {
+            Ok(Ok(problems)) => problems,
+            Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
+            Err(_) => vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")],
+        }
     }
 
     /// Where `document` does not fit. Nothing of its values is repeated if they are confidential.

@@ -14,7 +14,7 @@ use windlass_core::owner::{self, OwnerError};
 use windlass_core::ports::CallContext;
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, Resource};
 use crate::headers;
 use crate::request::{Mutation, Query};
 use crate::status::Subject;

@@ -93,7 +93,7 @@ impl Follower {
     async fn read(&self) -> Result<(Confidential, usize), ConfigError> {
         let path = self.path.clone();
         let Some(file) = read(&path, &self.plugin).await? else {
-            let problems = self.schema.problems(&Value::Object(Map::new()), false);
+            let problems = self.schema.check(Value::Object(Map::new()), false).await;
             return if problems.is_empty() {
                 Ok(("{}".into(), 0))
             } else {
@@ -110,11 +110,12 @@ impl Follower {
             put(&mut document, &secret.path, &value)
                 .map_err(|message| ConfigError::Wrong { path: path.clone(), message })?;
         }
-        let problems = self.schema.problems(&document, !file.secrets.is_empty());
+        let text = Confidential::from(document.to_string());
+        let problems = self.schema.check(document, !file.secrets.is_empty()).await;
         if !problems.is_empty() {
             return Err(ConfigError::Misfit { path, problems });
         }
-        Ok((document.to_string().into(), file.secrets.len()))
+        Ok((text, file.secrets.len()))
     }
 
     fn take(&self, document: Confidential, secrets: usize) {
