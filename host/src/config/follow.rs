@@ -70,18 +70,22 @@ impl Follower {
         let mut files = Files::follow_one(&self.path);
         files.changes().await;
         loop {
-            let again = match self.read().await {
-                Ok((document, secrets)) => {
+            let mut secrets = 0;
+            let mut again = READ_AGAIN;
+            match self.read(&mut secrets).await {
+                Ok(document) => {
                     told.clear();
                     self.take(document, secrets);
-                    (secrets > 0).then(|| jittered(READ_AGAIN))
                 }
                 Err(error) => {
                     self.tell(&error, &mut told);
-                    matches!(error, ConfigError::Secret { .. }).then(|| jittered(RETRY))
+                    if matches!(error, ConfigError::Secret { .. }) {
+                        again = RETRY;
+                    }
                 }
-            };
-            match again {
+            }
+            // What does not fit may be the Secret's fault, too.
+            match (secrets > 0).then(|| jittered(again)) {
                 // Either way, all is read again.
                 Some(wait) => drop(tokio::time::timeout(wait, files.changes()).await),
                 None => drop(files.changes().await),
@@ -89,17 +93,14 @@ impl Follower {
         }
     }
 
-    /// The document that the plugin is to get, and how many values of it are from Secrets.
-    async fn read(&self) -> Result<(Confidential, usize), ConfigError> {
+    /// The document that the plugin is to get. Says how many `secrets` the file names, as soon as that is known.
+    async fn read(&self, secrets: &mut usize) -> Result<Confidential, ConfigError> {
         let path = self.path.clone();
         let Some(file) = read(&path, &self.plugin).await? else {
             let problems = self.schema.check(Value::Object(Map::new()), false).await;
-            return if problems.is_empty() {
-                Ok(("{}".into(), 0))
-            } else {
-                Err(ConfigError::Missing { path, problems })
-            };
+            return if problems.is_empty() { Ok("{}".into()) } else { Err(ConfigError::Missing { path, problems }) };
         };
+        *secrets = file.secrets.len();
         let mut document = Value::Object(file.config);
         for secret in &file.secrets {
             let value = self.source.value(&secret.secret_key_ref).await.map_err(|source| ConfigError::Secret {
@@ -115,7 +116,7 @@ impl Follower {
         if !problems.is_empty() {
             return Err(ConfigError::Misfit { path, problems });
         }
-        Ok((text, file.secrets.len()))
+        Ok(text)
     }
 
     fn take(&self, document: Confidential, secrets: usize) {
