@@ -310,7 +310,7 @@ impl Controller {
             plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
         }
         let dispatch = Arc::new(Dispatch {
-            plugin: Pausable::new(plugin),
+            plugin: Box::new(Pausable::new(plugin)),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,

@@ -1,4 +1,4 @@
-//! Has the CustomResourceDefinitions of a plugin's manifest installed before its controllers look for their kinds.
+//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their kinds.
 //!
 //! What the operator does not grant, or a host that may only read, is not installed, and the plugin goes on with what the
 //! cluster has: many operators install definitions themselves. A definition that is refused because stored objects would be
@@ -31,7 +31,7 @@ pub(crate) struct Installer {
     pub(crate) definitions: Vec<Definition>,
     pub(crate) edge: Definitions,
     /// The host, in the role that installs definitions.
-    pub(crate) installer: Principal,
+    pub(crate) role: Principal,
     /// What the plugin is granted, among that its definitions.
     pub(crate) granted: LiveGrants,
     /// The host may change nothing.
@@ -76,7 +76,7 @@ impl Installer {
                 );
                 continue;
             }
-            self.edge.install(&self.installer, &self.installer.field_manager(), definition, ESTABLISHED).await?;
+            self.edge.install(&self.role, &self.role.field_manager(), definition, ESTABLISHED).await?;
         }
         Ok(())
     }

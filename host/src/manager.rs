@@ -243,7 +243,7 @@ fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Optio
         plugin: plugin.name().clone(),
         definitions,
         edge: host.definitions.clone(),
-        installer: Principal {
+        role: Principal {
             role: Role::Definitions,
             plugin: plugin.name().clone(),
             digest: plugin.short_digest().into(),

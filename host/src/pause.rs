@@ -25,8 +25,8 @@ pub(crate) struct Pausable {
 }
 
 impl Pausable {
-    pub(crate) fn new(inner: Box<dyn Reconcile>) -> Box<Self> {
-        Box::new(Self { inner, paused: Mutex::default() })
+    pub(crate) fn new(inner: Box<dyn Reconcile>) -> Self {
+        Self { inner, paused: Mutex::default() }
     }
 
     /// Remembers whether the primary of `call` is paused now. Returns whether that is news.

@@ -128,7 +128,7 @@ impl ListArgs {
             }
             Output::Text => table(&swept.carriers),
             Output::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            Output::Name => swept.carriers.iter().map(|carrier| format!("{}\n", reference(carrier))).collect(),
+            Output::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
         };
         super::print(&text)?;
         complete(&swept)

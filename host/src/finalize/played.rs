@@ -25,16 +25,16 @@ pub(crate) struct Plugin {
     answer: CallResult,
     requests: Arc<Mutex<Vec<Request>>>,
     /// What its own writes leave of the primary.
-    leaves: Option<Option<Object>>,
+    leaves: Vec<Option<Object>>,
 }
 
 impl Plugin {
     pub(crate) fn answering(answer: CallResult) -> Self {
-        Self { answer, requests: Arc::default(), leaves: None }
+        Self { answer, requests: Arc::default(), leaves: vec![] }
     }
 
     pub(crate) fn leaving(self, state: Option<Object>) -> Self {
-        Self { leaves: Some(state), ..self }
+        Self { leaves: vec![state], ..self }
     }
 
     pub(crate) fn boxed(&self) -> Box<dyn Reconcile> {
@@ -54,7 +54,7 @@ impl Reconcile for Plugin {
         call: Arc<CallContext>,
         _: CallLimits,
     ) -> BoxFuture<'a, Called> {
-        if let Some(state) = &self.leaves {
+        for state in &self.leaves {
             call.overlay.record(call.primary_kind.clone(), call.primary_key.clone(), state.clone());
         }
         self.requests.lock().expect("no panic").push(request);

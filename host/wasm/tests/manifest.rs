@@ -242,7 +242,7 @@ fn watching_and_owning_imply_access() {
 }
 
 /// A definition of this name, group and plural, with these annotations.
-fn definition(name: &str, group: &str, plural: &str, annotations: Value) -> Value {
+fn definition(name: &str, group: &str, plural: &str, annotations: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": name, "annotations": annotations},
@@ -252,10 +252,10 @@ fn definition(name: &str, group: &str, plural: &str, annotations: Value) -> Valu
 
 #[test]
 fn a_definition_has_the_name_that_the_server_wants() {
-    let right = definition("widgets.e.com", "e.com", "widgets", json!({}));
+    let right = definition("widgets.e.com", "e.com", "widgets", &json!({}));
     let manifest = read(&with("/crds", json!([right]))).expect("valid");
     assert_eq!(manifest.crd_names().collect::<Vec<_>>(), ["widgets.e.com"]);
-    let wrong = definition("widget.e.com", "e.com", "widgets", json!({}));
+    let wrong = definition("widget.e.com", "e.com", "widgets", &json!({}));
     let message = error(&with("/crds", json!([wrong])));
     assert!(message.contains("crds[0].metadata.name") && message.contains("widgets.e.com"), "{message}");
     assert!(error(&with("/crds", json!([right, right]))).contains("there twice"));
@@ -266,12 +266,12 @@ fn a_definition_in_a_group_of_kubernetes_needs_its_approval() {
     let approval = json!({"api-approved.kubernetes.io": "https://example.com/1"});
     for group in ["k8s.io", "storage.k8s.io", "x.kubernetes.io"] {
         let name = format!("widgets.{group}");
-        let message = error(&with("/crds", json!([definition(&name, group, "widgets", json!({}))])));
+        let message = error(&with("/crds", json!([definition(&name, group, "widgets", &json!({}))])));
         assert!(message.contains("api-approved.kubernetes.io"), "{message}");
-        read(&with("/crds", json!([definition(&name, group, "widgets", approval.clone())]))).expect("approved");
+        read(&with("/crds", json!([definition(&name, group, "widgets", &approval)]))).expect("approved");
     }
     let name = "widgets.notk8s.io";
-    read(&with("/crds", json!([definition(name, "notk8s.io", "widgets", json!({}))]))).expect("another's");
+    read(&with("/crds", json!([definition(name, "notk8s.io", "widgets", &json!({}))]))).expect("another's");
 }
 
 #[test]

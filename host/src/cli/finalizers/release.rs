@@ -1,5 +1,6 @@
 //! `windlass finalizers release`: takes a plugin's finalizer off the objects that were shown, by the host's own writer.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl ReleaseArgs {
         for carrier in carriers {
             let then =
                 if carrier.deleting { "it is being deleted, and goes if nothing else holds it" } else { "it stays" };
-            shown.push_str(&format!("  {}: {then}\n", reference(carrier)));
+            let _ = writeln!(shown, "  {}: {then}", reference(carrier));
         }
         crate::cli::print(&shown)?;
         if self.dry_run {
