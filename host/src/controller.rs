@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
@@ -15,7 +16,7 @@ use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::Ports;
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::{
     Budget, Claimer, DiscoveryError, Excess, Followed, LiveReader, Readable, Reader, SubscribeOptions, Subscription,
@@ -25,12 +26,16 @@ use windlass_wasm::{CallLimits, Entry, Plugin};
 
 use crate::clock::SystemClock;
 use crate::composite::{Composite, Owned, Related, Surroundings};
+use crate::config::{self, Configured};
 use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
+use crate::finalize::{self, Finalized};
+use crate::install::Ready;
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::metrics::counted;
 use crate::outage::Setbacks;
+use crate::pause::Pausable;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
 use crate::route::{Route, Stores};
@@ -56,6 +61,10 @@ pub(crate) struct Controller {
     /// Which of the manifest's controllers.
     index: usize,
     status: Arc<ControllerStatus>,
+    /// Whether the plugin's definitions are there.
+    ready: Ready,
+    /// The plugin's configuration.
+    configured: Configured,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -71,6 +80,7 @@ struct Watching {
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
     grants: Grants,
+    keeping: Grants,
 }
 
 /// Why a controller cannot go on although the host does.
@@ -97,7 +107,22 @@ impl Controller {
         let declared = &plugin.manifest().controllers[index];
         let metrics = host.metrics.controller(plugin.name(), &declared.name);
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
-        Self { host, plugin, share, budget, live, index, status, workers: tracker() }
+        let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
+        Self { host, plugin, share, budget, live, index, status, ready, configured, workers: tracker() }
+    }
+
+    /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.
+    pub(crate) fn after(self, ready: Ready, configured: Configured) -> Self {
+        Self { ready, configured, ..self }
+    }
+
+    /// Waits for what the plugin needs before it looks for its kinds. False: the host stops.
+    async fn prepared(&self, stop: &CancellationToken) -> bool {
+        let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
+        let both = async {
+            ready.wait_for(|ready| *ready).await.is_ok() && configured.wait_for(Option::is_some).await.is_ok()
+        };
+        stop.run_until_cancelled(both).await == Some(true)
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -106,6 +131,9 @@ impl Controller {
     }
 
     async fn rounds(&self, stop: &CancellationToken) -> End {
+        if !self.prepared(stop).await {
+            return End::Clean;
+        }
         loop {
             let definitions = self.host.kinds.snapshot();
             let resolved = match stop.run_until_cancelled(self.resolve()).await {
@@ -274,8 +302,8 @@ impl Controller {
             declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores(primaries.into());
-        let Resolved { primary, grants, .. } = resolved;
-        Watching { primary, primaries, readable, declared, subscriptions, defined, grants }
+        let Resolved { primary, grants, keeping, .. } = resolved;
+        Watching { primary, primaries, readable, declared, subscriptions, defined, grants, keeping }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
@@ -298,29 +326,35 @@ impl Controller {
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, declared, subscriptions, grants, .. } = watching;
+        let Watching { primary, primaries, readable, declared, subscriptions, grants, keeping, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
         self.status.begins(queue.clone());
+        let principal = Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: self.plugin.name().clone(),
+            digest: self.plugin.short_digest().into(),
+            replica: self.host.replica.clone(),
+            grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
+            impersonate: None,
+        });
+        let mut plugin = self.callee(&primaries, declared);
+        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
+            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
+        }
         let followed = followed(&readable, &subscriptions, &primaries);
         let dispatch = Arc::new(Dispatch {
-            plugin: self.callee(&primaries, declared),
+            plugin: Box::new(Pausable::new(plugin)),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
             primaries: primaries.clone(),
-            principal: Arc::new(Principal {
-                plugin: self.plugin.name().clone(),
-                digest: self.plugin.short_digest().into(),
-                replica: self.host.replica.clone(),
-                grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
-                impersonate: None,
-            }),
+            principal,
             ports: self.ports(readable, followed),
             status: self.status.clone(),
-            config: "{}".into(),
+            config: self.configured.clone(),
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
@@ -340,6 +374,8 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
+        let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
         let period = options.resync();
         running.feed("resync", move || {
             let (primaries, queue) = (primaries.clone(), queue.clone());
@@ -388,7 +424,11 @@ impl Controller {
 
     /// Starts the workers.
     fn work(&self, running: &Running) {
-        let workers = self.declared().options.workers;
+        let options = &self.declared().options;
+        let workers = options.workers;
+        if !options.finalizer {
+            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
+        }
         for _ in 0..workers {
             running.work();
         }

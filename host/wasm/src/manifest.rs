@@ -1,7 +1,7 @@
 //! What a plugin says of itself: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
 //!
 //! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is quietly
-//! ignored is found out in production. [`Manifest::unimplemented`] names what is known but not yet built.
+//! ignored is found out in production.
 //!
 //! Variants without content have braces here: serde refuses unknown fields beside a tag only in those.
 
@@ -9,7 +9,6 @@ mod access;
 mod convert;
 mod entry;
 mod read;
-mod unimplemented;
 mod validate;
 
 use serde::Deserialize;

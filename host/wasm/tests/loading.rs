@@ -22,7 +22,6 @@ async fn the_webapp_plugin_loads_with_its_name_digest_and_manifest() {
     assert_eq!((plugin.digest().len(), plugin.short_digest().len()), (64, 12));
     assert_eq!(plugin.size(), webapp().len() as u64);
     assert_eq!(plugin.manifest().controllers[0].primary.kind, "WebApp");
-    assert_eq!(plugin.manifest().unimplemented(), Vec::<String>::new());
 }
 
 #[tokio::test]

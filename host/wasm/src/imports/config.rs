@@ -1,4 +1,4 @@
-//! `config`: the operator's configuration of the plugin, empty in `describe`.
+//! `config`: the operator's configuration of the plugin, as it was when the call began; empty in `describe`.
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::config::Host;
 use crate::state::CallState;
