@@ -111,10 +111,9 @@ fn strategy() -> impl Strategy<Value = UpdateStrategy> {
 fn fared(step: Step<'_>, luck: u8) -> Applied {
     match (step, luck) {
         (Step::Keep, _) => Applied::Done,
-        (Step::Wait { ours: true }, _) => Applied::Pending,
+        (Step::Wait { ours: true }, _) | (Step::Replace { .. }, 1) => Applied::Pending,
         (Step::Wait { ours: false }, _) => Applied::PendingUnseen,
         (Step::Leave { .. }, _) | (_, 0) => Applied::Failed(Failure::Transient("refused".into())),
-        (Step::Replace { .. }, 1) => Applied::Pending,
         (_, 2) => Applied::NotTried,
         (Step::Create | Step::Update { .. } | Step::Replace { .. } | Step::Adopt { .. }, _) => Applied::Done,
     }

@@ -124,7 +124,7 @@ impl<P: Compose> Composite<P> {
             Ok(wanted) => wanted,
             Err(flaws) => return CallResult::Failed(vec![wrong(&flaws)]),
         };
-        let others = match self.surroundings.others(&wanted, &seen.children, hand) {
+        let others = match surroundings::others(&wanted, &seen.children, hand) {
             Ok(others) => others,
             Err(failure) => return CallResult::Failed(vec![failure]),
         };

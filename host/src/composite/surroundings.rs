@@ -133,23 +133,6 @@ impl Surroundings {
         if hidden.is_empty() { Ok(wanted) } else { Err(hidden) }
     }
 
-    /// What has the name of a wanted child and is none of the primary's `children`.
-    pub(super) fn others(
-        &self,
-        wanted: &Wanted,
-        children: &[Observed],
-        hand: &Hand<'_>,
-    ) -> Result<Vec<Observed>, Failure> {
-        let known: std::collections::HashSet<_> = children.iter().map(|child| (&child.kind, &child.key)).collect();
-        let mut others = Vec::new();
-        for child in wanted.children.iter().filter(|child| !known.contains(&(&child.kind, &child.key))) {
-            if let Some(text) = hand.cached(&child.reference()).map_err(Failure::Api)? {
-                others.push(read(&child.kind, text)?);
-            }
-        }
-        Ok(others)
-    }
-
     /// Whether a child of `kind` that is not in the cache does not exist, as far as is known.
     pub(super) fn shows_all(&self, kind: &ObjectKind) -> bool {
         self.owned_of(kind).is_some_and(Owned::shows_all)
@@ -164,6 +147,18 @@ impl Surroundings {
     fn owned_of(&self, kind: &ObjectKind) -> Option<&Owned> {
         self.owned.iter().find(|owned| owned.kind == *kind)
     }
+}
+
+/// What has the name of a wanted child and is none of the primary's `children`.
+pub(super) fn others(wanted: &Wanted, children: &[Observed], hand: &Hand<'_>) -> Result<Vec<Observed>, Failure> {
+    let known: std::collections::HashSet<_> = children.iter().map(|child| (&child.kind, &child.key)).collect();
+    let mut others = Vec::new();
+    for child in wanted.children.iter().filter(|child| !known.contains(&(&child.kind, &child.key))) {
+        if let Some(text) = hand.cached(&child.reference()).map_err(Failure::Api)? {
+            others.push(read(&child.kind, text)?);
+        }
+    }
+    Ok(others)
 }
 
 fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Observed, Failure> {
