@@ -10,6 +10,7 @@ mod files;
 mod kinds;
 mod manager;
 mod outage;
+mod policy;
 mod resolve;
 mod resync;
 mod route;
