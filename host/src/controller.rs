@@ -11,22 +11,24 @@ use futures::future::{BoxFuture, join_all, select_all};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
-use windlass_core::grants::{Grants, LiveGrants};
+use windlass_core::grants::LiveGrants;
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::{Absent, Ports};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, ServiceAccount};
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
+use crate::admission::{self, Admitted, Revoked, Terms};
 use crate::clock::SystemClock;
 use crate::dispatch::Dispatch;
 use crate::feed::Feeder;
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::outage::Setbacks;
+use crate::policies::Standing;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
 use crate::route::{Route, Stores};
@@ -60,7 +62,8 @@ struct Watching {
     subscriptions: Vec<(Subscription, Route)>,
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
-    grants: Grants,
+    live: LiveGrants,
+    impersonate: Option<ServiceAccount>,
 }
 
 /// Why a controller cannot go on although the host does.
@@ -72,6 +75,8 @@ enum Loss {
     Redefined(ObjectKind),
     /// The caches of the plugin became too large.
     OverBudget(Arc<Excess>),
+    /// The operator's policies do not allow it any more.
+    Revoked(Revoked),
 }
 
 impl Controller {
@@ -88,13 +93,13 @@ impl Controller {
     async fn rounds(&self, stop: &CancellationToken) -> End {
         loop {
             let definitions = self.host.kinds.snapshot();
-            let resolved = match stop.run_until_cancelled(self.resolve()).await {
-                Some(Some(resolved)) => resolved,
+            let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
+                Some(Some(admitted)) => admitted,
                 Some(None) => return End::Impossible,
                 None => return End::Clean,
             };
-            let watching = self.subscribe(resolved);
-            let gone = self.gone(&watching, &definitions);
+            let watching = self.subscribe(resolved, live, &terms);
+            let gone = self.gone(&watching, &definitions, terms);
             let kind = match self.round(watching, gone, stop).await {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
@@ -103,6 +108,7 @@ impl Controller {
                     stop.cancelled().await;
                     return End::Clean;
                 }
+                ControlFlow::Continue(Loss::Revoked(_)) => continue,
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
@@ -162,6 +168,46 @@ impl Controller {
             Loss::OverBudget(excess) => tracing::error!(
                 %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
             ),
+            Loss::Revoked(Revoked::All) => tracing::warn!(
+                %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
+            ),
+            Loss::Revoked(Revoked::Watch(denial)) => tracing::warn!(
+                %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
+            ),
+            Loss::Revoked(Revoked::Account) => tracing::info!(
+                %plugin, controller, "controller stopped: its policy names another service account"
+            ),
+        }
+    }
+
+    /// Waits until the operator's policies allow all that the controller watches, and all kinds are served. None: it will never
+    /// be.
+    async fn admitted(&self) -> Option<Admitted> {
+        let (policies, plugin) = (&self.host.policies, self.plugin.name());
+        let mut changes = policies.changes();
+        let mut told = None;
+        loop {
+            if matches!(policies.standing(plugin), Standing::Waiting(_)) {
+                changes.next().await;
+                continue;
+            }
+            let resolved = self.resolve().await?;
+            let Standing::Granted(bounds) = policies.standing(plugin) else { continue };
+            let only = self.host.namespace.as_deref();
+            let grants = bounds.grants(resolved.asked.clone(), only);
+            let needed = admission::needed(&resolved);
+            let Some(denial) = admission::denied(&grants, &needed) else {
+                let asked = resolved.asked.clone();
+                let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
+                let live = LiveGrants::counting(grants, policies.denials(plugin));
+                return Some(Admitted { resolved, live, terms: Terms { changes, asked, needed, impersonate, only } });
+            };
+            if told.as_ref() != Some(&denial) {
+                let controller = &self.declared().name;
+                tracing::warn!(%plugin, controller, error = %denial, "waiting: the controller starts when it is granted");
+                told = Some(denial);
+            }
+            changes.next().await;
         }
     }
 
@@ -217,7 +263,7 @@ impl Controller {
         next
     }
 
-    fn subscribe(&self, resolved: Resolved) -> Watching {
+    fn subscribe(&self, resolved: Resolved, live: LiveGrants, terms: &Terms) -> Watching {
         let mut primaries = Vec::new();
         let mut readable = Vec::new();
         let mut subscriptions = Vec::new();
@@ -240,16 +286,19 @@ impl Controller {
             }
         }
         let primaries = Stores(primaries.into());
-        let Resolved { primary, grants, .. } = resolved;
-        Watching { primary, primaries, readable, subscriptions, defined, grants }
+        let (primary, impersonate) = (resolved.primary, terms.impersonate.clone());
+        Watching { primary, primaries, readable, subscriptions, defined, live, impersonate }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
-    /// seen, or when the plugin's caches are too large.
-    fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
+    /// seen, or when the plugin's caches are too large, or when the `terms` are broken.
+    fn gone(&self, watching: &Watching, definitions: &Definitions, terms: Terms) -> BoxFuture<'static, Loss> {
         let budget = self.budget.clone();
         let excess = async move { Loss::OverBudget(budget.exceeded().await) };
-        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![excess.boxed()];
+        let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
+        let revoked = async move { Loss::Revoked(terms.broken(&host.policies, &plugin, &live).await) };
+        // First the policies: what they revoke must not wait for anything.
+        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
@@ -264,7 +313,7 @@ impl Controller {
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, subscriptions, grants, .. } = watching;
+        let Watching { primary, primaries, readable, subscriptions, live, impersonate, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
@@ -279,8 +328,8 @@ impl Controller {
                 plugin: self.plugin.name().clone(),
                 digest: self.plugin.short_digest().into(),
                 replica: self.host.replica.clone(),
-                grants: LiveGrants::new(grants),
-                impersonate: None,
+                grants: live,
+                impersonate,
             }),
             ports: Ports {
                 reads: Arc::new(Reader::new(readable)),
@@ -293,7 +342,7 @@ impl Controller {
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
             permit_worth: self.host.permit_worth,
-            outages: self.host.outages.clone(),
+            outages: self.host.outages.with_pause(self.host.policies.pause(self.plugin.name())),
             setbacks: Mutex::new(Setbacks::default()),
             stop: stop.clone(),
             last_call: CancellationToken::new(),

@@ -1,5 +1,6 @@
 //! The `windlass` binary: reads the command line and runs it.
 
+mod admission;
 mod cli;
 mod clock;
 mod controller;
@@ -10,6 +11,7 @@ mod files;
 mod kinds;
 mod manager;
 mod outage;
+mod policies;
 mod policy;
 mod resolve;
 mod resync;

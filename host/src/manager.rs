@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::StreamExt;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
+use windlass_core::grants::DenialCount;
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
     Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer,
@@ -20,12 +21,16 @@ use crate::cli::PluginArgs;
 use crate::controller::Controller;
 use crate::kinds::{self, Kinds};
 use crate::outage::Outages;
+use crate::policies::{GrantMode, Policies, PolicyFiles, PolicySettings};
 use crate::running::End;
 use crate::supervise::{Panics, caught, supervise};
 use crate::{directory, telemetry};
 
 /// How long Kubernetes Events may take to be sent when the host stops (§3.9).
 const FLUSH: Duration = Duration::from_secs(2);
+
+/// How soon a denial that goes on is told of again.
+const DENIALS_AGAIN: Duration = Duration::from_mins(10);
 
 /// The weight of each plugin's share of the permits.
 const EQUAL: NonZeroU32 = NonZeroU32::MIN;
@@ -40,11 +45,19 @@ pub(crate) struct Settings {
     plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
     cache: usize,
+    policies: PolicySettings,
 }
 
-impl From<PluginArgs> for Settings {
-    fn from(arguments: PluginArgs) -> Self {
+impl Settings {
+    /// What the command line says; `mode` is what it means without `--grants`.
+    pub(crate) fn new(arguments: PluginArgs, mode: GrantMode) -> Self {
         Self {
+            policies: PolicySettings {
+                mode: arguments.grants.unwrap_or(mode),
+                directory: arguments.policy_dir.unwrap_or_else(|| arguments.plugins.clone()),
+                ceiling: arguments.ceiling,
+                host_namespace: arguments.host_namespace.or_else(pod_namespace),
+            },
             plugins: arguments.plugins,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
@@ -67,6 +80,7 @@ pub(crate) struct Host {
     pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
+    pub(crate) policies: Policies,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
     /// The most that the caches of one plugin may hold together, in bytes.
@@ -80,6 +94,7 @@ pub(crate) struct Host {
 /// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
 /// or that it did not stop cleanly.
 pub(crate) async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    settings.policies.check(settings.namespace.as_deref())?;
     let sandbox =
         Sandbox::new(SandboxOptions { concurrent_calls: settings.concurrent_calls, ..SandboxOptions::default() })?;
     // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
@@ -91,9 +106,12 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     if plugins.is_empty() {
         bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
     }
-    tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
-    let host = Arc::new(Host::new(connection, &settings));
+    let (policies, files) = Policies::read(settings.policies.clone()).await?;
+    policies.register(&plugins);
+    let host = Arc::new(Host::new(connection, &settings, policies));
     let kinds = tokio::spawn(follow_kinds(host.clone(), stop.clone()));
+    let followed = tokio::spawn(follow_policies(host.clone(), files, stop.clone()));
+    let told: Vec<_> = plugins.iter().map(|plugin| tell_denials(&host, plugin.name(), &stop)).collect();
     let fair = Fair::new(settings.concurrent_calls);
     let mut controllers = start(&host, &fair, &plugins, &stop);
     let mut clean = true;
@@ -104,8 +122,12 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
             bail!("no controller can run: the log says why for each");
         }
     }
-    // It has nothing to say any more, and a panic in it has been told of.
+    // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
+    let _ = followed.await;
+    for told in told {
+        let _ = told.await;
+    }
     caught("flush", &host.panics, host.recorder.flush(FLUSH)).await;
     tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
@@ -120,7 +142,7 @@ async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -
 }
 
 impl Host {
-    fn new(connection: Connection, settings: &Settings) -> Self {
+    fn new(connection: Connection, settings: &Settings, policies: Policies) -> Self {
         let discovery = Discovery::new(connection.client.clone());
         let options = InformerOptions {
             most_bytes: settings.cache,
@@ -134,6 +156,7 @@ impl Host {
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
             panics: Panics::default(),
+            policies,
             discovery,
             namespace: settings.namespace.clone(),
             plugin_cache: settings.plugin_cache,
@@ -232,6 +255,38 @@ async fn follow_kinds(host: Arc<Host>, stop: CancellationToken) {
             "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
         ),
     }
+}
+
+/// Follows the files of policies until `stop`.
+async fn follow_policies(host: Arc<Host>, files: PolicyFiles, stop: CancellationToken) {
+    let files = tokio::sync::Mutex::new(files);
+    let follow = async || host.policies.follow(&mut *files.lock().await).await;
+    stop.run_until_cancelled(supervise("policies", &host.panics, &stop, follow)).await;
+}
+
+/// Tells of what the plugin is denied: each kind of denial once in an interval.
+fn tell_denials(host: &Arc<Host>, plugin: &Arc<str>, stop: &CancellationToken) -> JoinHandle<()> {
+    let (denials, plugin, stop) = (host.policies.denials(plugin), plugin.clone(), stop.clone());
+    let mut interval = tokio::time::interval(DENIALS_AGAIN);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => denials.renew(),
+                denied = denials.to_tell() => {
+                    for DenialCount { count, last, .. } in denied {
+                        tracing::warn!(%plugin, times = count, error = last, "denied");
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// The namespace of the Pod that this is, as far as the process can know.
+fn pod_namespace() -> Option<String> {
+    let mounted = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
+    mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
 /// The Pod's name, where one says it; else the machine's.

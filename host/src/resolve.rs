@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::grants::{Grants, Rule};
+use windlass_core::grants::{Allowance, Rule};
 use windlass_core::mapping::{Mapping, PrimaryKind};
 use windlass_core::object::ObjectKind;
 use windlass_core::watch::{IndexSource, WatchSpec};
@@ -36,6 +36,7 @@ pub(crate) enum ResolveError {
 pub(crate) struct Watched {
     /// One for each namespace, or one for all.
     pub(crate) specs: Vec<WatchSpec>,
+    pub(crate) resource: Arc<Resource>,
     /// The declared indexes by their names.
     pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
     pub(crate) route: Route,
@@ -50,7 +51,8 @@ pub(crate) struct Watched {
 pub(crate) struct Resolved {
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
-    pub(crate) grants: Grants,
+    /// What the manifest asks for in this controller's calls.
+    pub(crate) asked: Allowance,
 }
 
 /// Resolves `controller` of `manifest`; `only` is the host's `--namespace`.
@@ -71,8 +73,8 @@ pub(crate) async fn resolve(
         watches.push(watched(watch, &resource, mapping, &primary, only)?);
     }
     watches[0].is_primary = true;
-    let grants = grants(discovery, manifest, controller, only).await?;
-    Ok(Resolved { primary, watches, grants })
+    let asked = asked(discovery, manifest, controller, only).await?;
+    Ok(Resolved { primary, watches, asked })
 }
 
 fn watched(
@@ -90,7 +92,8 @@ fn watched(
     let specs = namespaces.into_iter().filter_map(place).collect();
     let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
     let definition = kinds::definition_of(resource);
-    Ok(Watched { specs, indexes: watch.core_indexes(), route, definition, is_primary: false })
+    let resource = resource.clone();
+    Ok(Watched { specs, resource, indexes: watch.core_indexes(), route, definition, is_primary: false })
 }
 
 /// Where a kind is watched: None stands for all namespaces, and for a kind without them.
@@ -114,14 +117,14 @@ fn namespaces(
     }
 }
 
-/// What the plugin may do in this controller's calls: what the manifest asks for, within the host's `--namespace`. Another
-/// controller's watches are its own affair; so what one may do does not depend on which CRDs were there when it started.
-async fn grants(
+/// What the manifest asks for in this controller's calls, within the host's `--namespace`. Another controller's watches are its
+/// own affair; so what one may do does not depend on which CRDs were there when it started.
+async fn asked(
     discovery: &Discovery,
     manifest: &Manifest,
     controller: &Controller,
     only: Option<&str>,
-) -> Result<Grants, ResolveError> {
+) -> Result<Allowance, ResolveError> {
     let mut rules = Vec::new();
     for access in controller.implied_access() {
         let resource = discovery.resolve(&access.kind).await?;
@@ -139,7 +142,7 @@ async fn grants(
         });
     }
     rules.extend(manifest.permission_rules());
-    Ok(Grants::new(rules).within(only))
+    Ok(manifest.asked(rules))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod fairness;
 mod kinds;
 mod kubectl;
 mod outage;
+mod policies;
 mod proxy;
 mod storm;
 mod webapp;

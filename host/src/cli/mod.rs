@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use self::size::Size;
+use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
 
 /// A Kubernetes reconciler host: operators as sandboxed WebAssembly components.
@@ -59,6 +60,19 @@ pub(crate) struct PluginArgs {
     /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
+    /// Who says what plugins may do. policy: you, in NAME.policy.yaml for each NAME.wasm; without one, a plugin waits.
+    /// manifest: the plugin's author, so that it may do whatever it asks for. Default: policy; for `dev`, manifest.
+    #[arg(long, value_enum, value_name = "WHO", env = "WINDLASS_GRANTS")]
+    pub(crate) grants: Option<GrantMode>,
+    /// The directory of policies. Default: they are beside the plugins.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
+    pub(crate) policy_dir: Option<PathBuf>,
+    /// A document of kind PluginCeiling: no plugin may do what it does not allow, whatever its policy says.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
+    pub(crate) ceiling: Option<PathBuf>,
+    /// The namespace in which the host itself lives, which is denied to every plugin. Default: the Pod's, if this is one.
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
+    pub(crate) host_namespace: Option<String>,
     /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,

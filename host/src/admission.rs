@@ -1,0 +1,124 @@
+//! Whether the policies admit what a controller watches, now and while it runs.
+//!
+//! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins: a
+//! controller with a watch that is not granted does not start, and one whose watch is revoked stops.
+
+use std::sync::Arc;
+
+use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants};
+use windlass_core::object::ObjectKey;
+use windlass_core::principal::ServiceAccount;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::Resource;
+
+use crate::policies::{Bounds, Changes, Policies, Standing};
+use crate::resolve::Resolved;
+
+/// What a watch asks of the API.
+const VERBS: [&str; 2] = ["list", "watch"];
+
+/// One list and watch that a controller needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Needed {
+    pub(crate) resource: Arc<Resource>,
+    /// What is watched: all, a namespace, or one object by its name.
+    pub(crate) key: Option<ObjectKey>,
+}
+
+impl Needed {
+    fn of(resource: &Arc<Resource>, spec: &WatchSpec) -> Self {
+        // As in RBAC, whoever asks for one name needs no more than that.
+        let name = spec.field_selector.as_deref().and_then(|selector| selector.strip_prefix("metadata.name="));
+        let name = name.filter(|name| !name.contains([',', '=', '!'])).unwrap_or_default();
+        let key = match &spec.namespace {
+            Some(namespace) => Some(ObjectKey::namespaced(namespace.clone(), name)),
+            None if name.is_empty() || resource.namespaced => None,
+            None => Some(ObjectKey::cluster(name)),
+        };
+        Self { resource: resource.clone(), key }
+    }
+
+    fn check(&self, grants: &Grants) -> Result<(), Denial> {
+        VERBS.into_iter().try_for_each(|verb| {
+            grants.check(&Access {
+                verb,
+                group: self.resource.group(),
+                resource: &self.resource.plural,
+                subresource: "",
+                namespaced: self.resource.namespaced,
+                key: self.key.as_ref(),
+            })
+        })
+    }
+}
+
+/// What `resolved` needs to watch.
+pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
+    let of = |watched: &crate::resolve::Watched| {
+        watched.specs.iter().map(|spec| Needed::of(&watched.resource, spec)).collect::<Vec<_>>()
+    };
+    resolved.watches.iter().flat_map(of).collect()
+}
+
+/// The first of `needed` that is not granted.
+pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<Denial> {
+    needed.iter().find_map(|needed| needed.check(grants).err())
+}
+
+/// A controller that may run, and under which terms.
+pub(crate) struct Admitted {
+    pub(crate) resolved: Resolved,
+    pub(crate) live: LiveGrants,
+    pub(crate) terms: Terms,
+}
+
+/// What must go on being so.
+pub(crate) struct Terms {
+    /// Since before the answer was given.
+    pub(crate) changes: Changes,
+    pub(crate) asked: Allowance,
+    pub(crate) needed: Vec<Needed>,
+    pub(crate) impersonate: Option<ServiceAccount>,
+    pub(crate) only: Option<String>,
+}
+
+/// Why a controller must stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Revoked {
+    /// There is no policy any more.
+    All,
+    /// One of its watches is not granted any more.
+    Watch(Denial),
+    /// It is to act as another account.
+    Account,
+}
+
+impl Terms {
+    /// Binds `live` to each change of the policies, until the controller may not go on.
+    pub(crate) async fn broken(mut self, policies: &Policies, plugin: &str, live: &LiveGrants) -> Revoked {
+        loop {
+            self.changes.next().await;
+            let standing = policies.standing(plugin);
+            let (grants, revoked) = self.judge(&standing);
+            live.replace(grants);
+            if let Some(revoked) = revoked {
+                return revoked;
+            }
+        }
+    }
+
+    /// What calls that run may do from now on, and why no other may follow.
+    fn judge(&self, standing: &Standing) -> (Grants, Option<Revoked>) {
+        let nothing = || Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default());
+        let bounds: &Bounds = match standing {
+            Standing::Waiting(_) => return (nothing(), Some(Revoked::All)),
+            Standing::Granted(bounds) => bounds,
+        };
+        if bounds.impersonate != self.impersonate {
+            return (nothing(), Some(Revoked::Account));
+        }
+        let grants = bounds.grants(self.asked.clone(), self.only.as_deref());
+        let revoked = denied(&grants, &self.needed).map(Revoked::Watch);
+        (grants, revoked)
+    }
+}
