@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::Method;
+use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
 
 use crate::event_series::{Action, Correlator, SeriesKey};
+use crate::headers;
 use crate::request::{self, Mutation, Query, RequestError};
 use crate::selector::is_dns_subdomain;
 use crate::write_plan::SERVER_TIMEOUT;
@@ -48,7 +49,7 @@ struct Occurrence {
     key: SeriesKey,
     controller: String,
     instance: String,
-    user_agent: String,
+    headers: HeaderMap,
     at: Timestamp,
 }
 
@@ -101,13 +102,20 @@ impl Events for Recorder {
         shorten(&mut event.note, MOST_NOTE);
         shorten(&mut event.reason, MOST_WORD);
         shorten(&mut event.action, MOST_WORD);
+        let headers = match headers::of_call(call) {
+            Ok(headers) => headers,
+            Err(error) => {
+                tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped");
+                return;
+            }
+        };
         let mut instance = principal.replica.to_string();
         shorten(&mut instance, MOST_WORD);
         let occurrence = Occurrence {
             key: SeriesKey { plugin: Arc::clone(&principal.plugin), event },
             controller: principal.field_manager(),
             instance,
-            user_agent: principal.user_agent(),
+            headers,
             at: Timestamp::now(),
         };
         if self.queue.try_send(Message::Emit(Box::new(occurrence))).is_err() {
@@ -264,7 +272,7 @@ fn mutation(occurrence: &Occurrence, method: Method, path: &str, content_type: &
         uri: query.onto(path),
         content_type,
         body: Bytes::from(body.to_string()),
-        user_agent: occurrence.user_agent.clone(),
+        headers: occurrence.headers.clone(),
     }
 }
 
@@ -311,7 +319,7 @@ mod tests {
             key: SeriesKey { plugin: "webapp".into(), event },
             controller: "windlass/webapp".into(),
             instance: "host-1".into(),
-            user_agent: "windlass".into(),
+            headers: HeaderMap::new(),
             at: "2026-01-02T03:04:05Z".parse().expect("a time"),
         }
     }

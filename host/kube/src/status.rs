@@ -47,7 +47,9 @@ impl Subject {
                 self.refuse(ApiReason::UnknownOutcome, format!("{error}; whether it was carried out is not known"))
             }
             // The server did answer with success; only its answer is lost.
-            RequestError::NotText(_) => self.refuse(ApiReason::UnknownOutcome, error.to_string()),
+            RequestError::NotText(_) | RequestError::TooLarge { .. } => {
+                self.refuse(ApiReason::UnknownOutcome, error.to_string())
+            }
         }
     }
 
@@ -57,6 +59,19 @@ impl Subject {
             code: 503,
             status_reason: "ServiceUnavailable".to_owned(),
             ..self.refuse(ApiReason::ServerError, message)
+        }
+    }
+}
+
+impl Subject {
+    /// The error of a read whose request failed. Whatever became of it, nothing has changed.
+    pub(crate) fn read_failed(&self, error: &RequestError) -> ApiError {
+        match error {
+            RequestError::Refused { .. } => self.mutation_failed(error),
+            RequestError::NotSent { .. } | RequestError::Broken { .. } => self.unavailable(error.to_string()),
+            RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
+            RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
+            RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
         }
     }
 }

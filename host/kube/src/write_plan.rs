@@ -8,15 +8,16 @@ use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::resource_name;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::owner::{self, OwnerError};
 use windlass_core::ports::CallContext;
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
-use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::discovery::Discovery;
+use crate::headers;
 use crate::request::{Mutation, Query};
 use crate::status::Subject;
+use crate::target::{Resolver, Target};
 use crate::write_body::{Body, BodyError};
 
 /// How long the server may work on a mutation.
@@ -74,12 +75,6 @@ struct Planner<'a> {
     subject: Subject,
 }
 
-/// Where a write goes.
-struct Target {
-    resource: Arc<Resource>,
-    key: ObjectKey,
-}
-
 impl Planner<'_> {
     async fn object(mut self, how: How, text: &str, options: &WriteOptions) -> Result<Plan, ApiError> {
         let mut body = self.sound(Body::read(text))?;
@@ -112,7 +107,7 @@ impl Planner<'_> {
             query.add("force", "true");
         }
         let text = self.sound(body.into_text())?;
-        let plan = self.finish(&target, method, query.onto(&path), content_type, text);
+        let plan = self.finish(&target, method, query.onto(&path), content_type, text)?;
         Ok(Plan { generated, dry_run: options.dry_run, ..plan })
     }
 
@@ -149,7 +144,7 @@ impl Planner<'_> {
             PatchType::Strategic => (self.lock_patch(patch, reference, &resolved.key, options)?, STRATEGIC),
         };
         let uri = self.query(options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
-        let plan = self.finish(&resolved, Method::PATCH, uri, content_type, text);
+        let plan = self.finish(&resolved, Method::PATCH, uri, content_type, text)?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
@@ -175,77 +170,33 @@ impl Planner<'_> {
         let mut query = Query::default();
         query.add("timeout", SERVER_TIMEOUT);
         let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
-        let plan = self.finish(&resolved, Method::DELETE, uri, JSON, body.to_string());
+        let plan = self.finish(&resolved, Method::DELETE, uri, JSON, body.to_string())?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
-    fn finish(self, target: &Target, method: Method, uri: String, content_type: &'static str, body: String) -> Plan {
-        let user_agent = self.call.principal.user_agent();
-        let mutation = Mutation { method, uri, content_type, body: Bytes::from(body), user_agent };
-        Plan { subject: self.subject, mutation, kind: target.resource.kind.clone(), generated: false, dry_run: false }
+    fn finish(
+        self,
+        target: &Target,
+        method: Method,
+        uri: String,
+        content_type: &'static str,
+        body: String,
+    ) -> Result<Plan, ApiError> {
+        let headers = headers::of_call(self.call).map_err(|error| self.invalid(error.to_string()))?;
+        let mutation = Mutation { method, uri, content_type, body: Bytes::from(body), headers };
+        Ok(Plan {
+            subject: self.subject,
+            mutation,
+            kind: target.resource.kind.clone(),
+            generated: false,
+            dry_run: false,
+        })
     }
 
     /// Finds the resource, settles the namespace and asks the grants.
-    async fn target(&mut self, mut reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
-        let subresource = name_of(options);
-        self.subject.object = Some(reference.clone());
-        let principal = &self.call.principal;
-        if !principal.grants().concern_group(reference.kind.group()) {
-            // Before the server is asked: a plugin may invent as many kinds as it likes.
-            let message =
-                format!("the plugin {} is granted nothing in the group of {}", principal.plugin, reference.kind);
-            return Err(self.subject.refuse(ApiReason::NotGranted, message));
-        }
-        let resource = self.discovery.resolve(&reference.kind).await.map_err(|error| self.undiscovered(&error))?;
-        self.subject.resource = resource_name(resource.group(), &resource.plural, subresource);
-        self.settle_namespace(&mut reference, &resource)?;
-        self.subject.object = Some(reference.clone());
-        self.check_path(&reference.key)?;
-        let access = resource.access(self.subject.verb, subresource, Some(&reference.key));
-        let principal = &self.call.principal;
-        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))?;
-        if !subresource.is_empty() && !resource.subresources.iter().any(|served| served == subresource) {
-            let message = format!("the API server serves no subresource {subresource} of {}", resource.kind);
-            return Err(self.subject.refuse(ApiReason::NotFound, message));
-        }
-        Ok(Target { resource, key: reference.key })
-    }
-
-    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
-    /// also not where a proxy before the server takes dots and escaped slashes for steps.
-    fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
-        let parts = [("name", Some(&key.name)), ("namespace", key.namespace.as_ref())];
-        for (what, part) in parts.into_iter().filter_map(|(what, part)| Some((what, part?))) {
-            if part.is_empty() {
-                return Err(self.invalid(format!("the {what} is empty")));
-            }
-            let leads_away = |byte: u8| !byte.is_ascii_graphic() || b"/%\\?#".contains(&byte);
-            if matches!(&**part, "." | "..") || part.bytes().any(leads_away) {
-                return Err(self.invalid(format!("{part:?} cannot be a {what}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// A namespaced object without a namespace is meant beside the primary: where else could it be owned?
-    fn settle_namespace(&self, reference: &mut ObjectRef, resource: &Resource) -> Result<(), ApiError> {
-        match (resource.namespaced, &reference.key.namespace) {
-            (true, None) => match &self.call.primary_key.namespace {
-                Some(namespace) => reference.key.namespace = Some(Arc::clone(namespace)),
-                None => {
-                    return Err(self.invalid(format!(
-                        "{} is namespaced and no namespace is named; the primary is cluster-scoped and has none to take",
-                        resource.kind
-                    )));
-                }
-            },
-            (false, Some(namespace)) => {
-                return Err(self
-                    .invalid(format!("{} is cluster-scoped, but the namespace {namespace} is named", resource.kind)));
-            }
-            (true, Some(_)) | (false, None) => {}
-        }
-        Ok(())
+    async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
+        let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
+        resolver.object(reference, name_of(options)).await
     }
 
     /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
@@ -345,15 +296,6 @@ impl Planner<'_> {
         }
         query.add("timeout", SERVER_TIMEOUT);
         query
-    }
-
-    fn undiscovered(&self, error: &DiscoveryError) -> ApiError {
-        match error {
-            DiscoveryError::NotServed { .. } => self.subject.refuse(ApiReason::NotFound, error.to_string()),
-            DiscoveryError::Unreachable { .. } | DiscoveryError::Malformed { .. } => {
-                self.subject.unavailable(error.to_string())
-            }
-        }
     }
 
     fn invalid(&self, message: impl Into<String>) -> ApiError {

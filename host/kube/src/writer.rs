@@ -156,9 +156,7 @@ fn outcome(result: &Result<Answer, RequestError>) -> (Option<u16>, &'static str)
         Err(RequestError::Refused { status, .. }) if status.code >= 500 => (Some(status.code), "unknown"),
         Err(RequestError::Refused { status, .. }) => (Some(status.code), "refused"),
         Err(RequestError::NotSent { .. }) => (None, "not sent"),
-        Err(RequestError::Broken { .. } | RequestError::TimedOut { .. } | RequestError::NotText(_)) => {
-            (None, "unknown")
-        }
+        Err(_) => (None, "unknown"),
     }
 }
 

@@ -100,13 +100,17 @@ pub(crate) fn api_error(error: ApiError) -> wit::ApiError {
             .map(|after| u32::try_from(after.as_millis()).unwrap_or(MAX_DURATION_MS).min(MAX_DURATION_MS)),
         verb: error.verb.to_owned(),
         resource: error.resource,
-        object: error.object.map(|object| wit::ObjectRef {
-            api_version: object.kind.api_version.to_string(),
-            kind: object.kind.kind.to_string(),
-            namespace: object.key.namespace.as_deref().map(str::to_owned),
-            name: object.key.name.to_string(),
-            uid: object.uid.as_deref().map(str::to_owned),
-        }),
+        object: error.object.map(reference),
+    }
+}
+
+pub(crate) fn reference(object: ObjectRef) -> wit::ObjectRef {
+    wit::ObjectRef {
+        api_version: object.kind.api_version.to_string(),
+        kind: object.kind.kind.to_string(),
+        namespace: object.key.namespace.as_deref().map(str::to_owned),
+        name: object.key.name.to_string(),
+        uid: object.uid.as_deref().map(str::to_owned),
     }
 }
 
@@ -169,7 +173,7 @@ fn is_dns_name(name: &str) -> bool {
 }
 
 /// Kubernetes' rule for names is each kind's own; what none may hold is what would end a segment of a URL.
-fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
+pub(crate) fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
     let unsafe_byte = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'/' | b'%' | b'\\' | b'?' | b'#');
     if name.is_empty() || name.len() > MAX_NAME || name == "." || name == ".." || name.bytes().any(unsafe_byte) {
         return Err(format!("{} cannot be the {what} of an object", quoted(&name)));
@@ -197,7 +201,7 @@ pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
+pub(crate) fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
     match text {
         Some(text) if text.len() > MAX_TEXT => Err(format!("the {what} is longer than {MAX_TEXT} bytes")),
         text => Ok(text),
