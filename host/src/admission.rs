@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants};
+use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
 use windlass_core::object::ObjectKey;
 use windlass_core::principal::ServiceAccount;
 use windlass_core::watch::WatchSpec;
@@ -13,6 +13,7 @@ use windlass_kube::Resource;
 
 use crate::policies::{Bounds, Changes, Policies, Standing};
 use crate::resolve::Resolved;
+use crate::reviews::{Refusal, Reviewer, until_refused};
 
 /// What a watch asks of the API.
 const VERBS: [&str; 2] = ["list", "watch"];
@@ -36,6 +37,15 @@ impl Needed {
             None => Some(ObjectKey::cluster(name)),
         };
         Self { resource: resource.clone(), key }
+    }
+
+    /// Where. None: in all namespaces, or a cluster-scoped resource.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.key.as_ref()?.namespace.as_deref()
+    }
+
+    pub(crate) fn resource_name(&self) -> String {
+        resource_name(self.resource.group(), &self.resource.plural, "")
     }
 
     fn check(&self, grants: &Grants) -> Result<(), Denial> {
@@ -91,13 +101,35 @@ pub(crate) enum Revoked {
     Watch(Denial),
     /// It is to act as another account.
     Account,
+    /// The account that it acts as may not watch what it watches.
+    Refused(Refusal),
 }
 
 impl Terms {
-    /// Binds `live` to each change of the policies, until the controller may not go on.
-    pub(crate) async fn broken(mut self, policies: &Policies, plugin: &str, live: &LiveGrants) -> Revoked {
+    /// Binds `live` to each change of the policies, and has the watches reviewed, until the controller may not go on.
+    pub(crate) async fn broken<R: Reviewer>(
+        mut self,
+        policies: &Policies,
+        reviewer: &R,
+        plugin: &str,
+        live: &LiveGrants,
+    ) -> Revoked {
+        let (account, needed) = (self.impersonate.clone(), self.needed.clone());
+        let refused = async {
+            match &account {
+                Some(account) => until_refused(reviewer, account, &needed).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut refused = std::pin::pin!(refused);
         loop {
-            self.changes.next().await;
+            tokio::select! {
+                () = self.changes.next() => {}
+                refusal = &mut refused => {
+                    live.replace(self.nothing());
+                    return Revoked::Refused(refusal);
+                }
+            }
             let standing = policies.standing(plugin);
             let (grants, revoked) = self.judge(&standing);
             live.replace(grants);
@@ -107,15 +139,18 @@ impl Terms {
         }
     }
 
+    fn nothing(&self) -> Grants {
+        Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default())
+    }
+
     /// What calls that run may do from now on, and why no other may follow.
     fn judge(&self, standing: &Standing) -> (Grants, Option<Revoked>) {
-        let nothing = || Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default());
         let bounds: &Bounds = match standing {
-            Standing::Waiting(_) => return (nothing(), Some(Revoked::All)),
+            Standing::Waiting(_) => return (self.nothing(), Some(Revoked::All)),
             Standing::Granted(bounds) => bounds,
         };
         if bounds.impersonate != self.impersonate {
-            return (nothing(), Some(Revoked::Account));
+            return (self.nothing(), Some(Revoked::Account));
         }
         let grants = bounds.grants(self.asked.clone(), self.only.as_deref());
         let revoked = denied(&grants, &self.needed).map(Revoked::Watch);

@@ -21,16 +21,17 @@ use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeO
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
-use crate::admission::{self, Admitted, Revoked, Terms};
+use crate::admission::{self, Admitted, Needed, Revoked, Terms};
 use crate::clock::SystemClock;
 use crate::dispatch::Dispatch;
 use crate::feed::Feeder;
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::outage::Setbacks;
-use crate::policies::Standing;
+use crate::policies::{Bounds, Standing};
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
+use crate::reviews::{self, Pauses};
 use crate::route::{Route, Stores};
 use crate::running::{End, Running, kept_up, last_calls, tracker};
 use crate::supervise::jittered;
@@ -174,6 +175,9 @@ impl Controller {
             Loss::Revoked(Revoked::Watch(denial)) => tracing::warn!(
                 %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
             ),
+            Loss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
+                %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
+            ),
             Loss::Revoked(Revoked::Account) => tracing::info!(
                 %plugin, controller, "controller stopped: its policy names another service account"
             ),
@@ -184,8 +188,7 @@ impl Controller {
     /// be.
     async fn admitted(&self) -> Option<Admitted> {
         let (policies, plugin) = (&self.host.policies, self.plugin.name());
-        let mut changes = policies.changes();
-        let mut told = None;
+        let (mut changes, mut told, mut pauses) = (policies.changes(), String::new(), Pauses::new());
         loop {
             if matches!(policies.standing(plugin), Standing::Waiting(_)) {
                 changes.next().await;
@@ -196,18 +199,38 @@ impl Controller {
             let only = self.host.namespace.as_deref();
             let grants = bounds.grants(resolved.asked.clone(), only);
             let needed = admission::needed(&resolved);
-            let Some(denial) = admission::denied(&grants, &needed) else {
-                let asked = resolved.asked.clone();
-                let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
-                let live = LiveGrants::counting(grants, policies.denials(plugin));
-                return Some(Admitted { resolved, live, terms: Terms { changes, asked, needed, impersonate, only } });
+            // What a policy denies, another policy allows; what the cluster denies changes without a word.
+            let (why, again) = match admission::denied(&grants, &needed) {
+                Some(denial) => (denial.to_string(), None),
+                None => match self.refused(&bounds, &needed).await {
+                    Some(why) => (why, Some(pauses.next())),
+                    None => {
+                        let asked = resolved.asked.clone();
+                        let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
+                        let live = LiveGrants::counting(grants, policies.denials(plugin));
+                        let terms = Terms { changes, asked, needed, impersonate, only };
+                        return Some(Admitted { resolved, live, terms });
+                    }
+                },
             };
-            if told.as_ref() != Some(&denial) {
+            if told != why {
                 let controller = &self.declared().name;
-                tracing::warn!(%plugin, controller, error = %denial, "waiting: the controller starts when it is granted");
-                told = Some(denial);
+                tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
+                told = why;
             }
-            changes.next().await;
+            match again {
+                None => changes.next().await,
+                // Whether the time is up or something has changed does not matter.
+                Some(pause) => drop(tokio::time::timeout(pause, changes.next()).await),
+            }
+        }
+    }
+
+    /// Why the account that the plugin acts as may not watch all that is `needed`, or that it is not known to.
+    async fn refused(&self, bounds: &Bounds, needed: &[Needed]) -> Option<String> {
+        match reviews::refused(&self.host.reviews, bounds.impersonate.as_ref()?, needed).await {
+            Ok(refusal) => refusal.map(|refusal| refusal.to_string()),
+            Err(error) => Some(error.to_string()),
         }
     }
 
@@ -296,7 +319,7 @@ impl Controller {
         let budget = self.budget.clone();
         let excess = async move { Loss::OverBudget(budget.exceeded().await) };
         let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
-        let revoked = async move { Loss::Revoked(terms.broken(&host.policies, &plugin, &live).await) };
+        let revoked = async move { Loss::Revoked(terms.broken(&host.policies, &host.reviews, &plugin, &live).await) };
         // First the policies: what they revoke must not wait for anything.
         let mut losses: Vec<BoxFuture<'static, Loss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {

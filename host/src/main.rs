@@ -15,6 +15,7 @@ mod policies;
 mod policy;
 mod resolve;
 mod resync;
+mod reviews;
 mod route;
 mod running;
 mod shutdown;
@@ -28,7 +29,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // The log may be JSON or filtered; whoever started this must see why it ended.
             eprintln!("windlass: {}", telemetry::explained(&error));

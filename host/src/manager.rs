@@ -22,6 +22,7 @@ use crate::controller::Controller;
 use crate::kinds::{self, Kinds};
 use crate::outage::Outages;
 use crate::policies::{GrantMode, Policies, PolicyFiles, PolicySettings};
+use crate::reviews::ServerReviews;
 use crate::running::End;
 use crate::supervise::{Panics, caught, supervise};
 use crate::{directory, telemetry};
@@ -81,6 +82,7 @@ pub(crate) struct Host {
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
     pub(crate) policies: Policies,
+    pub(crate) reviews: ServerReviews,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
     /// The most that the caches of one plugin may hold together, in bytes.
@@ -143,6 +145,7 @@ async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -
 
 impl Host {
     fn new(connection: Connection, settings: &Settings, policies: Policies) -> Self {
+        let replica: Arc<str> = replica().into();
         let discovery = Discovery::new(connection.client.clone());
         let options = InformerOptions {
             most_bytes: settings.cache,
@@ -152,16 +155,17 @@ impl Host {
         Self {
             informers: Informers::with_options(connection.client.clone(), discovery.clone(), options),
             writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
-            recorder: Arc::new(Recorder::new(connection.client)),
+            recorder: Arc::new(Recorder::new(connection.client.clone())),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
             panics: Panics::default(),
             policies,
+            reviews: ServerReviews::new(connection, &replica),
             discovery,
             namespace: settings.namespace.clone(),
             plugin_cache: settings.plugin_cache,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
-            replica: replica().into(),
+            replica,
         }
     }
 }

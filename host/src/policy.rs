@@ -2,8 +2,13 @@
 //!
 //! Here are no files watched and no plugins run: `policies` does the first, `controller` the second.
 
+pub(crate) mod asks;
 pub(crate) mod document;
+pub(crate) mod draft;
+pub(crate) mod lack;
 pub(crate) mod problem;
+pub(crate) mod review;
+pub(crate) mod sensitive;
 
 use std::sync::Arc;
 

@@ -10,5 +10,6 @@ mod kubectl;
 mod outage;
 mod policies;
 mod proxy;
+mod review;
 mod storm;
 mod webapp;

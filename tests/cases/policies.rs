@@ -258,3 +258,56 @@ async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
     assert!(host.terminate().await?.success());
     Ok(())
 }
+
+/// Lets `account` watch nothing, or all that the plugin needs. The embedded server has no RBAC but an annotation.
+async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result<()> {
+    let objects = server.objects();
+    let deny = if admitted { "" } else { "*" };
+    let annotated = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": account, "annotations": {"windlass.dev/deny": deny}},
+    });
+    objects.apply(&annotated).await?;
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": account},
+        "rules": if admitted { all } else { json!([]) },
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": objects.namespace()}],
+    });
+    objects.apply(&role).await?;
+    objects.apply(&binding).await?;
+    Ok(())
+}
+
+async fn an_account_bounds_the_watches(kind: Kind) -> anyhow::Result<()> {
+    let scene = Scene::new(kind).await?;
+    let namespace = scene.server.objects().namespace();
+    admit(&scene.server, "deployer", false).await?;
+    scene.grant(&format!("impersonate: {namespace}/deployer\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    let host = scene.run(&[])?;
+    let said = host.says("waiting: the controller starts when it is granted").await?;
+    let account = format!("system:serviceaccount:{namespace}:deployer may not list webapps.apps.kubedojo.io");
+    assert!(said.contains(&account), "{said}");
+    admit(&scene.server, "deployer", true).await?;
+    host.says("controller started").await?;
+    scene.story().create().await?;
+    // Another account is another matter.
+    scene.grant(&format!("impersonate: {namespace}/nobody\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    host.says("its policy names another service account").await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_account_may_not_watch_its_plugin_does_not_on_the_embedded_server() -> anyhow::Result<()> {
+    an_account_bounds_the_watches(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_account_may_not_watch_its_plugin_does_not_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    an_account_bounds_the_watches(Kind::Real).await
+}

@@ -157,11 +157,17 @@ impl Grants {
         concerns(&self.asked) && self.bounds.iter().all(|(_, bound)| concerns(bound))
     }
 
-    /// Whether objects of this namespace are kept from the plugin even where a list of all namespaces is granted. For whoever
-    /// serves such a list.
+    /// The namespace whose objects are kept from the plugin even where a list of all namespaces is granted. For whoever serves
+    /// such a list.
+    #[must_use]
+    pub fn hidden_namespace(&self) -> Option<&str> {
+        self.forbidden.host_namespace.as_deref()
+    }
+
+    /// Whether the object is in [`Self::hidden_namespace`].
     #[must_use]
     pub fn hides(&self, key: &ObjectKey) -> bool {
-        let hidden = self.forbidden.host_namespace.as_deref();
+        let hidden = self.hidden_namespace();
         hidden.is_some() && key.namespace.as_deref() == hidden
     }
 

@@ -8,9 +8,11 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
+use serde::Deserialize;
 use tokio::time::Instant;
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::grants::Grants;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Live, LiveQuery, Page};
 use windlass_core::queue::TokenBucket;
@@ -112,7 +114,9 @@ impl Shared {
         // No version is asked for, so that the server answers with the newest.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
         match self.ask(call, &subject, &uri, MOST_PAGE).await? {
-            Ok(text) => page(&text, &resource.kind).map_err(|error| malformed(&subject, &error)),
+            Ok(text) => {
+                page(&text, &resource.kind, &call.principal.grants()).map_err(|error| malformed(&subject, &error))
+            }
             Err(RequestError::TooLarge { most }) => {
                 let message =
                     format!("a page of {} has more than {most} bytes: ask for fewer objects", resource.plural);
@@ -176,12 +180,33 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-/// The server adds kind and version to no item of a list.
-fn page(text: &str, kind: &ObjectKind) -> Result<Page, ParseError> {
+/// The server adds kind and version to no item of a list, and knows nothing of a namespace that is kept from plugins.
+fn page(text: &str, kind: &ObjectKind, grants: &Grants) -> Result<Page, ParseError> {
     let page: listing::Page<'_> = serde_json::from_str(text)?;
-    let items = page.items.unwrap_or_default();
+    let mut items = page.items.unwrap_or_default();
+    if let Some(hidden) = grants.hidden_namespace() {
+        // What cannot be read here is malformed below.
+        items.retain(|item| serde_json::from_str::<Placed>(item.get()).map_or(true, |it| !it.is_in(hidden)));
+    }
     let items = items.into_iter().map(|item| parse::clean(item.get(), kind)).collect::<Result<_, _>>()?;
     Ok(Page { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
+}
+
+/// Where an object is.
+#[derive(Deserialize)]
+struct Placed {
+    metadata: PlacedMetadata,
+}
+
+#[derive(Deserialize)]
+struct PlacedMetadata {
+    namespace: Option<String>,
+}
+
+impl Placed {
+    fn is_in(&self, namespace: &str) -> bool {
+        self.metadata.namespace.as_deref() == Some(namespace)
+    }
 }
 
 fn parser(subject: &Subject, kind: &ObjectKind) -> Result<Parser, ApiError> {
@@ -191,4 +216,23 @@ fn parser(subject: &Subject, kind: &ObjectKind) -> Result<Parser, ApiError> {
 
 fn malformed(subject: &Subject, error: &ParseError) -> ApiError {
     subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::grants::Forbidden;
+
+    use super::*;
+
+    #[test]
+    fn a_page_leaves_out_the_namespace_of_the_host() {
+        let text = r#"{"metadata":{"resourceVersion":"1"},"items":[
+            {"metadata":{"name":"a","namespace":"prod"}},{"metadata":{"name":"b","namespace":"windlass"}}]}"#;
+        let kind = ObjectKind::new("v1", "Secret");
+        let items = |grants: &Grants| page(text, &kind, grants).expect("a list").items;
+        let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };
+        assert_eq!(items(&Grants::default()).len(), 2);
+        let left = items(&Grants::default().without(forbidden));
+        assert!(left.len() == 1 && left[0].contains("prod"), "{left:?}");
+    }
 }

@@ -1,10 +1,14 @@
 //! The command line, one file a subcommand.
 
 mod dev;
+mod examine;
+mod grant;
+mod inspect;
 mod run;
 mod size;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
@@ -49,6 +53,23 @@ enum Command {
     #[command(after_help = "Example:\n  windlass dev --plugins target/plugins\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp")]
     Dev(dev::DevArgs),
+    /// Write the policy that a plugin asks for, for review.
+    ///
+    /// Loads NAME.wasm without running it and writes NAME.policy.yaml: everything that the plugin asks for, each rule with the
+    /// reason, and a remark where it is sensitive. A policy that is there is left alone; what it lacks is shown instead, and
+    /// the exit code is 1. The plugin may then do what stands in the policy and nothing else; take away what you do not want.
+    #[command(
+        after_help = "Examples:\n  windlass grant plugins/webapp.wasm            # then read plugins/webapp.policy.yaml\n  \
+        windlass grant plugins/webapp.wasm -o -       # only show it"
+    )]
+    Grant(grant::GrantArgs),
+    /// Show what a plugin is, what it asks for, and what of that its policy grants.
+    ///
+    /// The exit code is for scripts: 0 if the plugin has all that it asks for, 1 if it lacks something, 2 if that could not be
+    /// found out.
+    #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
+        windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
+    Inspect(inspect::InspectArgs),
 }
 
 /// Where plugins come from and how they run; the same for every command that runs them.
@@ -94,13 +115,15 @@ fn namespace(text: &str) -> Result<String, String> {
 
 impl Cli {
     /// Runs the subcommand to its end.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         telemetry::start(self.log.log_format, &self.log.log_level)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
         run_to_end(runtime, async {
             match self.command {
-                Command::Run(args) => args.run().await,
-                Command::Dev(args) => args.run().await,
+                Command::Run(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Grant(args) => args.run().await,
+                Command::Inspect(args) => args.run().await,
             }
         })
     }

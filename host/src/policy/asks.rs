@@ -162,15 +162,19 @@ pub(crate) fn asks(manifest: &Manifest, names: &BTreeMap<String, Named>) -> Vec<
 fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, Named>) -> (bool, bool) {
     let of = |group: &str, plural: &str| {
         let table = WELL_KNOWN.iter().find(|it| it.0 == group && it.2 == plural).map(|it| it.3);
-        let brought = || manifest.crds.iter().find_map(|crd| {
-            let spec = crd.get("spec")?;
-            (spec["group"] == group && spec["names"]["plural"] == plural).then(|| spec["scope"] != "Cluster")
-        });
-        let of_watch = || names.values().find(|name| !name.guessed && name.plural == plural).map(|name| name.namespaced);
+        let brought = || {
+            manifest.crds.iter().find_map(|crd| {
+                let spec = crd.get("spec")?;
+                (spec["group"] == group && spec["names"]["plural"] == plural).then(|| spec["scope"] != "Cluster")
+            })
+        };
+        let of_watch =
+            || names.values().find(|name| !name.guessed && name.plural == plural).map(|name| name.namespaced);
         table.or_else(brought).or_else(of_watch)
     };
     let pairs = rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |resource| (group, resource)));
-    let scopes: Vec<_> = pairs.map(|(group, resource)| of(group, resource.split('/').next().unwrap_or_default())).collect();
+    let scopes: Vec<_> =
+        pairs.map(|(group, resource)| of(group, resource.split('/').next().unwrap_or_default())).collect();
     (scopes.contains(&Some(false)), scopes.contains(&None))
 }
 
@@ -235,9 +239,13 @@ mod tests {
 
     #[test]
     fn plurals_are_guessed_as_people_form_them() {
-        for (kind, expected) in
-            [("Widget", "widgets"), ("Policy", "policies"), ("Gateway", "gateways"), ("Mesh", "meshes"), ("Class", "classes")]
-        {
+        for (kind, expected) in [
+            ("Widget", "widgets"),
+            ("Policy", "policies"),
+            ("Gateway", "gateways"),
+            ("Mesh", "meshes"),
+            ("Class", "classes"),
+        ] {
             assert_eq!(plural(kind), expected);
         }
     }

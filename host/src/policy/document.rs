@@ -486,4 +486,61 @@ finalizers: [windlass.dev/webapp]
         let said = ceiling(Path::new("c"), text.as_bytes()).expect_err("of policies").to_string();
         assert!(said.contains("c:4: `paused`") && said.contains("`plugin`"), "{said}");
     }
+
+    fn schema() -> serde_json::Value {
+        let text = include_str!("../../../docs/schema/policy.schema.json");
+        serde_json::from_str(text).expect("the schema is JSON")
+    }
+
+    /// The fields that the reader knows where `to` with an unknown field stands for `from`.
+    fn known_fields(from: &str, to: &str) -> Vec<String> {
+        let said = wrong(from, to);
+        let (_, list) = said.split_once("expected one of ").expect("it lists what it knows");
+        let list = list.split(';').next().unwrap_or_default();
+        list.split(", ").map(|name| name.trim_matches('`').to_owned()).collect()
+    }
+
+    #[test]
+    fn the_published_schema_knows_the_same_fields() {
+        let schema = schema();
+        for (definition, from, to) in [
+            (&schema["$defs"]["document"], "paused: true", "unknown: true"),
+            (&schema["$defs"]["rule"], "  names: [shop]", "  unknown: [shop]"),
+            (&schema["$defs"]["http"], "port: 8443", "unknown: 8443"),
+        ] {
+            let mut known = known_fields(from, to);
+            let properties = definition["properties"].as_object().expect("it has properties");
+            known.sort();
+            let mut published: Vec<_> = properties.keys().cloned().collect();
+            published.sort();
+            assert_eq!(published, known);
+            assert_eq!(definition["additionalProperties"], false);
+            assert!(properties.values().all(|property| property["description"].is_string()), "{definition}");
+        }
+    }
+
+    #[test]
+    fn the_published_schema_requires_the_same_fields_and_allows_the_same_words() {
+        let schema = schema();
+        for (definition, field, from, to) in [
+            ("rule", "apiGroups", "- apiGroups: [apps]\n  resources", "- resources"),
+            ("rule", "resources", "  resources: [deployments, deployments/scale]\n", ""),
+            ("rule", "verbs", "  verbs: [get, patch]\n", ""),
+            ("http", "scheme", "scheme: https, ", ""),
+            ("http", "host", "host: \"*.Example.com\", ", ""),
+            ("http", "methods", "methods: [get], ", ""),
+        ] {
+            let said = wrong(from, to);
+            assert!(said.contains(&format!("missing field `{field}`")), "{said}");
+            let required = schema["$defs"][definition]["required"].as_array().expect("a list");
+            assert!(required.iter().any(|it| it == field), "{definition} {field}");
+        }
+        let count = |definition: &str| schema["$defs"][definition]["required"].as_array().map(Vec::len);
+        assert_eq!((count("rule"), count("http"), count("document")), (Some(3), Some(3), Some(2)));
+        let verbs = &schema["$defs"]["rule"]["properties"]["verbs"]["items"]["enum"];
+        assert_eq!(*verbs, serde_json::json!(VERBS));
+        let document = &schema["$defs"]["document"]["properties"];
+        assert_eq!(document["kind"]["enum"], serde_json::json!([POLICY, CEILING]));
+        assert_eq!(document["apiVersion"]["const"], API_VERSION);
+    }
 }

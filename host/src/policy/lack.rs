@@ -1,19 +1,15 @@
 //! What of the things that a plugin asks for a policy does not grant.
 
-use windlass_core::grants::{Access, Allowance, Grants, Layer, Rule};
-use windlass_core::object::ObjectKey;
-
 use std::sync::Arc;
+
+use windlass_core::grants::{Access, Allowance, Grants, HttpRule, Layer, Rule};
+use windlass_core::object::ObjectKey;
 
 /// The part of `asked` that `allowed` does not cover: for each resource and place, the verbs that lack.
 pub(crate) fn of_rule(asked: &Rule, allowed: &Allowance) -> Vec<Rule> {
     // What asks and what allows are two layers, of which only the second can say no here.
-    let everything = Rule {
-        groups: vec!["*".into()],
-        resources: vec!["*".into()],
-        verbs: vec!["*".into()],
-        ..Rule::default()
-    };
+    let everything =
+        Rule { groups: vec!["*".into()], resources: vec!["*".into()], verbs: vec!["*".into()], ..Rule::default() };
     let grants = Grants::new(vec![everything]).bounded(Layer::Policy, Arc::new(allowed.clone()));
     let mut lacking = Vec::new();
     for group in &asked.groups {
@@ -60,6 +56,23 @@ pub(crate) fn of_names<'a>(asked: &'a [String], allowed: &[String]) -> Vec<&'a S
     asked.iter().filter(|name| !allowed.iter().any(|it| it == "*" || it == *name)).collect()
 }
 
+/// The part of `asked` that no rule of `allowed` covers, method by method.
+pub(crate) fn of_http(asked: &HttpRule, allowed: &[HttpRule]) -> Option<HttpRule> {
+    let covers = |rule: &&HttpRule| {
+        rule.scheme == asked.scheme && rule.port() == asked.port() && covers_host(&rule.host, &asked.host)
+    };
+    let covering: Vec<_> = allowed.iter().filter(covers).collect();
+    let has = |method: &String| covering.iter().any(|rule| rule.methods.iter().any(|it| it == "*" || it == method));
+    let methods: Vec<_> = asked.methods.iter().filter(|method| !has(method)).cloned().collect();
+    (!methods.is_empty()).then(|| HttpRule { methods, ..asked.clone() })
+}
+
+fn covers_host(pattern: &str, asked: &str) -> bool {
+    let (pattern, asked): (Vec<_>, Vec<_>) = (pattern.split('.').collect(), asked.split('.').collect());
+    pattern.len() == asked.len()
+        && pattern.iter().zip(asked).all(|(allowed, asked)| *allowed == "*" || *allowed == asked)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,16 +99,31 @@ mod tests {
     #[test]
     fn only_what_is_not_covered_lacks() {
         assert!(lacking(&rule(&["get"], &[]), rule(&["*"], &[])).is_empty());
-        assert_eq!(lacking(&rule(&["get", "patch"], &["a", "b"]), rule(&["get"], &["a"])), [
-            rule(&["patch"], &["a"]),
-            rule(&["get", "patch"], &["b"]),
-        ]);
+        assert_eq!(
+            lacking(&rule(&["get", "patch"], &["a", "b"]), rule(&["get"], &["a"])),
+            [rule(&["patch"], &["a"]), rule(&["get", "patch"], &["b"]),]
+        );
         assert_eq!(lacking(&rule(&["get"], &[]), rule(&["get"], &["a"])), [rule(&["get"], &[])]);
         let everything = Rule { groups: list(&["*"]), resources: list(&["*"]), ..rule(&["*"], &[]) };
         assert!(lacking(&everything, everything.clone()).is_empty());
         assert_eq!(lacking(&everything, rule(&["*"], &[])).len(), 1);
         let cluster = Rule { cluster: true, ..rule(&["get"], &[]) };
         assert_eq!(lacking(&cluster, rule(&["get"], &[])), [cluster.clone()]);
+    }
+
+    #[test]
+    fn of_http_each_method_counts() {
+        let rule = |host: &str, methods: &[&str]| HttpRule {
+            scheme: windlass_core::grants::Scheme::Https,
+            host: host.to_owned(),
+            port: None,
+            methods: list(methods),
+            addresses: vec![],
+        };
+        let asked = rule("api.example.com", &["GET", "POST"]);
+        assert_eq!(of_http(&asked, &[rule("*.example.com", &["*"])]), None);
+        assert_eq!(of_http(&asked, &[rule("api.example.com", &["GET"])]), Some(rule("api.example.com", &["POST"])));
+        assert_eq!(of_http(&rule("*.example.com", &["GET"]), &[asked]).map(|lack| lack.methods), Some(list(&["GET"])));
     }
 
     #[test]

@@ -10,7 +10,8 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// Why `rule` is sensitive; empty: it is not, as far as can be told.
 pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
-    let about = |group: &str, resources: &[&str]| names(&rule.groups, group) && resources.iter().any(|it| covers(rule, it));
+    let about =
+        |group: &str, resources: &[&str]| names(&rule.groups, group) && resources.iter().any(|it| covers(rule, it));
     let (reads, writes) = (has(rule, &READS), has(rule, &WRITES));
     let workloads = about("", &["pods", "replicationcontrollers"])
         || about("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"])
@@ -23,28 +24,46 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
             about(RBAC, &["roles", "clusterroles", "rolebindings", "clusterrolebindings"]) && writes,
             "writes roles or bindings: it can give itself, or anyone, what the host may give",
         ),
-        (about(ADMISSION, &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]) && writes,
-            "writes webhook configurations: it can see, change and block every request to the API"),
-        (about("apiextensions.k8s.io", &["customresourcedefinitions"]) && writes,
-            "writes CustomResourceDefinitions: deleting one deletes all its objects"),
-        (about("apiregistration.k8s.io", &["apiservices"]) && writes,
-            "writes APIServices: it can take over whole API groups"),
+        (
+            about(ADMISSION, &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]) && writes,
+            "writes webhook configurations: it can see, change and block every request to the API",
+        ),
+        (
+            about("apiextensions.k8s.io", &["customresourcedefinitions"]) && writes,
+            "writes CustomResourceDefinitions: deleting one deletes all its objects",
+        ),
+        (
+            about("apiregistration.k8s.io", &["apiservices"]) && writes,
+            "writes APIServices: it can take over whole API groups",
+        ),
         (about("", &["secrets"]) && reads, "reads secrets: among them may be tokens that can do more than this policy"),
         (about("", &["secrets"]) && writes, "writes secrets: it can make itself a token, or change others' passwords"),
-        (about("", &["serviceaccounts/token"]) && writes, "makes tokens of service accounts: it can act as any of them"),
-        (about("", &["users", "groups", "serviceaccounts"]) && rule.verbs.iter().any(|verb| verb == "*"),
-            "includes impersonate: it can act as others"),
-        (about("", &["pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy"]),
-            "reaches into running Pods"),
+        (
+            about("", &["serviceaccounts/token"]) && writes,
+            "makes tokens of service accounts: it can act as any of them",
+        ),
+        (
+            about("", &["users", "groups", "serviceaccounts"]) && rule.verbs.iter().any(|verb| verb == "*"),
+            "includes impersonate: it can act as others",
+        ),
+        (
+            about("", &["pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy"]),
+            "reaches into running Pods",
+        ),
         (about("", &["pods/ephemeralcontainers"]) && writes, "adds containers to running Pods"),
         (about("", &["nodes/proxy"]), "reaches the kubelets: it can run commands in every Pod of a node"),
         (about("", &["nodes", "nodes/status"]) && writes, "changes nodes: it can move or stop workloads"),
         (about("", &["namespaces"]) && writes, "writes namespaces: deleting one deletes all that is in it"),
         (about("", &["persistentvolumes"]) && writes, "writes persistent volumes: it can reach files of nodes"),
-        (about("certificates.k8s.io", &["certificatesigningrequests", "certificatesigningrequests/approval"]) && writes,
-            "has certificates signed: it can make itself an identity"),
-        (workloads && has(rule, &["create", "update", "patch", "*"]),
-            "runs Pods: code of its choice, with any service account and secret of the namespace"),
+        (
+            about("certificates.k8s.io", &["certificatesigningrequests", "certificatesigningrequests/approval"])
+                && writes,
+            "has certificates signed: it can make itself an identity",
+        ),
+        (
+            workloads && has(rule, &["create", "update", "patch", "*"]),
+            "runs Pods: code of its choice, with any service account and secret of the namespace",
+        ),
         (has(rule, &["deletecollection"]), "deletes whole collections at once"),
         (rule.cluster && writes, "writes cluster-scoped objects: no namespace bounds it"),
     ];
@@ -116,7 +135,9 @@ mod tests {
         }
         let cluster = Rule { cluster: true, ..rule("example.com", "things", "patch") };
         assert!(of_rule(&cluster)[0].contains("cluster-scoped"));
-        for harmless in [rule("", "configmaps", "patch"), rule("apps", "deployments", "get"), rule("", "services", "create")] {
+        for harmless in
+            [rule("", "configmaps", "patch"), rule("apps", "deployments", "get"), rule("", "services", "create")]
+        {
             assert!(of_rule(&harmless).is_empty(), "{harmless:?}");
         }
     }

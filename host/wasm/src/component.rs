@@ -102,6 +102,11 @@ fn choose_abi(exports: &[&str]) -> Result<AbiVersion, ComponentError> {
     }
 }
 
+/// The names of what it imports.
+pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
+    component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect()
+}
+
 /// Names the imports that no version of the interface has. What they have, linking checks.
 pub(crate) fn check_imports(engine: &Engine, component: &Component) -> Result<(), ComponentError> {
     let ty = component.component_type();

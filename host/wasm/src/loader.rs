@@ -14,7 +14,7 @@ use wasmtime::component::Component;
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
-use crate::component::{ComponentError, abi, check_imports, check_preamble};
+use crate::component::{ComponentError, abi, check_imports, check_preamble, imports};
 use crate::digest;
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::plugin::{Code, Plugin};
@@ -161,6 +161,7 @@ async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> 
         path: path.to_owned(),
         size,
         abi,
+        imports: imports(&shared.engine, &component),
         manifest,
         counters: Arc::default(),
         code: Code(code),

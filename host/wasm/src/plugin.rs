@@ -70,6 +70,7 @@ pub struct Plugin {
     pub(crate) path: PathBuf,
     pub(crate) size: u64,
     pub(crate) abi: AbiVersion,
+    pub(crate) imports: Vec<String>,
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: Code,
@@ -121,6 +122,12 @@ impl Plugin {
     #[must_use]
     pub fn abi(&self) -> AbiVersion {
         self.abi
+    }
+
+    /// The interfaces that it imports, and with them what it could ask for at all.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.imports
     }
 
     /// What it says of itself.
