@@ -21,14 +21,13 @@ use crate::event_series::{Action, Correlator, SeriesKey};
 use crate::headers;
 use crate::request::{self, Mutation, Query, RequestError};
 use crate::selector::is_dns_subdomain;
-use crate::write_plan::SERVER_TIMEOUT;
+use crate::write_plan::{SERVER_TIMEOUT, STILL_POSSIBLE};
 
 /// How many events may wait.
 const QUEUE: usize = 1_000;
 const MOST_NOTE: usize = 1_024;
 const MOST_WORD: usize = 128;
 const MOST_NAME: usize = 253;
-const REQUEST_LIMIT: Duration = Duration::from_secs(35);
 /// The waits between the attempts to send one event.
 const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
@@ -193,7 +192,7 @@ impl Worker {
     async fn send(&self, mutation: &Mutation) -> Result<(), RequestError> {
         let mut waits = RETRIES.iter();
         loop {
-            let result = request::mutate(&self.client, mutation.clone(), REQUEST_LIMIT).await;
+            let result = request::mutate(&self.client, mutation.clone(), STILL_POSSIBLE).await;
             tracing::debug!(
                 target: "windlass::audit",
                 role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"

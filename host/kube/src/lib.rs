@@ -8,6 +8,7 @@
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
+mod audit;
 mod backoff;
 mod budget;
 pub mod client;
@@ -26,6 +27,7 @@ mod intern;
 mod listing;
 mod live;
 mod notice;
+mod overlaid;
 mod parse;
 mod pointer;
 mod reachability;
@@ -33,14 +35,17 @@ mod reader;
 mod request;
 mod review;
 mod selector;
+mod settling;
 mod status;
 mod store;
 mod target;
 mod transport;
+mod write_answer;
 mod write_body;
 mod write_plan;
 mod writer;
 
+pub use crate::audit::WriteOutcome;
 pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
 pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};

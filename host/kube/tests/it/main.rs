@@ -12,4 +12,5 @@ mod reachability;
 mod reader;
 mod review;
 mod script;
+mod settling;
 mod writer;

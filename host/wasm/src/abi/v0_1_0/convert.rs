@@ -10,7 +10,9 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{Event, EventType, ListQuery};
-use windlass_core::write::{DeleteOptions, FieldValidation, PatchType, Propagation, Subresource, WriteOptions};
+use windlass_core::write::{
+    DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
+};
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
 use super::bindings::windlass::plugin::{cache, types as wit, writes};
@@ -228,7 +230,30 @@ pub(crate) fn list_query(query: cache::ListQuery, max_bytes: u32) -> Result<List
     })
 }
 
-pub(crate) fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malformed> {
+pub(crate) fn operation(operation: writes::Operation) -> Result<Operation, Malformed> {
+    Ok(match operation {
+        writes::Operation::Create(writes::ObjectWrite { object, options }) => {
+            Operation::Create { object, options: write_options(options)? }
+        }
+        writes::Operation::Update(writes::ObjectWrite { object, options }) => {
+            Operation::Update { object, options: write_options(options)? }
+        }
+        writes::Operation::Apply(writes::ObjectWrite { object, options }) => {
+            Operation::Apply { object, options: write_options(options)? }
+        }
+        writes::Operation::Patch(writes::PatchWrite { target, patch_type: of, patch, options }) => Operation::Patch {
+            target: object_ref(target)?,
+            patch_type: patch_type(of),
+            patch,
+            options: write_options(options)?,
+        },
+        writes::Operation::Delete(writes::DeleteWrite { target, options }) => {
+            Operation::Delete { target: object_ref(target)?, options: delete_options(options)? }
+        }
+    })
+}
+
+fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malformed> {
     Ok(WriteOptions {
         subresource: options.subresource.map(subresource).transpose()?,
         resource_version: resource_version(options.resource_version)?,
@@ -255,7 +280,7 @@ fn resource_version(version: Option<String>) -> Result<Option<Arc<str>>, Malform
     version.map(|version| token("resourceVersion", version)).transpose()
 }
 
-pub(crate) fn patch_type(patch_type: writes::PatchType) -> PatchType {
+fn patch_type(patch_type: writes::PatchType) -> PatchType {
     match patch_type {
         writes::PatchType::Merge => PatchType::Merge,
         writes::PatchType::Json => PatchType::Json,
@@ -263,7 +288,7 @@ pub(crate) fn patch_type(patch_type: writes::PatchType) -> PatchType {
     }
 }
 
-pub(crate) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
+fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
     Ok(DeleteOptions {
         resource_version: resource_version(options.resource_version)?,
         propagation: match options.propagation {
