@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
 use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
 use windlass_core::object::ObjectKey;
 use windlass_core::principal::ServiceAccount;
@@ -90,6 +91,8 @@ pub(crate) struct Terms {
     pub(crate) needed: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
+    /// Is told each time that the grants have changed.
+    pub(crate) regranted: Arc<Notify>,
 }
 
 /// Why a controller must stop.
@@ -132,7 +135,11 @@ impl Terms {
             }
             let standing = policies.standing(plugin);
             let (grants, revoked) = self.judge(&standing);
+            let differs = *live.current() != grants;
             live.replace(grants);
+            if differs {
+                self.regranted.notify_one();
+            }
             if let Some(revoked) = revoked {
                 return revoked;
             }

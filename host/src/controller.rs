@@ -2,12 +2,15 @@
 //!
 //! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again.
 
+mod admit;
+
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
@@ -21,17 +24,15 @@ use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeO
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
-use crate::admission::{self, Admitted, Needed, Revoked, Terms};
+use crate::admission::{Admitted, Revoked, Terms};
 use crate::clock::SystemClock;
 use crate::dispatch::Dispatch;
 use crate::feed::Feeder;
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::outage::Setbacks;
-use crate::policies::{Bounds, Standing};
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
-use crate::reviews::{self, Pauses};
 use crate::route::{Route, Stores};
 use crate::running::{End, Running, kept_up, last_calls, tracker};
 use crate::supervise::jittered;
@@ -65,6 +66,8 @@ struct Watching {
     defined: Vec<(ObjectKind, Arc<str>)>,
     live: LiveGrants,
     impersonate: Option<ServiceAccount>,
+    /// Is told when `live` has changed.
+    regranted: Arc<Notify>,
 }
 
 /// Why a controller cannot go on although the host does.
@@ -184,56 +187,6 @@ impl Controller {
         }
     }
 
-    /// Waits until the operator's policies allow all that the controller watches, and all kinds are served. None: it will never
-    /// be.
-    async fn admitted(&self) -> Option<Admitted> {
-        let (policies, plugin) = (&self.host.policies, self.plugin.name());
-        let (mut changes, mut told, mut pauses) = (policies.changes(), String::new(), Pauses::new());
-        loop {
-            if matches!(policies.standing(plugin), Standing::Waiting(_)) {
-                changes.next().await;
-                continue;
-            }
-            let resolved = self.resolve().await?;
-            let Standing::Granted(bounds) = policies.standing(plugin) else { continue };
-            let only = self.host.namespace.as_deref();
-            let grants = bounds.grants(resolved.asked.clone(), only);
-            let needed = admission::needed(&resolved);
-            // What a policy denies, another policy allows; what the cluster denies changes without a word.
-            let (why, again) = match admission::denied(&grants, &needed) {
-                Some(denial) => (denial.to_string(), None),
-                None => match self.refused(&bounds, &needed).await {
-                    Some(why) => (why, Some(pauses.next())),
-                    None => {
-                        let asked = resolved.asked.clone();
-                        let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
-                        let live = LiveGrants::counting(grants, policies.denials(plugin));
-                        let terms = Terms { changes, asked, needed, impersonate, only };
-                        return Some(Admitted { resolved, live, terms });
-                    }
-                },
-            };
-            if told != why {
-                let controller = &self.declared().name;
-                tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
-                told = why;
-            }
-            match again {
-                None => changes.next().await,
-                // Whether the time is up or something has changed does not matter.
-                Some(pause) => drop(tokio::time::timeout(pause, changes.next()).await),
-            }
-        }
-    }
-
-    /// Why the account that the plugin acts as may not watch all that is `needed`, or that it is not known to.
-    async fn refused(&self, bounds: &Bounds, needed: &[Needed]) -> Option<String> {
-        match reviews::refused(&self.host.reviews, bounds.impersonate.as_ref()?, needed).await {
-            Ok(refusal) => refusal.map(|refusal| refusal.to_string()),
-            Err(error) => Some(error.to_string()),
-        }
-    }
-
     /// Waits until all kinds are served. None: it will never be.
     async fn resolve(&self) -> Option<Resolved> {
         let (plugin, controller) = (self.plugin.name(), &self.declared().name);
@@ -310,7 +263,8 @@ impl Controller {
         }
         let primaries = Stores(primaries.into());
         let (primary, impersonate) = (resolved.primary, terms.impersonate.clone());
-        Watching { primary, primaries, readable, subscriptions, defined, live, impersonate }
+        let regranted = terms.regranted.clone();
+        Watching { primary, primaries, readable, subscriptions, defined, live, impersonate, regranted }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
@@ -336,7 +290,7 @@ impl Controller {
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, subscriptions, live, impersonate, .. } = watching;
+        let Watching { primary, primaries, readable, subscriptions, live, impersonate, regranted, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
@@ -357,7 +311,7 @@ impl Controller {
             ports: Ports {
                 reads: Arc::new(Reader::new(readable)),
                 writes: self.host.writer.clone(),
-                events: self.host.recorder.clone(),
+                events: if self.host.read_only { Arc::new(Absent) } else { self.host.recorder.clone() },
                 ..Absent::ports()
             },
             config: "{}".into(),
@@ -380,6 +334,13 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
+        running.feed("regranted", {
+            let (primaries, queue) = (primaries.clone(), queue.clone());
+            move || {
+                let (regranted, primaries, queue) = (regranted.clone(), primaries.clone(), queue.clone());
+                async move { admit::again(&regranted, || primaries.all(), &queue).await }
+            }
+        });
         let period = options.resync();
         running.feed("resync", move || {
             let (primaries, queue) = (primaries.clone(), queue.clone());

@@ -47,12 +47,15 @@ pub(crate) struct Settings {
     /// The most that any one cache may hold, in bytes.
     cache: usize,
     policies: PolicySettings,
+    /// Nothing is changed in the cluster.
+    read_only: bool,
 }
 
 impl Settings {
     /// What the command line says; `mode` is what it means without `--grants`.
     pub(crate) fn new(arguments: PluginArgs, mode: GrantMode) -> Self {
         Self {
+            read_only: arguments.read_only,
             policies: PolicySettings {
                 mode: arguments.grants.unwrap_or(mode),
                 directory: arguments.policy_dir.unwrap_or_else(|| arguments.plugins.clone()),
@@ -78,6 +81,8 @@ pub(crate) struct Host {
     pub(crate) informers: Informers,
     pub(crate) writer: Arc<Writer>,
     pub(crate) recorder: Arc<Recorder>,
+    /// Nothing is changed in the cluster, so no Kubernetes Event is sent either.
+    pub(crate) read_only: bool,
     pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
@@ -107,6 +112,11 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let plugins = plugins?;
     if plugins.is_empty() {
         bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
+    }
+    if settings.read_only {
+        tracing::warn!(
+            "read-only: plugins are called, and whatever they write is refused; no Kubernetes Events are sent"
+        );
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
     policies.register(&plugins);
@@ -154,7 +164,8 @@ impl Host {
         };
         Self {
             informers: Informers::with_options(connection.client.clone(), discovery.clone(), options),
-            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
+            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only)),
+            read_only: settings.read_only,
             recorder: Arc::new(Recorder::new(connection.client.clone())),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),

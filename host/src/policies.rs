@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use windlass_core::grants::{Allowance, Denials, Forbidden, ForeignKind, Grants, Layer};
 use windlass_core::principal::ServiceAccount;
-use windlass_wasm::{Manifest, Plugin};
+use windlass_wasm::Plugin;
 
 use crate::files::{Change, Content, Files};
 use crate::kinds::is_custom;
+use crate::policy::asks::in_one_line;
 use crate::policy::{Policy, document};
 
 /// What a policy's file is called, after the plugin's name.
@@ -290,7 +291,7 @@ impl Policies {
         let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
         let file = self.settings.directory.join(format!("{}{SUFFIX}", plugin.name()));
         let (file, path) = (file.display(), plugin.path().display());
-        let asks = asks(plugin.manifest());
+        let asks = in_one_line(plugin.manifest());
         match broken {
             None => tracing::warn!(
                 plugin = %plugin.name(), asks,
@@ -373,29 +374,6 @@ pub(crate) fn read_ceiling(path: &Path) -> Result<Arc<Allowance>, String> {
 fn plugin_of(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// What a manifest asks for, in one line.
-pub(crate) fn asks(manifest: &Manifest) -> String {
-    let implied = manifest.controllers.iter().flat_map(windlass_wasm::manifest::Controller::implied_access);
-    let mut asked: Vec<String> = implied
-        .map(|access| {
-            let subresource = access.subresource.map(|name| format!("/{name}")).unwrap_or_default();
-            format!("{}{subresource} ({})", access.kind, access.verbs.join(", "))
-        })
-        .collect();
-    asked.extend(manifest.permissions.iter().map(|permission| {
-        format!(
-            "{} of {:?} ({})",
-            permission.resources.join(", "),
-            permission.api_groups.join(", "),
-            permission.verbs.join(", ")
-        )
-    }));
-    asked.extend(manifest.crd_names().map(|name| format!("to install {name}")));
-    asked.extend(manifest.http.iter().map(|http| format!("HTTP to {}", http.host)));
-    asked.dedup();
-    asked.join("; ")
 }
 
 /// Tells of changes of what is in force.

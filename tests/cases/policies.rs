@@ -259,6 +259,25 @@ async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_host_calls_plugins_and_changes_nothing() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let host = scene.run(&["--grants=manifest", "--read-only"])?;
+    host.says("controller started").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    host.says("the host runs with --read-only").await?;
+    let objects = scene.server.objects();
+    assert_eq!(objects.get("Deployment", story::NAME).await?, None);
+    assert!(objects.list("Event", "").await?.is_empty());
+    assert!(host.terminate().await?.success());
+    let host = scene.run(&["--grants=manifest"])?;
+    scene.becomes(2).await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
 /// Lets `account` watch nothing, or all that the plugin needs. The embedded server has no RBAC but an annotation.
 async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result<()> {
     let objects = server.objects();

@@ -94,6 +94,9 @@ pub(crate) struct PluginArgs {
     /// The namespace in which the host itself lives, which is denied to every plugin. Default: the Pod's, if this is one.
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
     pub(crate) host_namespace: Option<String>,
+    /// Change nothing in the cluster: plugins are called, and each of their writes is refused.
+    #[arg(long, env = "WINDLASS_READ_ONLY")]
+    pub(crate) read_only: bool,
     /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,

@@ -189,6 +189,29 @@ fn join(asks: &mut Vec<Ask>, ask: Ask) {
     }
 }
 
+/// What a manifest asks for, in one line.
+pub(crate) fn in_one_line(manifest: &Manifest) -> String {
+    let implied = manifest.controllers.iter().flat_map(Controller::implied_access);
+    let mut asked: Vec<String> = implied
+        .map(|access| {
+            let subresource = access.subresource.map(|name| format!("/{name}")).unwrap_or_default();
+            format!("{}{subresource} ({})", access.kind, access.verbs.join(", "))
+        })
+        .collect();
+    asked.extend(manifest.permissions.iter().map(|permission| {
+        format!(
+            "{} of {:?} ({})",
+            permission.resources.join(", "),
+            permission.api_groups.join(", "),
+            permission.verbs.join(", ")
+        )
+    }));
+    asked.extend(manifest.crd_names().map(|name| format!("to install {name}")));
+    asked.extend(manifest.http.iter().map(|http| format!("HTTP to {}", http.host)));
+    asked.dedup();
+    asked.join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
