@@ -161,13 +161,13 @@ mod tests {
         ServiceAccount { namespace: "prod".into(), name: "deployer".into() }
     }
 
-    fn denied() -> Option<Verdict> {
-        Some(Verdict::Denied { verb: "watch", reason: String::new() })
+    fn denied() -> Verdict {
+        Verdict::Denied { verb: "watch", reason: String::new() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_is_reviewed_again_and_again_and_silence_denies_nothing() {
-        let script = Scripted(Mutex::new(vec![Some(Verdict::Allowed), None, Some(Verdict::Allowed), denied()]));
+        let script = Scripted(Mutex::new(vec![Some(Verdict::Allowed), None, Some(Verdict::Allowed), Some(denied())]));
         let began = Instant::now();
         let refusal = until_refused(&script, &account(), &needed()).await;
         let said = refusal.to_string();

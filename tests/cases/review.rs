@@ -56,8 +56,7 @@ async fn a_written_policy_is_reviewed_and_runs(kind: Kind) -> anyhow::Result<()>
     // As written, it calls nothing before somebody has read it.
     host.says("paused by its policy").await?;
     host.says("controller started").await?;
-    let read: String =
-        text.lines().filter(|line| !line.starts_with("paused:")).map(|line| format!("{line}\n")).collect();
+    let read = text.lines().filter(|line| !line.starts_with("paused:")).collect::<Vec<_>>().join("\n");
     std::fs::write(&policy, read)?;
     host.says("no longer paused").await?;
     Story::new(server.objects()).create().await?;

@@ -163,8 +163,8 @@ fn rule_line(rule: &Rule) -> String {
         (false, []) => " in all namespaces".to_owned(),
         (false, namespaces) => format!(" in {}", namespaces.join(", ")),
     };
-    let named = if rule.names.is_empty() { String::new() } else { format!(" named {:?}", rule.names) };
-    format!("{} {}{place}{named}", rule.verbs.join(" "), names.join(" "))
+    let which = if rule.names.is_empty() { String::new() } else { format!(" named {:?}", rule.names) };
+    format!("{} {}{place}{which}", rule.verbs.join(" "), names.join(" "))
 }
 
 fn http_line(rule: &HttpRule) -> String {

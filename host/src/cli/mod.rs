@@ -88,7 +88,7 @@ pub(crate) struct PluginArgs {
     /// The directory of policies. Default: they are beside the plugins.
     #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
     pub(crate) policy_dir: Option<PathBuf>,
-    /// A document of kind PluginCeiling: no plugin may do what it does not allow, whatever its policy says.
+    /// A document of kind `PluginCeiling`: no plugin may do what it does not allow, whatever its policy says.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
     pub(crate) ceiling: Option<PathBuf>,
     /// The namespace in which the host itself lives, which is denied to every plugin. Default: the Pod's, if this is one.

@@ -30,18 +30,16 @@ impl Controller {
             let grants = bounds.grants(resolved.asked.clone(), only);
             let needed = admission::needed(&resolved);
             // What a policy denies, another policy allows; what the cluster denies changes without a word.
-            let (why, again) = match admission::denied(&grants, &needed) {
-                Some(denial) => (denial.to_string(), None),
-                None => match self.refused(&bounds, &needed).await {
-                    Some(why) => (why, Some(pauses.next())),
-                    None => {
-                        let asked = resolved.asked.clone();
-                        let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
-                        let live = LiveGrants::counting(grants, policies.denials(plugin));
-                        let terms = Terms { changes, asked, needed, impersonate, only, regranted: Arc::default() };
-                        return Some(Admitted { resolved, live, terms });
-                    }
-                },
+            let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
+                (denial.to_string(), None)
+            } else if let Some(why) = self.refused(&bounds, &needed).await {
+                (why, Some(pauses.next()))
+            } else {
+                let asked = resolved.asked.clone();
+                let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
+                let live = LiveGrants::counting(grants, policies.denials(plugin));
+                let terms = Terms { changes, asked, needed, impersonate, only, regranted: Arc::default() };
+                return Some(Admitted { resolved, live, terms });
             };
             if told != why {
                 let controller = &self.declared().name;

@@ -220,7 +220,7 @@ fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) {
         }
     }
     for verb in rule.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
-        let hint = nearest(verb, VERBS.into_iter()).map_or_else(|| VERBS[..8].join(", "), |hint| hint);
+        let hint = nearest(verb, VERBS.into_iter()).unwrap_or_else(|| VERBS[..8].join(", "));
         problem(format!("{verb:?} is not a verb that plugins have: {hint}"));
     }
     for group in rule.api_groups.iter().filter(|group| group.contains('/')) {
@@ -477,11 +477,8 @@ finalizers: [windlass.dev/webapp]
     #[test]
     fn a_ceiling_is_a_policy_for_nobody_in_particular() {
         let text = FULL.replace("PluginPolicy", "PluginCeiling");
-        let bare: String = text
-            .lines()
-            .filter(|line| !["plugin:", "paused:", "impersonate:"].iter().any(|it| line.starts_with(it)))
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let is_ours = |line: &&str| ["plugin:", "paused:", "impersonate:"].iter().any(|it| line.starts_with(it));
+        let bare = text.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
         assert_eq!(ceiling(Path::new("c"), bare.as_bytes()).expect("valid").rules.len(), 2);
         let said = ceiling(Path::new("c"), text.as_bytes()).expect_err("of policies").to_string();
         assert!(said.contains("c:4: `paused`") && said.contains("`plugin`"), "{said}");

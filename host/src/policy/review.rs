@@ -110,7 +110,7 @@ impl Review {
         section("http", items);
         for (name, list) in [("crds", &self.crds), ("finalizers", &self.finalizers)] {
             let lacking = list.iter().filter(|reviewed| reviewed.lacks);
-            section(name, lacking.map(|reviewed| format!("- {:?}\n", reviewed.asked)).collect());
+            section(name, lacking.fold(String::new(), |items, reviewed| items + &format!("- {:?}\n", reviewed.asked)));
         }
         text
     }
