@@ -13,9 +13,11 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::Resource;
 
 use crate::policies::{Bounds, Changes, Policies, Standing};
-use crate::resolve::Resolved;
+use crate::resolve::{Resolved, Watched};
 use crate::reviews::{Refusal, Reviewer, until_refused};
 
+/// Informers that one watch may become, as many as a manifest may ask for.
+const MOST_NAMESPACES: usize = 256;
 /// What a watch asks of the API.
 const VERBS: [&str; 2] = ["list", "watch"];
 
@@ -65,10 +67,41 @@ impl Needed {
 
 /// What `resolved` needs to watch.
 pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
-    let of = |watched: &crate::resolve::Watched| {
-        watched.specs.iter().map(|spec| Needed::of(&watched.resource, spec)).collect::<Vec<_>>()
+    let of =
+        |watched: &Watched| watched.specs.iter().map(|spec| Needed::of(&watched.resource, spec)).collect::<Vec<_>>();
+    resolved.watches.iter().flat_map(of).collect()
+}
+
+/// A watch as the manifest wants it.
+pub(crate) type Wanted = (Arc<Resource>, WatchSpec);
+
+/// What the manifest wants to watch.
+pub(crate) fn wanted(resolved: &Resolved) -> Vec<Wanted> {
+    let of = |watched: &Watched| {
+        watched.specs.iter().map(|spec| (watched.resource.clone(), spec.clone())).collect::<Vec<_>>()
     };
     resolved.watches.iter().flat_map(of).collect()
+}
+
+/// The same, with each watch narrowed to what is granted of it.
+pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
+    for Watched { specs, resource, .. } in &mut resolved.watches {
+        *specs = specs.iter().flat_map(|spec| narrow(grants, resource, spec)).collect();
+    }
+    resolved
+}
+
+/// Of a watch over all namespaces where only some are granted, one for each of those. What is granted, or not granted at all,
+/// stays as it is.
+fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<WatchSpec> {
+    let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).check(grants).is_ok();
+    if !resource.namespaced || spec.namespace.is_some() || is_granted(spec) {
+        return vec![spec.clone()];
+    }
+    let places = grants.named_namespaces().into_iter();
+    let places = places.map(|namespace| WatchSpec { namespace: Some(namespace.into()), ..spec.clone() });
+    let granted: Vec<_> = places.filter(is_granted).take(MOST_NAMESPACES).collect();
+    if granted.is_empty() { vec![spec.clone()] } else { granted }
 }
 
 /// The first of `needed` that is not granted.
@@ -88,6 +121,8 @@ pub(crate) struct Terms {
     /// Since before the answer was given.
     pub(crate) changes: Changes,
     pub(crate) asked: Allowance,
+    pub(crate) wanted: Vec<Wanted>,
+    /// What of that is watched.
     pub(crate) needed: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
@@ -102,6 +137,8 @@ pub(crate) enum Revoked {
     All,
     /// One of its watches is not granted any more.
     Watch(Denial),
+    /// What it watches is granted in other namespaces than before.
+    Scope,
     /// It is to act as another account.
     Account,
     /// The account that it acts as may not watch what it watches.
@@ -160,7 +197,12 @@ impl Terms {
             return (self.nothing(), Some(Revoked::Account));
         }
         let grants = bounds.grants(self.asked.clone(), self.only.as_deref());
-        let revoked = denied(&grants, &self.needed).map(Revoked::Watch);
+        let of = |(resource, spec): &Wanted| {
+            narrow(&grants, resource, spec).iter().map(|spec| Needed::of(resource, spec)).collect::<Vec<_>>()
+        };
+        let needed: Vec<_> = self.wanted.iter().flat_map(of).collect();
+        let is_same = needed.iter().map(|it| &it.key).eq(self.needed.iter().map(|it| &it.key));
+        let revoked = denied(&grants, &needed).map(Revoked::Watch).or((!is_same).then_some(Revoked::Scope));
         (grants, revoked)
     }
 }

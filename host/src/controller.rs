@@ -181,6 +181,9 @@ impl Controller {
             Loss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
                 %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
             ),
+            Loss::Revoked(Revoked::Scope) => tracing::info!(
+                %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
+            ),
             Loss::Revoked(Revoked::Account) => tracing::info!(
                 %plugin, controller, "controller stopped: its policy names another service account"
             ),

@@ -260,6 +260,31 @@ async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_watches_everything_is_confined_to_the_namespaces_that_are_granted() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let objects = scene.server.objects();
+    let elsewhere = windlass_tests::objects::Objects::new(objects.client().clone(), "elsewhere");
+    elsewhere.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})).await?;
+    let rules = [WEBAPPS, DEPLOYMENTS, SERVICES];
+    let within = |namespaces: &str| rules.map(|rules| rules.replace('}', &format!(", namespaces: [{namespaces}]}}")));
+    let grant = |namespaces: &str| scene.grant("", &within(namespaces).each_ref().map(String::as_str));
+    grant(objects.namespace())?;
+    let (kubeconfig, plugins) = (scene.server.kubeconfig().to_string_lossy(), scene.plugins.path().to_string_lossy());
+    let host = Host::start(&["run", "--kubeconfig", &kubeconfig, "--plugins", &plugins], None)?;
+    host.says("narrowed to what is granted").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        elsewhere.apply(&document).await?;
+    }
+    scene.story().create().await?;
+    assert_eq!(elsewhere.get("Deployment", story::NAME).await?, None);
+    grant(&format!("{}, elsewhere", objects.namespace()))?;
+    host.says("granted in other namespaces now").await?;
+    Story::new(&elsewhere).create().await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_host_calls_plugins_and_changes_nothing() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     let host = scene.run(&["--grants=manifest", "--read-only"])?;

@@ -9,6 +9,7 @@ mod denials;
 mod http;
 mod rule;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::object::ObjectKey;
@@ -177,6 +178,14 @@ impl Grants {
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
         let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
         is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
+    }
+
+    /// The namespaces that rules of the bounds name, each once and in order: for whoever narrows what is asked of all namespaces
+    /// to those where it is granted.
+    #[must_use]
+    pub fn named_namespaces(&self) -> BTreeSet<&str> {
+        let rules = self.bounds.iter().flat_map(|(_, bound)| &bound.rules);
+        rules.flat_map(|rule| &rule.namespaces).map(String::as_str).collect()
     }
 
     fn is_outside(&self, namespace: Option<&str>) -> bool {

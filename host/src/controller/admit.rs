@@ -1,6 +1,7 @@
 //! How a controller comes by its grants: it waits until the policies, and the account that it acts as, admit all that it
 //! watches; and it begins anew when they change.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -28,6 +29,8 @@ impl Controller {
             let Standing::Granted(bounds) = policies.standing(plugin) else { continue };
             let only = self.host.namespace.as_deref();
             let grants = bounds.grants(resolved.asked.clone(), only);
+            let wanted = admission::wanted(&resolved);
+            let resolved = admission::narrowed(&grants, resolved);
             let needed = admission::needed(&resolved);
             // What a policy denies, another policy allows; what the cluster denies changes without a word.
             let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
@@ -38,7 +41,15 @@ impl Controller {
                 let asked = resolved.asked.clone();
                 let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));
                 let live = LiveGrants::counting(grants, policies.denials(plugin));
-                let terms = Terms { changes, asked, needed, impersonate, only, regranted: Arc::default() };
+                if wanted.len() != needed.len()
+                    || wanted.iter().zip(&needed).any(|(it, is)| it.1.namespace.as_deref() != is.namespace())
+                {
+                    let namespaces: BTreeSet<_> = needed.iter().filter_map(Needed::namespace).collect();
+                    let namespaces = namespaces.into_iter().collect::<Vec<_>>().join(", ");
+                    let controller = &self.declared().name;
+                    tracing::info!(%plugin, controller, namespaces, "its watches of all namespaces are narrowed to what is granted");
+                }
+                let terms = Terms { changes, asked, wanted, needed, impersonate, only, regranted: Arc::default() };
                 return Some(Admitted { resolved, live, terms });
             };
             if told != why {
