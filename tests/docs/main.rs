@@ -38,7 +38,10 @@ fn flags(text: &str) -> BTreeSet<&str> {
 #[test]
 fn every_snippet_is_one_that_a_test_checks() {
     for Snippet { info, line, .. } in snippets(OPERATING) {
-        assert!(["sh", "yaml rbac", "yaml config"].contains(&info.as_str()), "line {line}: nothing checks ```{info}");
+        assert!(
+            ["sh", "yaml rbac", "yaml policy", "yaml config"].contains(&info.as_str()),
+            "line {line}: nothing checks ```{info}"
+        );
     }
 }
 
@@ -59,7 +62,8 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 4] = [&["run"], &["dev"], &["finalizers", "list"], &["finalizers", "release"]];
+    let commands: [&[&str]; 6] =
+        [&["run"], &["dev"], &["grant"], &["inspect"], &["finalizers", "list"], &["finalizers", "release"]];
     for command in commands {
         help += &said(&[command, &["--help"]].concat())?;
     }
@@ -85,6 +89,25 @@ fn webapp() -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
     std::fs::copy(paths::plugins()?.join("webapp.wasm"), directory.path().join("webapp.wasm"))?;
     Ok(directory)
+}
+
+#[test]
+fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+    /// What `inspect` ends with when something cannot be read.
+    const FAILED: i32 = 2;
+    let directory = webapp()?;
+    for Snippet { text, line, .. } in of("yaml policy") {
+        let flag = if text.contains("kind: PluginCeiling") { "--ceiling" } else { "--policy" };
+        let file = directory.path().join("document.yaml");
+        std::fs::write(&file, &text)?;
+        let mut inspect = Command::new(paths::windlass()?);
+        inspect.arg("inspect").arg(directory.path().join("webapp.wasm")).arg(flag).arg(&file);
+        // No cluster: there the kinds are guessed.
+        let output = inspect.env("KUBECONFIG", directory.path().join("none")).output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code().is_some_and(|code| code != FAILED), "line {line}: {complaint}");
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
