@@ -5,6 +5,7 @@ mod caches;
 mod connections;
 mod dev;
 mod fairness;
+mod imports;
 mod kinds;
 mod kubectl;
 mod outage;

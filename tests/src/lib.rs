@@ -9,6 +9,7 @@ pub mod host;
 pub mod kubectl;
 pub mod objects;
 pub mod paths;
+pub mod probe;
 pub mod proxied;
 pub mod server;
 pub mod story;

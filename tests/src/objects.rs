@@ -96,6 +96,7 @@ fn is_namespaced(kind: &str) -> bool {
 fn resource(kind: &str) -> anyhow::Result<ApiResource> {
     let (group, version, plural) = match kind {
         "WebApp" => ("apps.kubedojo.io", "v1beta1", "webapps"),
+        "Probe" => ("probe.windlass.dev", "v1", "probes"),
         "Deployment" => ("apps", "v1", "deployments"),
         "ReplicaSet" => ("apps", "v1", "replicasets"),
         "Pod" => ("", "v1", "pods"),
