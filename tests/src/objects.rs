@@ -90,7 +90,7 @@ pub fn documents(path: &std::path::Path) -> anyhow::Result<Vec<Value>> {
 }
 
 fn is_namespaced(kind: &str) -> bool {
-    !matches!(kind, "Namespace" | "CustomResourceDefinition")
+    !matches!(kind, "Namespace" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding")
 }
 
 fn resource(kind: &str) -> anyhow::Result<ApiResource> {
@@ -106,6 +106,8 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
         "Namespace" => ("", "v1", "namespaces"),
         "Event" => ("events.k8s.io", "v1", "events"),
         "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+        "ClusterRole" => ("rbac.authorization.k8s.io", "v1", "clusterroles"),
+        "ClusterRoleBinding" => ("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
         _ => anyhow::bail!("the tests know no kind {kind}"),
     };
     Ok(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural))

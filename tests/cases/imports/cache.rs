@@ -88,7 +88,8 @@ async fn many_are_read_in_the_order_of_their_names(kind: Kind) -> anyhow::Result
 }
 
 fn list(conditions: &Value) -> Value {
-    let mut query = json!({"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "fields": [], "labelSelector": "test=colors"});
+    let mut query =
+        json!({"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "fields": [], "labelSelector": "test=colors"});
     for (name, value) in conditions.as_object().into_iter().flatten() {
         query[name] = value.clone();
     }
@@ -224,7 +225,10 @@ async fn what_cannot_be_asked_is_answered_with_what_and_where(kind: Kind) -> any
     let call = lab.run(cases.iter().map(|(step, ..)| step.clone())).await?;
     for (number, (step, reason, words)) in cases.iter().enumerate() {
         let error = call.error(number + 1, reason);
-        assert!(error["message"].as_str().is_some_and(|text| text.contains(words)), "{words:?} is not in {error}: {step}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains(words)),
+            "{words:?} is not in {error}: {step}"
+        );
         let verb = if step["call"] == "cache.list" { "list" } else { "get" };
         assert_eq!(error["verb"], verb, "{error}");
     }

@@ -2,6 +2,9 @@
 //! at the server, and at what went over the wire.
 
 mod cache;
+mod malformed;
+mod refusals;
+mod writes;
 
 /// Makes of each case, an async function that takes a `Kind`, a test on either server.
 macro_rules! on_both_servers {

@@ -56,9 +56,9 @@ fn shortened(value: &Value) -> Value {
     if text.len() <= LONGEST {
         return value.clone();
     }
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     json!({"shortened": {"bytes": text.len(), "hash": format!("{hash:016x}"), "head": &text[..HEAD]}})
 }
 
