@@ -11,10 +11,10 @@ use futures::future::{BoxFuture, join_all, select_all};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
-use windlass_core::grants::Grants;
+use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::ports::Ports;
+use windlass_core::ports::{Absent, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
@@ -279,13 +279,16 @@ impl Controller {
                 plugin: self.plugin.name().clone(),
                 digest: self.plugin.short_digest().into(),
                 replica: self.host.replica.clone(),
-                grants,
+                grants: LiveGrants::new(grants),
+                impersonate: None,
             }),
             ports: Ports {
                 reads: Arc::new(Reader::new(readable)),
                 writes: self.host.writer.clone(),
                 events: self.host.recorder.clone(),
+                ..Absent::ports()
             },
+            config: "{}".into(),
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,

@@ -17,6 +17,7 @@ use windlass_core::fair::{Permit, Share};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::outcome::{self, CallResult, Decision, Retry};
+use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Event, EventType, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
@@ -68,6 +69,8 @@ pub(crate) struct Dispatch {
     pub(crate) primaries: Stores,
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
+    /// The operator's configuration of the plugin, a JSON object.
+    pub(crate) config: Arc<str>,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
@@ -221,6 +224,8 @@ impl Dispatch {
             primary: primary.clone(),
             trace_id: trace_id.into(),
             hold,
+            overlay: Overlay::default(),
+            config: self.config.clone(),
         });
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();

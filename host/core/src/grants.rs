@@ -4,6 +4,7 @@
 //! denied namespaces intersect with them later; the decision stays this one function.
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::object::ObjectKey;
 
@@ -33,6 +34,8 @@ pub struct Access<'a> {
     pub resource: &'a str,
     /// The subresource; empty for the object itself.
     pub subresource: &'a str,
+    /// Whether objects of the resource live in namespaces.
+    pub namespaced: bool,
     /// The object, as far as it is known. None: a whole collection.
     pub key: Option<&'a ObjectKey>,
 }
@@ -89,6 +92,11 @@ impl Grants {
         !is_outside && self.rules.iter().any(|rule| rule.allows(access))
     }
 
+    /// As [`Self::allows`], and what is missing if not.
+    pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
+        if self.allows(access) { Ok(()) } else { Err(Denial { access: access.to_string() }) }
+    }
+
     /// Whether some rule is about anything in this API group: if not, nothing need be asked about a kind of it.
     #[must_use]
     pub fn concern_group(&self, group: &str) -> bool {
@@ -102,6 +110,37 @@ impl Grants {
         let is_outside = |only: &str| regarding.namespace.as_deref().is_some_and(|namespace| namespace != only);
         let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
         is_near && !self.only.as_deref().is_some_and(is_outside)
+    }
+}
+
+/// Why an access is denied: what is missing, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no rule allows it to {access}")]
+pub struct Denial {
+    /// What was asked for.
+    pub access: String,
+}
+
+/// The grants of a principal, which the operator may change at any time. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct LiveGrants(Arc<RwLock<Arc<Grants>>>);
+
+impl LiveGrants {
+    /// Grants that begin as `grants`.
+    #[must_use]
+    pub fn new(grants: Grants) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(grants))))
+    }
+
+    /// What holds now.
+    #[must_use]
+    pub fn current(&self) -> Arc<Grants> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on, also for calls that run, `grants` hold.
+    pub fn replace(&self, grants: Grants) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
 }
 
@@ -140,7 +179,7 @@ mod tests {
     }
 
     fn patch<'a>(key: &'a ObjectKey, subresource: &'a str) -> Access<'a> {
-        Access { verb: "patch", group: "apps", resource: "deployments", subresource, key: Some(key) }
+        Access { verb: "patch", group: "apps", resource: "deployments", subresource, namespaced: true, key: Some(key) }
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! Where the sandbox and the edge to Kubernetes meet: a plugin's import calls arrive in `windlass-wasm` as calls of
 //! these traits, `windlass-kube` carries them out, and neither crate knows the other.
 
+mod absent;
+
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
 use crate::error::ApiError;
+use crate::http::{HttpError, HttpRequest, HttpResponse};
 use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use crate::overlay::Overlay;
 use crate::principal::Principal;
 use crate::settle::Hold;
 use crate::write::Operation;
+
+pub use absent::Absent;
 
 /// What every import call carries: who asks, about which primary, in which trace.
 #[derive(Clone, Debug)]
@@ -29,6 +35,10 @@ pub struct CallContext {
     /// Keeps the key from being processed again: a write that is on its way holds the context until it has settled,
     /// even if the call that asked for it has been cancelled (§3.4).
     pub hold: Hold,
+    /// What this call's own writes have left; its cache reads show it.
+    pub overlay: Overlay,
+    /// The operator's configuration of the plugin, a JSON object.
+    pub config: Arc<str>,
 }
 
 impl CallContext {
@@ -89,17 +99,94 @@ pub trait Reads: Send + Sync {
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError>;
 }
 
+/// Conditions of a list from the API server; all must hold. As `live.list-query` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveQuery {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// None: all namespaces.
+    pub namespace: Option<Arc<str>>,
+    /// In Kubernetes' syntax.
+    pub label_selector: Option<String>,
+    /// In Kubernetes' syntax.
+    pub field_selector: Option<String>,
+    /// How many objects a page may hold, at least 1.
+    pub limit: u32,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
+}
+
+/// Reads from the API server itself; each is a request.
+pub trait Live: Send + Sync {
+    /// One object. None: it does not exist.
+    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>>;
+
+    /// A page of a list.
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>>;
+}
+
+/// What a claim has changed; as `owners.claimed` in WIT.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// Orphans that the primary now controls.
+    pub adopted: Vec<ObjectRef>,
+    /// What it has given up.
+    pub released: Vec<ObjectRef>,
+}
+
+/// Control of existing objects by their labels (§3.7).
+pub trait Owners: Send + Sync {
+    /// Makes the primary the controller of all orphans of `kind` in its namespace that `label_selector` matches, and
+    /// gives up those of its own that no longer match. Attempts all, and returns every error.
+    fn claim(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+        label_selector: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>>;
+}
+
+/// What a value of a metric does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MetricChange {
+    /// Adds to a counter.
+    Add,
+    /// Sets a gauge.
+    Set,
+    /// Adds a value to a histogram.
+    Observe,
+}
+
+/// The metrics that a plugin's manifest declares.
+pub trait Metrics: Send + Sync {
+    /// Takes a value. One that no declared metric fits is counted and dropped: metrics never fail a call.
+    fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]);
+}
+
+/// HTTP requests to granted hosts.
+pub trait Http: Send + Sync {
+    /// Sends `request` and reads the whole response.
+    fn fetch(
+        &self,
+        call: Arc<CallContext>,
+        request: HttpRequest,
+    ) -> BoxFuture<'static, Result<HttpResponse, HttpError>>;
+}
+
 /// Mutations of the API (invariant 6).
 pub trait Writes: Send + Sync {
     /// Carries out `operation` and returns the new object; None only for a delete after which nothing is left.
     ///
     /// The mutation runs as a task of its own: dropping the future abandons the answer, never a sent request (§3.4).
-    fn write(
-        &self,
-        call: Arc<CallContext>,
-        operation: Operation,
-    ) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>>;
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written>;
+
+    /// Carries out `operations` concurrently, slowly at first and faster while they succeed, and returns their results
+    /// in the order of the argument.
+    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>>;
 }
+
+/// How a write ended: the object that it left, or None where nothing is left.
+pub type Written = Result<Option<Arc<str>>, ApiError>;
 
 /// Severity of an [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,13 +220,21 @@ pub trait Events: Send + Sync {
     fn emit(&self, call: &CallContext, event: Event);
 }
 
-/// All that a call may ask of Kubernetes.
+/// All that a call may ask of the world.
 #[derive(Clone)]
 pub struct Ports {
     /// Reads from caches.
     pub reads: Arc<dyn Reads>,
+    /// Reads from the API server.
+    pub live: Arc<dyn Live>,
     /// Mutations.
     pub writes: Arc<dyn Writes>,
+    /// Claims.
+    pub owners: Arc<dyn Owners>,
     /// Kubernetes Events.
     pub events: Arc<dyn Events>,
+    /// The plugin's metrics.
+    pub metrics: Arc<dyn Metrics>,
+    /// HTTP.
+    pub http: Arc<dyn Http>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::grants::Grants;
+use crate::grants::{Access, Denial, Grants, LiveGrants};
 
 /// A plugin generation or a system role, with what it may do. Every mutation carries one.
 #[derive(Debug)]
@@ -14,10 +14,32 @@ pub struct Principal {
     /// Which host process acts, such as a Pod's name.
     pub replica: Arc<str>,
     /// What it may do.
-    pub grants: Grants,
+    pub grants: LiveGrants,
+    /// The service account as which it acts, where the operator's policy names one. None: as the host.
+    pub impersonate: Option<ServiceAccount>,
+}
+
+/// A service account of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ServiceAccount {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
 }
 
 impl Principal {
+    /// Whether it may do `access` now; if not, what is missing.
+    pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
+        self.grants.current().check(access)
+    }
+
+    /// What it may do now.
+    #[must_use]
+    pub fn grants(&self) -> Arc<Grants> {
+        self.grants.current()
+    }
+
     /// The server-side apply manager: `windlass/<plugin>`.
     #[must_use]
     pub fn field_manager(&self) -> String {

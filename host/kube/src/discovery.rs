@@ -10,6 +10,7 @@ use std::time::Duration;
 use kube::Client;
 use serde::Deserialize;
 use tokio::time::Instant;
+use windlass_core::grants::Access;
 use windlass_core::object::{ObjectKey, ObjectKind};
 
 use crate::request::{self, RequestError};
@@ -68,6 +69,12 @@ impl Resource {
     #[must_use]
     pub fn group(&self) -> &str {
         self.kind.group()
+    }
+
+    /// What `verb` needs of `subresource` of the object `key`, or of all objects.
+    pub(crate) fn access<'a>(&'a self, verb: &'a str, subresource: &'a str, key: Option<&'a ObjectKey>) -> Access<'a> {
+        let (group, resource, namespaced) = (self.group(), &*self.plural, self.namespaced);
+        Access { verb, group, resource, subresource, namespaced, key }
     }
 
     /// The path of the collection, in `namespace` or over all.

@@ -83,7 +83,7 @@ impl Events for Recorder {
     fn emit(&self, call: &CallContext, mut event: Event) {
         let principal = &call.principal;
         let regarding = &event.regarding.get_or_insert_with(|| call.primary_ref()).key;
-        if !principal.grants.may_regard(&call.primary_key, regarding) {
+        if !principal.grants().may_regard(&call.primary_key, regarding) {
             // Not louder: a plugin could fill the log with it.
             tracing::debug!(
                 plugin = %principal.plugin, primary = %call.primary_key, %regarding,

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Access, resource_name};
+use windlass_core::grants::resource_name;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
@@ -192,13 +192,8 @@ fn check_grant(
     resource: &Resource,
     key: Option<&ObjectKey>,
 ) -> Result<(), ApiError> {
-    let access =
-        Access { verb: subject.verb, group: resource.group(), resource: &resource.plural, subresource: "", key };
-    if call.principal.grants.allows(&access) {
-        return Ok(());
-    }
-    let message = format!("the plugin {} is not granted to {access}", call.principal.plugin);
-    Err(subject.refuse(ApiReason::NotGranted, message))
+    let access = resource.access(subject.verb, "", key);
+    call.principal.check(&access).map_err(|denial| subject.not_granted(&call.principal, &denial))
 }
 
 fn projection(subject: &Subject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {

@@ -3,7 +3,9 @@
 
 use kube::core::Status;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::grants::Denial;
 use windlass_core::object::ObjectRef;
+use windlass_core::principal::Principal;
 
 use crate::request::RequestError;
 
@@ -20,6 +22,11 @@ impl Subject {
     /// A refusal by the host.
     pub(crate) fn refuse(&self, reason: ApiReason, message: impl Into<String>) -> ApiError {
         ApiError::refused(reason, self.verb, self.resource.clone(), self.object.clone(), message)
+    }
+
+    /// What the principal's grants do not cover.
+    pub(crate) fn not_granted(&self, principal: &Principal, denial: &Denial) -> ApiError {
+        self.refuse(ApiReason::NotGranted, format!("the plugin {} may not: {denial}", principal.plugin))
     }
 
     /// The error of a mutation whose request failed.

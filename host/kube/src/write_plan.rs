@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Access, resource_name};
+use windlass_core::grants::resource_name;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::owner::{self, OwnerError};
 use windlass_core::ports::CallContext;
@@ -190,7 +190,7 @@ impl Planner<'_> {
         let subresource = name_of(options);
         self.subject.object = Some(reference.clone());
         let principal = &self.call.principal;
-        if !principal.grants.concern_group(reference.kind.group()) {
+        if !principal.grants().concern_group(reference.kind.group()) {
             // Before the server is asked: a plugin may invent as many kinds as it likes.
             let message =
                 format!("the plugin {} is granted nothing in the group of {}", principal.plugin, reference.kind);
@@ -201,18 +201,9 @@ impl Planner<'_> {
         self.settle_namespace(&mut reference, &resource)?;
         self.subject.object = Some(reference.clone());
         self.check_path(&reference.key)?;
-        let access = Access {
-            verb: self.subject.verb,
-            group: resource.group(),
-            resource: &resource.plural,
-            subresource,
-            key: Some(&reference.key),
-        };
+        let access = resource.access(self.subject.verb, subresource, Some(&reference.key));
         let principal = &self.call.principal;
-        if !principal.grants.allows(&access) {
-            let message = format!("the plugin {} is not granted to {access}", principal.plugin);
-            return Err(self.subject.refuse(ApiReason::NotGranted, message));
-        }
+        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))?;
         if !subresource.is_empty() && !resource.subresources.iter().any(|served| served == subresource) {
             let message = format!("the API server serves no subresource {subresource} of {}", resource.kind);
             return Err(self.subject.refuse(ApiReason::NotFound, message));

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tracing::Instrument as _;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectKind;
-use windlass_core::ports::{CallContext, Writes};
+use windlass_core::ports::{CallContext, Writes, Written};
 use windlass_core::write::Operation;
 
 use crate::discovery::Discovery;
@@ -91,6 +91,17 @@ impl Writes for Writer {
                 let message = format!("the host's task for this write ended early ({error}); its outcome is not known");
                 Err(subject.refuse(ApiReason::UnknownOutcome, message))
             })
+        })
+    }
+
+    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        let writes: Vec<_> = operations.into_iter().map(|operation| self.write(call.clone(), operation)).collect();
+        Box::pin(async move {
+            let mut written = Vec::with_capacity(writes.len());
+            for write in writes {
+                written.push(write.await);
+            }
+            written
         })
     }
 }

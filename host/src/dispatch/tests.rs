@@ -8,13 +8,12 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fair::Fair;
-use windlass_core::grants::Grants;
-use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::ObjectKind;
 use windlass_core::outcome::Failure;
-use windlass_core::ports::{Events, ListQuery, Page, Reads, Writes};
+use windlass_core::ports::Absent;
 use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
-use windlass_core::write::Operation;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
@@ -65,29 +64,6 @@ impl Reconcile for Played {
     }
 }
 
-/// Ports that nobody uses here.
-struct Unused;
-
-impl Reads for Unused {
-    fn get(&self, _: &CallContext, _: &ObjectRef, _: Option<&[String]>) -> Result<Option<Arc<str>>, ApiError> {
-        Ok(None)
-    }
-
-    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<Page, ApiError> {
-        Ok(Page { items: vec![], next_token: None })
-    }
-}
-
-impl Writes for Unused {
-    fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
-        std::future::ready(Ok(None)).boxed()
-    }
-}
-
-impl Events for Unused {
-    fn emit(&self, _: &CallContext, _: Event) {}
-}
-
 fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("prod", name)
 }
@@ -115,9 +91,13 @@ impl Stage {
         let (switch, outages) = Switch::new();
         let fair = Fair::new(permits);
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
-        let (reads, writes, events) = (Arc::new(Unused), Arc::new(Unused), Arc::new(Unused));
-        let principal =
-            Principal { plugin: "a".into(), digest: "0".into(), replica: "test".into(), grants: Grants::default() };
+        let principal = Principal {
+            plugin: "a".into(),
+            digest: "0".into(),
+            replica: "test".into(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+        };
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(Played(sender)),
             share,
@@ -125,7 +105,8 @@ impl Stage {
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
             primaries,
             principal: Arc::new(principal),
-            ports: Ports { reads, writes, events },
+            ports: Absent::ports(),
+            config: "{}".into(),
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
             limits: CallLimits::default(),
             max_retries: 15,

@@ -17,7 +17,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
-use windlass_core::grants::{Grants, Rule};
+use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
 use windlass_core::principal::Principal;
@@ -269,7 +269,8 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         plugin: "webapp".into(),
         digest: "0123456789ab".into(),
         replica: "host-1".into(),
-        grants: Grants::new(rules),
+        grants: LiveGrants::new(Grants::new(rules)),
+        impersonate: None,
     };
     CallContext {
         principal: Arc::new(principal),
@@ -279,6 +280,8 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         primary: Some(object_of("shop", "u-shop")),
         trace_id: "0".repeat(32).into(),
         hold: windlass_core::settle::Hold::detached(),
+        overlay: windlass_core::overlay::Overlay::default(),
+        config: "{}".into(),
     }
 }
 

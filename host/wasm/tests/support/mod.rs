@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::grants::Grants;
+use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::settle::Hold;
@@ -66,7 +67,8 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
             plugin: plugin.name().clone(),
             digest: plugin.short_digest().into(),
             replica: "test".into(),
-            grants: Grants::default(),
+            grants: LiveGrants::default(),
+            impersonate: None,
         }),
         controller: controller.name.as_str().into(),
         primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
@@ -74,6 +76,8 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
         primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
         hold: Hold::detached(),
+        overlay: Overlay::default(),
+        config: "{}".into(),
     })
 }
 

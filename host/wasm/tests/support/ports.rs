@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use windlass_core::error::ApiError;
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::{CallContext, Event, Events, ListQuery, Page, Ports, Reads, Writes};
+use windlass_core::ports::{Absent, CallContext, Event, Events, ListQuery, Page, Ports, Reads, Writes, Written};
 use windlass_core::write::Operation;
 
 /// How writes are answered.
@@ -43,7 +43,7 @@ impl FakePorts {
     }
 
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
-        Ports { reads: self.clone(), writes: self.clone(), events: self.clone() }
+        Ports { reads: self.clone(), writes: self.clone(), events: self.clone(), ..Absent::ports() }
     }
 }
 
@@ -83,6 +83,10 @@ impl Writes for FakePorts {
             Ok(body)
         }
         .boxed()
+    }
+
+    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        join_all(operations.into_iter().map(|operation| self.write(call.clone(), operation))).boxed()
     }
 }
 

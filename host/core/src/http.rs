@@ -1,0 +1,67 @@
+//! HTTP requests of plugins as values; the same shapes as `wit/http.wit`, which documents each field.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The body of a request or response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpBody {
+    /// UTF-8.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
+pub struct HttpRequest {
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<HttpBody>,
+    /// For the whole exchange. None: the host's limit.
+    pub timeout: Option<Duration>,
+}
+
+/// A response, whatever its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
+pub struct HttpResponse {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: HttpBody,
+}
+
+/// Why there is no response; as `http-reason` in `wit/http.wit`, which documents each case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
+pub enum HttpReason {
+    NotGranted,
+    InvalidRequest,
+    Dns,
+    Connect,
+    Tls,
+    Timeout,
+    TooLarge,
+    Protocol,
+    Other,
+}
+
+/// A request without a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpError {
+    /// The class.
+    pub reason: HttpReason,
+    /// What happened, for people.
+    pub message: String,
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HttpError {}

@@ -1,0 +1,96 @@
+//! Ports that lead nowhere, for hosts and tests that have nothing behind one.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+
+use super::{
+    CallContext, Claimed, Event, Events, Http, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners, Page, Ports,
+    Reads, Writes, Written,
+};
+use crate::error::{ApiError, ApiReason};
+use crate::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
+use crate::object::{ObjectKind, ObjectRef};
+use crate::write::Operation;
+
+/// Answers every question with an error that says that there is nothing to ask, and takes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Absent;
+
+impl Absent {
+    /// All ports lead nowhere.
+    #[must_use]
+    pub fn ports() -> Ports {
+        let absent = Arc::new(Self);
+        Ports {
+            reads: absent.clone(),
+            live: absent.clone(),
+            writes: absent.clone(),
+            owners: absent.clone(),
+            events: absent.clone(),
+            metrics: absent.clone(),
+            http: absent,
+        }
+    }
+}
+
+fn none(verb: &'static str, object: Option<ObjectRef>) -> ApiError {
+    ApiError::refused(ApiReason::ServerError, verb, "", object, "this host has no way to do it")
+}
+
+impl Reads for Absent {
+    fn get(&self, _: &CallContext, target: &ObjectRef, _: Option<&[String]>) -> Result<Option<Arc<str>>, ApiError> {
+        Err(none("get", Some(target.clone())))
+    }
+
+    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<Page, ApiError> {
+        Err(none("list", None))
+    }
+}
+
+impl Live for Absent {
+    fn get(&self, _: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
+        ready(Err(none("get", Some(target)))).boxed()
+    }
+
+    fn list(&self, _: Arc<CallContext>, _: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+        ready(Err(none("list", None))).boxed()
+    }
+}
+
+impl Writes for Absent {
+    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        ready(Err(none(operation.verb(), None))).boxed()
+    }
+
+    fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        ready(operations.iter().map(|operation| Err(none(operation.verb(), None))).collect()).boxed()
+    }
+}
+
+impl Owners for Absent {
+    fn claim(
+        &self,
+        _: Arc<CallContext>,
+        _: ObjectKind,
+        _: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
+        ready(Err(vec![none("claim", None)])).boxed()
+    }
+}
+
+impl Events for Absent {
+    fn emit(&self, _: &CallContext, _: Event) {}
+}
+
+impl Metrics for Absent {
+    fn record(&self, _: &CallContext, _: MetricChange, _: &str, _: f64, _: &[(String, String)]) {}
+}
+
+impl Http for Absent {
+    fn fetch(&self, _: Arc<CallContext>, _: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
+        let message = "this host sends no HTTP requests".to_owned();
+        ready(Err(HttpError { reason: HttpReason::Other, message })).boxed()
+    }
+}
