@@ -136,7 +136,7 @@ async fn kinds_that_there_are_not(kind: Kind) -> anyhow::Result<()> {
             (delete("absent.windlass.dev/v1", "Thing"), "not-found", "absent.windlass.dev/v1 Thing"),
             (of("v1", "ConfigMop"), "not-found", "v1 ConfigMop"),
             (of("v7", "ConfigMap"), "not-found", "v7 ConfigMap"),
-            (of("a/b/c", "ConfigMap"), "invalid", "a/b/c"),
+            (of("a/b/c", "ConfigMap"), "not-granted", "a/b/c"),
             (delete("v1", "Config/Map"), "invalid", "`Config/Map` is not a kind"),
         ],
     )

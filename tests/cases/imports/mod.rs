@@ -4,6 +4,7 @@
 mod cache;
 mod malformed;
 mod refusals;
+mod small;
 mod writes;
 
 /// Makes of each case, an async function that takes a `Kind`, a test on either server.
