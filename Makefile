@@ -21,8 +21,10 @@ setup: ## install what the build needs; TESTS=1: and what the tests need
 build: setup plugins ## build the host (target/debug/windlass) and the plugins
 	cargo build --locked --workspace --bins
 
+# The other WebApp plugin has a folder of its own: a host that ran both would have them fight over each WebApp.
 plugins: setup ## build the plugins to target/plugins
 	tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
+	tools/build-component webapp-composite $(CARGO_TARGET_DIR)/plugins/composite
 
 guests: setup ## build the tests' own components to target/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests

@@ -3,6 +3,10 @@
 //! A call ends by answering, by trapping, or at its deadline; a write that it has sent ends later. Whoever works for a
 //! call holds a [`Hold`] (it is part of the call's context), and the worker waits for [`Settled`] before it says that
 //! the key is done.
+//!
+//! A mutation ends committed, refused, or with an unknown outcome: it was sent, and nobody said what became of it. One
+//! that is unknown holds its key until it can no longer be carried out (§3.4). A create has a name by which the server
+//! can be asked: [`after_look`] decides what follows from its answer.
 
 use std::convert::Infallible;
 
@@ -41,11 +45,93 @@ impl Settled {
     }
 }
 
+/// What a live read shows of the name of a create whose outcome is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// An object that the plugin has created.
+    Ours,
+    /// An object of somebody else's: the create has been refused, or will be for as long as this object exists.
+    AnothersObject,
+    /// No object.
+    Nothing,
+    /// The server answered, and does not tell: the read is forbidden, or cannot be understood.
+    Untold,
+    /// The server did not answer, or failed.
+    Unanswered,
+}
+
+/// What follows from a [`Look`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is over.
+    Settled(Settlement),
+    /// Wait until the create cannot be carried out any more, then look again.
+    LookWhenOver,
+    /// Look again after a pause, however long the server takes to answer: before, the key must not run, since it would
+    /// create a second object under another generated name.
+    LookSoon,
+}
+
+/// How an unknown write has settled. In each case it cannot be carried out later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// It was carried out: what it made is there.
+    Committed,
+    /// It was not carried out, or what it made has gone again.
+    NotCommitted,
+    /// Whether it was carried out is not known. The caches may lack what it did until they have proven that they are fresh
+    /// (§3.6), which is not asked of them yet.
+    Expired,
+}
+
+impl Settlement {
+    /// For logs and the label of metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::NotCommitted => "not committed",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+/// Decides about an unknown create after a look at its name. `over`: the server's time for it had passed before the look.
+#[must_use]
+pub fn after_look(look: Look, over: bool) -> Step {
+    match (look, over) {
+        (Look::Ours, _) => Step::Settled(Settlement::Committed),
+        (Look::Unanswered, _) => Step::LookSoon,
+        // Another's object may be deleted, and the create that is under way then finds the name free.
+        (Look::AnothersObject | Look::Nothing | Look::Untold, false) => Step::LookWhenOver,
+        (Look::AnothersObject | Look::Nothing, true) => Step::Settled(Settlement::NotCommitted),
+        (Look::Untold, true) => Step::Settled(Settlement::Expired),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn a_create_that_is_not_seen_may_still_come_until_its_time_is_over() {
+        for look in [Look::Nothing, Look::AnothersObject, Look::Untold] {
+            assert_eq!(after_look(look, false), Step::LookWhenOver, "{look:?}");
+        }
+        assert_eq!(after_look(Look::Nothing, true), Step::Settled(Settlement::NotCommitted));
+        assert_eq!(after_look(Look::AnothersObject, true), Step::Settled(Settlement::NotCommitted));
+        assert_eq!(after_look(Look::Untold, true), Step::Settled(Settlement::Expired));
+    }
+
+    #[test]
+    fn what_is_there_settles_it_and_silence_never_does() {
+        for over in [false, true] {
+            assert_eq!(after_look(Look::Ours, over), Step::Settled(Settlement::Committed));
+            assert_eq!(after_look(Look::Unanswered, over), Step::LookSoon);
+        }
+    }
 
     #[test]
     fn a_call_settles_with_its_last_hold() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::Method;
+use http::{HeaderMap, Method};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -18,16 +18,16 @@ use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
 
 use crate::event_series::{Action, Correlator, SeriesKey};
+use crate::headers;
 use crate::request::{self, Mutation, Query, RequestError};
 use crate::selector::is_dns_subdomain;
-use crate::write_plan::SERVER_TIMEOUT;
+use crate::write_plan::{SERVER_TIMEOUT, STILL_POSSIBLE};
 
 /// How many events may wait.
 const QUEUE: usize = 1_000;
 const MOST_NOTE: usize = 1_024;
 const MOST_WORD: usize = 128;
 const MOST_NAME: usize = 253;
-const REQUEST_LIMIT: Duration = Duration::from_secs(35);
 /// The waits between the attempts to send one event.
 const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
@@ -48,7 +48,7 @@ struct Occurrence {
     key: SeriesKey,
     controller: String,
     instance: String,
-    user_agent: String,
+    headers: HeaderMap,
     at: Timestamp,
 }
 
@@ -101,13 +101,20 @@ impl Events for Recorder {
         shorten(&mut event.note, MOST_NOTE);
         shorten(&mut event.reason, MOST_WORD);
         shorten(&mut event.action, MOST_WORD);
+        let headers = match headers::of_call(call) {
+            Ok(headers) => headers,
+            Err(error) => {
+                tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped");
+                return;
+            }
+        };
         let mut instance = principal.replica.to_string();
         shorten(&mut instance, MOST_WORD);
         let occurrence = Occurrence {
             key: SeriesKey { plugin: Arc::clone(&principal.plugin), event },
             controller: principal.field_manager(),
             instance,
-            user_agent: principal.user_agent(),
+            headers,
             at: Timestamp::now(),
         };
         if self.queue.try_send(Message::Emit(Box::new(occurrence))).is_err() {
@@ -185,7 +192,7 @@ impl Worker {
     async fn send(&self, mutation: &Mutation) -> Result<(), RequestError> {
         let mut waits = RETRIES.iter();
         loop {
-            let result = request::mutate(&self.client, mutation.clone(), REQUEST_LIMIT).await;
+            let result = request::mutate(&self.client, mutation.clone(), STILL_POSSIBLE).await;
             tracing::debug!(
                 target: "windlass::audit",
                 role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
@@ -264,7 +271,7 @@ fn mutation(occurrence: &Occurrence, method: Method, path: &str, content_type: &
         uri: query.onto(path),
         content_type,
         body: Bytes::from(body.to_string()),
-        user_agent: occurrence.user_agent.clone(),
+        headers: occurrence.headers.clone(),
     }
 }
 
@@ -311,7 +318,7 @@ mod tests {
             key: SeriesKey { plugin: "webapp".into(), event },
             controller: "windlass/webapp".into(),
             instance: "host-1".into(),
-            user_agent: "windlass".into(),
+            headers: HeaderMap::new(),
             at: "2026-01-02T03:04:05Z".parse().expect("a time"),
         }
     }

@@ -8,6 +8,7 @@
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
+mod audit;
 mod backoff;
 mod budget;
 pub mod client;
@@ -17,6 +18,7 @@ mod event_series;
 mod events;
 mod feed;
 mod follow;
+mod headers;
 mod index;
 mod informer;
 mod intern;
@@ -28,13 +30,16 @@ mod reachability;
 mod reader;
 mod request;
 mod selector;
+mod settling;
 mod status;
 mod store;
 mod transport;
+mod write_answer;
 mod write_body;
 mod write_plan;
 mod writer;
 
+pub use crate::audit::WriteOutcome;
 pub use crate::budget::{Budget, Excess, Scope as BudgetScope};
 pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};

@@ -19,6 +19,11 @@ use crate::transport;
 /// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
+/// The answer to a mutation is one object, of which etcd takes 1.5 MiB; `managedFields` may double it.
+pub(crate) const MOST_ANSWER: usize = 8 << 20;
+/// A refusal is some lines of text.
+const MOST_REFUSAL: usize = 256 << 10;
+
 /// Why a request brought no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
@@ -47,6 +52,12 @@ pub enum RequestError {
     TimedOut {
         /// How long the host waited.
         after: Duration,
+    },
+    /// The server answered with success and with more than the host reads.
+    #[error("the answer of the API server is larger than {most} bytes")]
+    TooLarge {
+        /// How many bytes it may have.
+        most: usize,
     },
     /// The answer is not text in UTF-8.
     #[error("the answer of the API server is not UTF-8")]
@@ -93,7 +104,8 @@ pub(crate) struct Mutation {
     pub(crate) uri: String,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
-    pub(crate) user_agent: String,
+    /// Who asks: [`crate::headers`].
+    pub(crate) headers: HeaderMap,
 }
 
 /// A successful answer.
@@ -110,6 +122,20 @@ pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<S
     let mut buffer = Vec::new();
     get_into(client, uri, "application/json", limit, &mut buffer).await?;
     Ok(String::from_utf8(buffer)?)
+}
+
+/// GETs `uri` in the name of whom `headers` say ([`crate::headers`]), and reads the whole answer, of at most `most` bytes,
+/// within `limit`.
+pub(crate) async fn get_as(
+    client: &Client,
+    uri: &str,
+    headers: HeaderMap,
+    most: usize,
+    limit: Duration,
+) -> Result<String, RequestError> {
+    let request = with(Request::get(uri), headers).header(ACCEPT, "application/json");
+    let exchange = async { read(send(client, request, Bytes::new()).await?, most).await };
+    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
 /// GETs `uri` in a form that `accept` allows, and reads the whole answer into `buffer` within `limit`. For answers of
@@ -140,21 +166,25 @@ pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Durat
     timeout(limit, begin).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
-/// Sends `mutation` and reads the whole answer within `limit`.
+/// Sends `mutation` and reads the whole answer, of at most [`MOST_ANSWER`] bytes, within `limit`.
 pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration) -> Result<Answer, RequestError> {
-    let request = Request::builder()
-        .method(mutation.method)
-        .uri(mutation.uri)
-        .header(USER_AGENT, mutation.user_agent)
-        .header(ACCEPT, "application/json")
-        .header(CONTENT_TYPE, mutation.content_type);
+    let request = Request::builder().method(mutation.method).uri(mutation.uri);
+    let request =
+        with(request, mutation.headers).header(ACCEPT, "application/json").header(CONTENT_TYPE, mutation.content_type);
     let exchange = async {
         let response = send(client, request, mutation.body).await?;
         let code = response.status().as_u16();
         let warnings = response.headers().get_all(WARNING).iter().filter_map(warning_text).collect();
-        Ok(Answer { code, warnings, text: read(response).await? })
+        Ok(Answer { code, warnings, text: read(response, MOST_ANSWER).await? })
     };
     timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+}
+
+fn with(mut request: http::request::Builder, headers: HeaderMap) -> http::request::Builder {
+    if let Some(all) = request.headers_mut() {
+        all.extend(headers);
+    }
+    request
 }
 
 async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> Result<Response<Body>, RequestError> {
@@ -175,13 +205,21 @@ fn was_never_sent(error: &kube::Error) -> bool {
 }
 
 /// The whole text of a successful answer, the error of any other.
-async fn read(response: Response<Body>) -> Result<String, RequestError> {
+async fn read(response: Response<Body>, most: usize) -> Result<String, RequestError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
     }
-    let body = response.into_body().collect().await;
-    let body = body.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
-    Ok(String::from_utf8(body.to_bytes().into())?)
+    let mut text = Vec::new();
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if text.len() + data.len() > most {
+            return Err(RequestError::TooLarge { most });
+        }
+        text.extend_from_slice(&data);
+    }
+    Ok(String::from_utf8(text)?)
 }
 
 /// Replaces what is in `buffer` by the text of a successful answer; the error of any other.
@@ -204,6 +242,7 @@ async fn read_into(response: Response<Body>, buffer: &mut Vec<u8>) -> Result<(),
 /// may be missing.
 async fn refusal(response: Response<Body>) -> RequestError {
     let (parts, body) = response.into_parts();
+    let body = http_body_util::Limited::new(body, MOST_REFUSAL);
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let mut status: Status = serde_json::from_str(&text).unwrap_or_else(|_| Status::failure(text.trim(), ""));

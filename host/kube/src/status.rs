@@ -1,6 +1,8 @@
 //! From a failed request to the [`ApiError`] that plugins and the outcome table see. The class comes from the server's
 //! own word where it gave one, else from the HTTP status.
 
+use std::time::Duration;
+
 use kube::core::Status;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::Denial;
@@ -29,25 +31,42 @@ impl Subject {
         self.refuse(ApiReason::NotGranted, format!("the plugin {} may not: {denial}", principal.plugin))
     }
 
-    /// The error of a mutation whose request failed.
-    pub(crate) fn mutation_failed(&self, error: &RequestError) -> ApiError {
-        match error {
-            RequestError::Refused { status, retry_after } => ApiError {
-                code: status.code,
-                reason: reason(status),
-                status_reason: word(status),
-                message: status.message.clone(),
-                retry_after: *retry_after,
-                verb: self.verb,
-                resource: self.resource.clone(),
-                object: self.object.clone(),
-            },
+    /// The error of a mutation whose request failed, and whether it may have been carried out. A dry run changes nothing,
+    /// whatever becomes of it.
+    pub(crate) fn mutation_failed(&self, error: &RequestError, dry_run: bool) -> (ApiError, Fate) {
+        let fate = if dry_run { Fate::Refused } else { fate(error) };
+        let failure = match error {
+            RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),
             RequestError::NotSent { .. } => self.unavailable(error.to_string()),
-            RequestError::Broken { .. } | RequestError::TimedOut { .. } => {
-                self.refuse(ApiReason::UnknownOutcome, format!("{error}; whether it was carried out is not known"))
-            }
+            RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
+            RequestError::Broken { .. } => self.unavailable(error.to_string()),
+            RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
+            RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
+        };
+        match (fate, error) {
+            (Fate::Refused, _) => (failure, fate),
             // The server did answer with success; only its answer is lost.
-            RequestError::NotText(_) => self.refuse(ApiReason::UnknownOutcome, error.to_string()),
+            (Fate::Unknown, RequestError::NotText(_) | RequestError::TooLarge { .. }) => {
+                (self.refuse(ApiReason::UnknownOutcome, error.to_string()), fate)
+            }
+            (Fate::Unknown, RequestError::Refused { .. }) => (unknown(failure), fate),
+            (Fate::Unknown, _) => (unknown(self.refuse(ApiReason::UnknownOutcome, failure.message)), fate),
+        }
+    }
+
+    /// What the server said.
+    fn answered(&self, status: &Status, retry_after: Option<Duration>) -> ApiError {
+        // That the name has another incarnation is a conflict, whatever the server calls it.
+        let reason = if concerns_uid(status) { ApiReason::Conflict } else { reason(status) };
+        ApiError {
+            code: status.code,
+            reason,
+            status_reason: word(status),
+            message: status.message.clone(),
+            retry_after,
+            verb: self.verb,
+            resource: self.resource.clone(),
+            object: self.object.clone(),
         }
     }
 
@@ -59,6 +78,43 @@ impl Subject {
             ..self.refuse(ApiReason::ServerError, message)
         }
     }
+}
+
+/// Whether a mutation that failed may have been carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was not, and will not be.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+fn fate(error: &RequestError) -> Fate {
+    match error {
+        RequestError::NotSent { .. } => Fate::Refused,
+        RequestError::Refused { status, .. } if status.code < 500 || was_stopped_by_a_webhook(status) => Fate::Refused,
+        RequestError::Refused { .. }
+        | RequestError::Broken { .. }
+        | RequestError::TimedOut { .. }
+        | RequestError::TooLarge { .. }
+        | RequestError::NotText(_) => Fate::Unknown,
+    }
+}
+
+/// The one failure of the server's (5xx) of which it is certain that nothing was stored: admission comes before storage,
+/// and a webhook that cannot be called while failing is not ignored ends the request there. All others may come late: a
+/// storage that timed out may still commit (500, 504), and a 502 or 503 may be of a proxy, or of the aggregation layer,
+/// that lost a server behind it which has the request.
+fn was_stopped_by_a_webhook(status: &Status) -> bool {
+    status.code == 500
+        && status.reason == "InternalError"
+        && status.message.starts_with("Internal error occurred: failed calling webhook ")
+}
+
+/// The server's word stays; the class says what follows from it.
+fn unknown(failure: ApiError) -> ApiError {
+    let message = format!("{}; whether it was carried out is not known", failure.message);
+    ApiError { reason: ApiReason::UnknownOutcome, message, ..failure }
 }
 
 fn reason(status: &Status) -> ApiReason {
@@ -108,7 +164,7 @@ fn has_cause(status: &Status, reason: &str) -> bool {
 
 /// Whether the server refused because `metadata.uid` is another's. For patches it calls that an invalid change of an
 /// immutable field.
-pub(crate) fn concerns_uid(status: &Status) -> bool {
+fn concerns_uid(status: &Status) -> bool {
     status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.field == "metadata.uid")
 }
 
@@ -141,6 +197,35 @@ mod tests {
         for (json, expected) in cases {
             assert_eq!(reason(&status(json)), expected, "{json}");
         }
+    }
+
+    #[test]
+    fn a_failure_of_the_server_leaves_the_outcome_open_unless_it_came_before_storage() {
+        let answered = |json: &str| {
+            let error = RequestError::Refused { status: Box::new(status(json)), retry_after: None };
+            let subject = Subject { verb: "create", resource: "pods".into(), object: None };
+            let (dry, real) = (subject.mutation_failed(&error, true), subject.mutation_failed(&error, false));
+            assert_eq!(dry.1, Fate::Refused, "{json}");
+            assert_ne!(dry.0.reason, ApiReason::UnknownOutcome, "{json}");
+            real
+        };
+        for (json, word) in [
+            (r#"{"code":500,"reason":"InternalError","message":"etcdserver: request timed out"}"#, "InternalError"),
+            (r#"{"code":500,"reason":"ServerTimeout"}"#, "ServerTimeout"),
+            (r#"{"code":502}"#, "ServerError"),
+            (r#"{"code":503,"reason":"ServiceUnavailable"}"#, "ServiceUnavailable"),
+            (r#"{"code":504,"reason":"Timeout"}"#, "Timeout"),
+        ] {
+            let (error, fate) = answered(json);
+            assert_eq!((error.reason, fate), (ApiReason::UnknownOutcome, Fate::Unknown), "{json}");
+            assert_eq!(error.status_reason, word, "the server's word is kept");
+        }
+        for json in [r#"{"code":409,"reason":"Conflict"}"#, r#"{"code":429}"#, r#"{"code":404}"#, r#"{"code":301}"#] {
+            assert_eq!(answered(json).1, Fate::Refused, "{json}");
+        }
+        let webhook = r#"{"code":500,"reason":"InternalError","message":"Internal error occurred: failed calling webhook \"a\": EOF"}"#;
+        let (error, fate) = answered(webhook);
+        assert_eq!((error.reason, fate), (ApiReason::ServerError, Fate::Refused));
     }
 
     #[test]

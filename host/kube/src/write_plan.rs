@@ -2,6 +2,7 @@
 //! refused here: malformed bodies, unknown kinds, wrong scopes, missing grants, owners that cannot own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
@@ -9,18 +10,22 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::resource_name;
-use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::owner::{self, OwnerError};
 use windlass_core::ports::CallContext;
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
 use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::headers;
 use crate::request::{Mutation, Query};
 use crate::status::Subject;
 use crate::write_body::{Body, BodyError};
 
 /// How long the server may work on a mutation.
 pub(crate) const SERVER_TIMEOUT: &str = "30s";
+/// How long after it was sent a mutation may still be carried out: the server's time and some for the way. The host waits
+/// as long for the answer, so that the server gives up first.
+pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(35);
 
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -38,8 +43,12 @@ const MOST_GENERATED: usize = 63 - RANDOM_LENGTH;
 pub(crate) struct Plan {
     pub(crate) subject: Subject,
     pub(crate) mutation: Mutation,
-    /// The kind that is written to, for answers that do not name theirs.
-    pub(crate) kind: ObjectKind,
+    pub(crate) how: How,
+    /// What is written to.
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) key: ObjectKey,
+    /// Empty: the object itself.
+    pub(crate) subresource: Arc<str>,
     /// The host chose the name: should it be taken, another one will do.
     pub(crate) generated: bool,
     /// For the audit: the server will change nothing.
@@ -61,11 +70,29 @@ pub(crate) async fn plan(discovery: &Discovery, call: &CallContext, operation: &
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
     Create,
     Update,
     Apply,
+    Patch(PatchType),
+    Delete,
+}
+
+/// The request for it.
+struct Wire {
+    method: Method,
+    uri: String,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Plan {
+    /// Whether it creates an object, and not a subresource of one.
+    pub(crate) fn creates(&self) -> bool {
+        self.how == How::Create && self.subresource.is_empty()
+    }
 }
 
 struct Planner<'a> {
@@ -99,20 +126,22 @@ impl Planner<'_> {
             self.own(&mut body, &target.key, options)?;
         }
         let subresource = name_of(options);
-        let (method, path, content_type) = match how {
-            How::Create if subresource.is_empty() => {
-                (Method::POST, target.resource.collection(target.key.namespace.as_deref()), JSON)
-            }
-            How::Create => (Method::POST, target.resource.object(&target.key, subresource), JSON),
-            How::Update => (Method::PUT, target.resource.object(&target.key, subresource), JSON),
-            How::Apply => (Method::PATCH, target.resource.object(&target.key, subresource), APPLY),
+        let path = match how {
+            How::Create if subresource.is_empty() => target.resource.collection(target.key.namespace.as_deref()),
+            _ => target.resource.object(&target.key, subresource),
+        };
+        let (method, content_type) = match how {
+            How::Apply => (Method::PATCH, APPLY),
+            How::Update => (Method::PUT, JSON),
+            _ => (Method::POST, JSON),
         };
         let mut query = self.query(options);
         if how == How::Apply && options.force {
             query.add("force", "true");
         }
         let text = self.sound(body.into_text())?;
-        let plan = self.finish(&target, method, query.onto(&path), content_type, text);
+        let wire = Wire { method, uri: query.onto(&path), content_type, body: text };
+        let plan = self.finish(how, target, subresource, wire)?;
         Ok(Plan { generated, dry_run: options.dry_run, ..plan })
     }
 
@@ -149,7 +178,8 @@ impl Planner<'_> {
             PatchType::Strategic => (self.lock_patch(patch, reference, &resolved.key, options)?, STRATEGIC),
         };
         let uri = self.query(options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
-        let plan = self.finish(&resolved, Method::PATCH, uri, content_type, text);
+        let wire = Wire { method: Method::PATCH, uri, content_type, body: text };
+        let plan = self.finish(How::Patch(patch_type), resolved, name_of(options), wire)?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
@@ -175,14 +205,24 @@ impl Planner<'_> {
         let mut query = Query::default();
         query.add("timeout", SERVER_TIMEOUT);
         let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
-        let plan = self.finish(&resolved, Method::DELETE, uri, JSON, body.to_string());
+        let wire = Wire { method: Method::DELETE, uri, content_type: JSON, body: body.to_string() };
+        let plan = self.finish(How::Delete, resolved, "", wire)?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
-    fn finish(self, target: &Target, method: Method, uri: String, content_type: &'static str, body: String) -> Plan {
-        let user_agent = self.call.principal.user_agent();
-        let mutation = Mutation { method, uri, content_type, body: Bytes::from(body), user_agent };
-        Plan { subject: self.subject, mutation, kind: target.resource.kind.clone(), generated: false, dry_run: false }
+    fn finish(self, how: How, target: Target, subresource: &str, wire: Wire) -> Result<Plan, ApiError> {
+        let headers = headers::of_call(self.call).map_err(|error| self.invalid(error.to_string()))?;
+        let Wire { method, uri, content_type, body } = wire;
+        Ok(Plan {
+            subject: self.subject,
+            mutation: Mutation { method, uri, content_type, body: Bytes::from(body), headers },
+            how,
+            resource: target.resource,
+            key: target.key,
+            subresource: subresource.into(),
+            generated: false,
+            dry_run: false,
+        })
     }
 
     /// Finds the resource, settles the namespace and asks the grants.

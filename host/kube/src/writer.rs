@@ -1,30 +1,31 @@
 //! Mutations of the API in a plugin's name (invariant 6).
 //!
 //! A write is planned (`write_plan`), sent once, and ends *committed*, *refused* or with an unknown outcome. It runs as
-//! a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off (§3.4).
+//! a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off, and one whose
+//! outcome is unknown holds the call's key until it has settled (§3.4, `settling`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use kube::Client;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::ObjectKind;
 use windlass_core::ports::{CallContext, Writes, Written};
+use windlass_core::settle::Settlement;
 use windlass_core::write::Operation;
 
+use crate::audit::{self, Audit, Counts, WriteOutcome};
 use crate::discovery::Discovery;
-use crate::parse;
-use crate::request::{self, Answer, RequestError};
-use crate::status::{Subject, concerns_uid};
-use crate::write_plan::{Plan, plan};
+use crate::parse::ParseError;
+use crate::request::{self, Answer};
+use crate::settling::Unsettled;
+use crate::status::{Fate, Subject};
+use crate::write_answer;
+use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
 
-/// How long the host waits for an answer: longer than the server may work on it, so that the server gives up first.
-const ANSWER_LIMIT: Duration = Duration::from_secs(35);
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES: usize = 8;
 
@@ -34,6 +35,21 @@ pub struct Writer {
     client: Client,
     discovery: Discovery,
     runtime: Handle,
+    read_only: bool,
+    counts: Arc<Counts>,
+}
+
+/// How a write ended for now.
+struct Ended {
+    written: Written,
+    /// What became of it is not known yet.
+    unsettled: Option<Unsettled>,
+}
+
+impl From<ApiError> for Ended {
+    fn from(error: ApiError) -> Self {
+        Self { written: Err(error), unsettled: None }
+    }
 }
 
 impl Writer {
@@ -44,51 +60,107 @@ impl Writer {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
-        Self { client, discovery, runtime: Handle::current() }
+        Self { client, discovery, runtime: Handle::current(), read_only: false, counts: Arc::default() }
     }
 
-    async fn carry_out(&self, call: &CallContext, operation: &Operation) -> Result<Option<Arc<str>>, ApiError> {
-        for _ in 1..GENERATED_NAMES {
-            let plan = plan(&self.discovery, call, operation).await?;
-            let generated = plan.generated;
+    /// The same, which refuses every mutation if `read_only` (`--read-only`).
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
+    }
+
+    /// How many mutations ended in this way, of all plugins together.
+    #[must_use]
+    pub fn count(&self, outcome: WriteOutcome) -> u64 {
+        self.counts.get(outcome)
+    }
+
+    async fn carry_out(&self, call: &CallContext, operation: &Operation) -> Ended {
+        if self.read_only {
+            return read_only(operation).into();
+        }
+        let mut names = GENERATED_NAMES;
+        loop {
+            names -= 1;
+            let plan = match plan(&self.discovery, call, operation).await {
+                Ok(plan) => plan,
+                Err(error) => return error.into(),
+            };
+            let another_will_do = plan.generated && names > 0;
             match self.send(call, plan).await {
-                Err(error) if generated && error.reason == ApiReason::AlreadyExists => {}
-                settled => return settled,
+                Ended { written: Err(error), .. } if another_will_do && error.reason == ApiReason::AlreadyExists => {}
+                ended => return ended,
             }
         }
-        self.send(call, plan(&self.discovery, call, operation).await?).await
     }
 
-    async fn send(&self, call: &CallContext, plan: Plan) -> Result<Option<Arc<str>>, ApiError> {
-        let Plan { subject, mutation, kind, generated: _, dry_run } = plan;
-        let began = Instant::now();
-        let result = request::mutate(&self.client, mutation, ANSWER_LIMIT).await;
-        audit(call, &subject, dry_run, &result, began.elapsed());
-        let answer = result.map_err(|error| failed(&subject, &error))?;
-        for warning in &answer.warnings {
-            tracing::warn!(
-                plugin = %call.principal.plugin, verb = subject.verb, resource = subject.resource,
-                object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),
-                "the API server warns: {warning}"
-            );
+    async fn send(&self, call: &CallContext, plan: Plan) -> Ended {
+        let sent = Instant::now();
+        let result = request::mutate(&self.client, plan.mutation.clone(), STILL_POSSIBLE).await;
+        let (code, took) = (audit::code(&result), sent.elapsed());
+        let audit = self.audit(call, &plan);
+        match result {
+            Ok(answer) => {
+                audit.ended(WriteOutcome::Committed, code, took);
+                warn(call, &plan.subject, &answer);
+                match committed(call, &plan, &answer) {
+                    Ok(written) => Ended { written: Ok(written), unsettled: None },
+                    Err(error) if plan.dry_run => unreadable(&plan.subject, &answer, &error).into(),
+                    Err(error) => {
+                        let error = unreadable(&plan.subject, &answer, &error);
+                        self.unknown(call, plan, error, sent)
+                    }
+                }
+            }
+            Err(error) => {
+                let (failure, fate) = plan.subject.mutation_failed(&error, plan.dry_run);
+                audit.ended(WriteOutcome::of_failure(&error, fate), code, took);
+                match fate {
+                    Fate::Refused => failure.into(),
+                    Fate::Unknown => self.unknown(call, plan, failure, sent),
+                }
+            }
         }
-        read(&subject, &answer, &kind)
+    }
+
+    fn unknown(&self, call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {
+        call.overlay.doubt(&plan.resource.kind, plan.key.clone());
+        Ended { written: Err(error), unsettled: Some(Unsettled::new(plan, sent)) }
+    }
+
+    /// Keeps the call from ending until the write can no longer be carried out.
+    async fn settle(&self, call: &CallContext, unsettled: Unsettled) {
+        let began = Instant::now();
+        let (settlement, object) = unsettled.settle(&self.client, call).await;
+        let plan = unsettled.plan();
+        self.audit(call, plan).settled(settlement, began.elapsed());
+        if let (Settlement::Committed, Some(object)) = (settlement, object) {
+            call.overlay.record(plan.resource.kind.clone(), plan.key.clone(), Some(object));
+        }
+    }
+
+    fn audit<'a>(&'a self, call: &'a CallContext, plan: &'a Plan) -> Audit<'a> {
+        Audit { call, subject: &plan.subject, dry_run: plan.dry_run, counts: &self.counts }
     }
 }
 
 impl Writes for Writer {
-    fn write(
-        &self,
-        call: Arc<CallContext>,
-        operation: Operation,
-    ) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
-        let task = async move { writer.carry_out(&call, &operation).await }.in_current_span();
-        let task = self.runtime.spawn(task);
+        let (answer, answered) = oneshot::channel();
+        let task = async move {
+            let Ended { written, unsettled } = writer.carry_out(&call, &operation).await;
+            // Whoever asked may have stopped waiting.
+            let _ = answer.send(written);
+            if let Some(unsettled) = unsettled {
+                writer.settle(&call, unsettled).await;
+            }
+        };
+        drop(self.runtime.spawn(task.in_current_span()));
         Box::pin(async move {
-            task.await.unwrap_or_else(|error| {
-                let message = format!("the host's task for this write ended early ({error}); its outcome is not known");
+            answered.await.unwrap_or_else(|_| {
+                let message = "the host's task for this write ended early; its outcome is not known";
                 Err(subject.refuse(ApiReason::UnknownOutcome, message))
             })
         })
@@ -106,98 +178,31 @@ impl Writes for Writer {
     }
 }
 
-fn failed(subject: &Subject, error: &RequestError) -> ApiError {
-    let failure = subject.mutation_failed(error);
-    match error {
-        // That the name has another incarnation is a conflict, whatever the server calls it.
-        RequestError::Refused { status, .. } if concerns_uid(status) => {
-            ApiError { reason: ApiReason::Conflict, ..failure }
-        }
-        _ => failure,
+fn read_only(operation: &Operation) -> ApiError {
+    let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
+    subject.refuse(ApiReason::ReadOnly, "the host runs with --read-only: nothing is changed, and nothing was sent")
+}
+
+/// What the plugin gets for what the server carried out. The call's later reads see it.
+fn committed(call: &CallContext, plan: &Plan, answer: &Answer) -> Result<Option<Arc<str>>, ParseError> {
+    let answered = write_answer::read(plan, &answer.text)?;
+    if !plan.dry_run {
+        answered.lay(plan, &call.overlay);
     }
+    Ok(answered.into_text())
 }
 
-#[derive(Deserialize)]
-struct Left<'a> {
-    #[serde(borrow)]
-    kind: Option<&'a str>,
-    #[serde(borrow)]
-    metadata: Option<LeftMetadata<'a>>,
+fn unreadable(subject: &Subject, answer: &Answer, error: &ParseError) -> ApiError {
+    let message = format!("the API server carried it out (HTTP {}), but its answer is {error}", answer.code);
+    subject.refuse(ApiReason::UnknownOutcome, message)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeftMetadata<'a> {
-    #[serde(borrow)]
-    deletion_timestamp: Option<&'a RawValue>,
-}
-
-/// The object that the server answered with. A delete that leaves nothing is answered with a Status, or with the last
-/// state of the object, which then does not wait for anything.
-fn read(subject: &Subject, answer: &Answer, kind: &ObjectKind) -> Result<Option<Arc<str>>, ApiError> {
-    let unreadable = |error: parse::ParseError| {
-        let message = format!("the API server carried it out (HTTP {}), but its answer is {error}", answer.code);
-        subject.refuse(ApiReason::UnknownOutcome, message)
-    };
-    if subject.verb == "delete" {
-        let left: Left<'_> = serde_json::from_str(&answer.text).map_err(|error| unreadable(error.into()))?;
-        let waits = left.metadata.is_some_and(|metadata| metadata.deletion_timestamp.is_some());
-        if left.kind == Some("Status") || !waits {
-            return Ok(None);
-        }
-    }
-    parse::clean(&answer.text, kind).map(Some).map_err(unreadable)
-}
-
-/// How a mutation ended, for the audit. A server that fails (5xx) may have carried it out before.
-fn outcome(result: &Result<Answer, RequestError>) -> (Option<u16>, &'static str) {
-    match result {
-        Ok(answer) => (Some(answer.code), "committed"),
-        Err(RequestError::Refused { status, .. }) if status.code >= 500 => (Some(status.code), "unknown"),
-        Err(RequestError::Refused { status, .. }) => (Some(status.code), "refused"),
-        Err(RequestError::NotSent { .. }) => (None, "not sent"),
-        Err(RequestError::Broken { .. } | RequestError::TimedOut { .. } | RequestError::NotText(_)) => {
-            (None, "unknown")
-        }
-    }
-}
-
-/// One line a mutation: who did what to which object, for whom, and how it ended.
-fn audit(call: &CallContext, subject: &Subject, dry_run: bool, result: &Result<Answer, RequestError>, took: Duration) {
-    let (code, outcome) = outcome(result);
-    tracing::info!(
-        target: "windlass::audit",
-        plugin = %call.principal.plugin,
-        digest = %call.principal.digest,
-        replica = %call.principal.replica,
-        controller = %call.controller,
-        primary = %call.primary_key,
-        trace_id = %call.trace_id,
-        verb = subject.verb,
-        resource = subject.resource,
-        object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),
-        dry_run,
-        code,
-        outcome,
-        took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        "mutation"
-    );
-}
-
-#[cfg(test)]
-mod tests {
-    use kube::core::Status;
-
-    use super::*;
-
-    #[test]
-    fn only_a_clear_answer_is_a_refusal() {
-        let answered = |code| {
-            let status = Box::new(Status { code, ..Status::default() });
-            outcome(&Err(RequestError::Refused { status, retry_after: None }))
-        };
-        assert_eq!(answered(409), (Some(409), "refused"));
-        assert_eq!(answered(504), (Some(504), "unknown"));
-        assert_eq!(outcome(&Err(RequestError::TimedOut { after: ANSWER_LIMIT })), (None, "unknown"));
+fn warn(call: &CallContext, subject: &Subject, answer: &Answer) {
+    for warning in &answer.warnings {
+        tracing::warn!(
+            plugin = %call.principal.plugin, verb = subject.verb, resource = subject.resource,
+            object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),
+            "the API server warns: {warning}"
+        );
     }
 }

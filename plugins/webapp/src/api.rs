@@ -24,8 +24,7 @@ pub(crate) struct WebApp {
 impl WebApp {
     /// An object in the same namespace and of the same name.
     pub(crate) fn sibling(&self, api_version: &str, kind: &str) -> ObjectRef {
-        let namespace = self.metadata.namespace.clone().unwrap_or_default();
-        ObjectRef::namespaced(api_version, kind, namespace, self.metadata.name.clone())
+        self.metadata.sibling(api_version, kind)
     }
 
     /// Whether the spec is another than the one that the status is about.

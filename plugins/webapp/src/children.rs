@@ -1,7 +1,7 @@
 //! The children of a `WebApp`, as they should be, and how they differ from what is. Pure: no call to the host.
 
 use serde_json::{Value, json};
-use windlass_sdk::ObjectRef;
+use windlass_sdk::{ObjectRef, has_fields};
 
 use crate::api::WebApp;
 
@@ -90,9 +90,9 @@ pub(crate) fn decide(app: &WebApp, child: &Child, cached: Option<&Value>) -> Dec
     };
     let is_terminating = !cached["metadata"]["deletionTimestamp"].is_null();
     // An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
-    let is_our_orphan = || controller(cached).is_none() && contains(&cached["metadata"]["labels"], &labels(app));
+    let is_our_orphan = || controller(cached).is_none() && has_fields(&cached["metadata"]["labels"], &labels(app));
     if is_ours(app, cached) {
-        let is_right = contains(cached, &child.wanted) && surplus(cached, &child.wanted).is_empty();
+        let is_right = has_fields(cached, &child.wanted) && surplus(cached, &child.wanted).is_empty();
         if is_terminating || is_right { Decision::Leave } else { Decision::Apply(mend) }
     } else if is_our_orphan() && !is_terminating {
         Decision::Apply(mend)
@@ -111,21 +111,6 @@ pub(crate) fn is_ours(app: &WebApp, object: &Value) -> bool {
 fn controller(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
-}
-
-/// Whether every wanted value is there. What the server and others added does not count, just as an apply leaves it.
-///
-/// The host will skip an apply that changes nothing (design 3.14); until then this saves the request.
-fn contains(actual: &Value, wanted: &Value) -> bool {
-    match (actual, wanted) {
-        (Value::Object(actual), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| actual.get(key).is_some_and(|actual| contains(actual, wanted)))
-        }
-        (Value::Array(actual), Value::Array(wanted)) => {
-            wanted.iter().all(|wanted| actual.iter().any(|actual| contains(actual, wanted)))
-        }
-        _ => actual == wanted,
-    }
 }
 
 /// The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
@@ -169,7 +154,7 @@ fn is_ours_alone(pointer: &str) -> bool {
 fn exceeds(actual: &Value, wanted: &Value) -> bool {
     match (actual, wanted) {
         (Value::Array(actual), Value::Array(wanted)) => {
-            actual.iter().any(|actual| !wanted.iter().any(|wanted| contains(actual, wanted)))
+            actual.iter().any(|actual| !wanted.iter().any(|wanted| has_fields(actual, wanted)))
         }
         (Value::Object(actual), Value::Object(wanted)) => actual.keys().any(|key| !wanted.contains_key(key)),
         _ => false,

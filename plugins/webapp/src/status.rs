@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_sdk::clock::Timestamp;
-use windlass_sdk::conditions::{Condition, find_condition, set_condition};
+use windlass_sdk::conditions::{Condition, find_condition, updated_conditions};
 use windlass_sdk::{ApiReason, Error, ObjectRef};
 
 use crate::api::{Phase, Spec, Status, WebApp};
@@ -63,15 +63,12 @@ struct Rollout {
 pub(crate) fn status(app: &WebApp, deployment: Option<&Value>, problem: Option<&Problem>, now: Timestamp) -> Status {
     let rollout = deployment.map(|deployment| rollout(app, deployment)).unwrap_or_default();
     let is_ready = problem.is_none() && rollout.is_complete && rollout.ready_replicas >= app.spec.replicas;
-    let mut conditions = app.status.conditions.clone();
-    for condition in conditions_of(app, rollout, is_ready, problem) {
-        set_condition(&mut conditions, condition.observed(app.metadata.generation), now);
-    }
+    let new = conditions_of(app, rollout, is_ready, problem);
     Status {
         observed_generation: app.metadata.generation,
         ready_replicas: rollout.ready_replicas,
         phase: Some(phase(app, is_ready)),
-        conditions,
+        conditions: updated_conditions(&app.status.conditions, new, app.metadata.generation, now),
     }
 }
 

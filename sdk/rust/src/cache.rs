@@ -1,28 +1,49 @@
 //! Reads from the caches of the declared watches. They cost no request, and show what this call has already written.
 
-use std::collections::VecDeque;
-use std::marker::PhantomData;
-
 use serde::de::DeserializeOwned;
 
-use crate::bindings::windlass::plugin::cache;
-use crate::error::{Error, JsonError};
+use crate::bindings::windlass::plugin::{cache, types};
+use crate::error::Error;
 use crate::native::needs_host;
 use crate::object::{ObjectKind, ObjectRef};
+use crate::pages::{self, Page, Pages, parse};
+
+const WHAT: &str = "a cached object";
 
 /// How many objects are asked for at a time. The host may return fewer.
 const PAGE: u32 = 500;
 
+/// The objects that a [`Query`] finds.
+pub type Objects<T> = pages::Objects<Query, T>;
+
 /// Reads one object. None: it is not in the cache.
 pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
     needs_host("cache::get");
-    cache::get(target, None)?.as_deref().map(parse).transpose()
+    read(cache::get(target, None))
 }
 
 /// Reads of one object only the values at these JSON pointers, in their places, beside what identifies the object.
 pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) -> Result<Option<T>, Error> {
     needs_host("cache::get_fields");
-    cache::get(target, Some(&owned(pointers)))?.as_deref().map(parse).transpose()
+    read(cache::get(target, Some(&owned(pointers))))
+}
+
+/// Reads several objects, in the order of the argument, in one call to the host.
+#[must_use]
+pub fn get_many<T: DeserializeOwned>(targets: &[ObjectRef]) -> Vec<Result<Option<T>, Error>> {
+    needs_host("cache::get_many");
+    cache::get_many(targets, None).into_iter().map(read).collect()
+}
+
+/// Reads of several objects only the values at these JSON pointers, as [`get_fields`] and [`get_many`] do.
+#[must_use]
+pub fn get_many_fields<T: DeserializeOwned>(targets: &[ObjectRef], pointers: &[&str]) -> Vec<Result<Option<T>, Error>> {
+    needs_host("cache::get_many_fields");
+    cache::get_many(targets, Some(&owned(pointers))).into_iter().map(read).collect()
+}
+
+fn read<T: DeserializeOwned>(answer: Result<Option<String>, types::ApiError>) -> Result<Option<T>, Error> {
+    Ok(answer?.map(|text| parse(WHAT, &text)).transpose()?)
 }
 
 /// Lists the objects of a kind, by default all that the watch sees.
@@ -53,7 +74,7 @@ pub fn list(api_version: &str, kind: &str) -> Query {
 
 /// Which objects to list. All conditions must hold.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is listed before `iter`"]
+#[must_use = "nothing is listed before `iter` or `page`"]
 pub struct Query(cache::ListQuery);
 
 impl Query {
@@ -93,58 +114,41 @@ impl Query {
         self
     }
 
+    /// Asks for this many bytes at a time, instead of as many as the host gives. A page holds at least one object.
+    pub fn page_bytes(mut self, bytes: u32) -> Self {
+        self.0.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Begins behind the page that this token came with.
+    pub fn after(mut self, next_token: impl Into<String>) -> Self {
+        self.set_token(next_token.into());
+        self
+    }
+
     /// The objects, fetched a page at a time while the iteration goes on. It ends after the first error.
     #[must_use]
     pub fn iter<T: DeserializeOwned>(self) -> Objects<T> {
-        Objects { next_page: Some(self.0), fetched: VecDeque::new(), object: PhantomData }
+        Objects::new(self)
+    }
+
+    /// One page of objects.
+    pub fn page<T: DeserializeOwned>(&self) -> Result<Page<T>, Error> {
+        pages::page(self)
     }
 }
 
-/// The objects of a [`Query`].
-#[derive(Debug)]
-pub struct Objects<T> {
-    /// None: the last page was fetched, or an error ended the list.
-    next_page: Option<cache::ListQuery>,
-    fetched: VecDeque<String>,
-    object: PhantomData<fn() -> T>,
-}
+impl Pages for Query {
+    const WHAT: &'static str = WHAT;
 
-impl<T> Objects<T> {
-    fn fetch(&mut self, mut query: cache::ListQuery) -> Result<(), Error> {
+    fn fetch(&self) -> Result<types::Page, Error> {
         needs_host("cache::list");
-        let page = cache::list(&query)?;
-        self.fetched.extend(page.items);
-        self.next_page = page.next_token.map(|token| {
-            query.page_token = Some(token);
-            query
-        });
-        Ok(())
+        Ok(cache::list(&self.0)?)
     }
-}
 
-impl<T: DeserializeOwned> Iterator for Objects<T> {
-    type Item = Result<T, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(text) = self.fetched.pop_front() {
-                let object = parse(&text);
-                if object.is_err() {
-                    self.fetched.clear();
-                    self.next_page = None;
-                }
-                return Some(object);
-            }
-            let query = self.next_page.take()?;
-            if let Err(error) = self.fetch(query) {
-                return Some(Err(error));
-            }
-        }
+    fn set_token(&mut self, token: String) {
+        self.0.page_token = Some(token);
     }
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| JsonError::new("a cached object", error).into())
 }
 
 fn owned(pointers: &[&str]) -> Vec<String> {
@@ -156,15 +160,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_ends_after_an_object_that_does_not_parse() {
-        let mut objects = Objects::<u8> {
-            next_page: Some(list("v1", "Pod").0),
-            fetched: ["1", "text", "2"].map(str::to_owned).into(),
-            object: PhantomData,
+    fn a_query_holds_all_conditions() {
+        let query = list("v1", "Pod")
+            .in_namespace("prod")
+            .labels("app=shop")
+            .index("node", "n1")
+            .owned()
+            .fields(&["/status/phase"])
+            .page_size(0)
+            .page_bytes(1_000)
+            .after("token");
+        let expected = cache::ListQuery {
+            kind: ObjectKind::new("v1", "Pod"),
+            namespace: Some("prod".into()),
+            label_selector: Some("app=shop".into()),
+            index: Some(cache::IndexMatch { index: "node".into(), value: "n1".into() }),
+            owned: true,
+            fields: Some(vec!["/status/phase".into()]),
+            limit: 1,
+            max_bytes: Some(1_000),
+            page_token: Some("token".into()),
         };
-        assert_eq!(objects.next().map(Result::ok), Some(Some(1)));
-        assert!(objects.next().is_some_and(|object| object.is_err()));
-        assert!(objects.next().is_none());
+        assert_eq!(query.0, expected);
     }
 
     #[test]

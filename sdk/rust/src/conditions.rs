@@ -74,6 +74,31 @@ pub fn find_condition<'a>(conditions: &'a [Condition], condition_type: &str) -> 
     conditions.iter().find(|condition| condition.condition_type == condition_type)
 }
 
+/// Whether a condition is there and holds.
+#[must_use]
+pub fn is_condition_true(conditions: &[Condition], condition_type: &str) -> bool {
+    find_condition(conditions, condition_type).is_some_and(|condition| condition.status == ConditionStatus::True)
+}
+
+/// A list with several conditions entered, each as [`set_condition`] does, as said about this generation of the object.
+/// What was in the list keeps its place, what is new comes behind it, in the order given.
+#[must_use]
+pub fn updated_conditions(
+    known: &[Condition],
+    new: impl IntoIterator<Item = Condition>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut conditions = known.to_vec();
+    new.into_iter().for_each(|condition| set_condition(&mut conditions, condition.observed(generation), now));
+    conditions
+}
+
+/// Takes a condition out of a list. The others keep their order.
+pub fn remove_condition(conditions: &mut Vec<Condition>, condition_type: &str) {
+    conditions.retain(|condition| condition.condition_type != condition_type);
+}
+
 /// Enters a condition into a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status
 /// is another, and stays otherwise, so that setting the same again changes nothing.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) {
@@ -114,6 +139,25 @@ mod tests {
         set_condition(&mut conditions, Condition::new("Ready", true, "Started", ""), LATE);
         let times: Vec<_> = conditions.iter().map(|c| c.last_transition_time.as_str()).collect();
         assert_eq!(times, ["1970-01-01T00:02:00Z", "1970-01-01T00:01:00Z"]);
+    }
+
+    #[test]
+    fn conditions_keep_their_order_whatever_order_they_are_set_in() {
+        let ready = || Condition::new("Ready", true, "Started", "");
+        let progressing = || Condition::new("Progressing", false, "RolledOut", "");
+        let before = updated_conditions(&[], [ready(), progressing()], Some(1), EARLY);
+        let mut conditions = updated_conditions(&before, [progressing(), ready()], Some(1), LATE);
+        assert_eq!(conditions, before);
+        assert!(conditions.iter().all(|condition| condition.observed_generation == Some(1)));
+        remove_condition(&mut conditions, "Ready");
+        assert!(find_condition(&conditions, "Ready").is_none() && conditions.len() == 1);
+    }
+
+    #[test]
+    fn only_a_condition_that_is_there_and_true_is_true() {
+        let conditions = [Condition::new("A", true, "R", ""), Condition::new("B", ConditionStatus::Unknown, "R", "")];
+        let truth = ["A", "B", "C"].map(|condition_type| is_condition_true(&conditions, condition_type));
+        assert_eq!(truth, [true, false, false]);
     }
 
     #[test]

@@ -1,26 +1,47 @@
-//! The two entry points of a plugin, between the generated exports and the plugin's own code. Called by `plugin!`.
+//! The entry points of a plugin, between the generated exports and the plugin's own code. Called by `plugin!` and
+//! `composer!`.
 
 use std::panic;
 use std::sync::Once;
 
+use crate::bindings::composer::exports::windlass::plugin::composer;
 use crate::bindings::windlass::plugin::types;
 use crate::log::{self, Level};
-use crate::{Failures, Outcome, Reconciler, Request};
+use crate::manifest::Manifest;
+use crate::{Composer, CompositionRequest, Failures, Outcome, Reconciler, Request};
 
-/// The plugin's manifest as JSON.
-///
-/// # Panics
-/// Never: a manifest is made of texts, numbers and lists.
+/// A reconciler's manifest as JSON.
 #[must_use]
 pub fn describe<P: Reconciler>() -> String {
     report_panics();
-    serde_json::to_string(&P::manifest()).expect("a manifest serializes")
+    to_json(&P::manifest())
 }
 
-/// Runs the plugin for one object.
+/// Runs a reconciler for one object.
 pub fn reconcile<P: Reconciler>(request: types::Request) -> Result<Outcome, Vec<types::Failure>> {
     report_panics();
     P::reconcile(Request::from(request)).map_err(Failures::into)
+}
+
+/// A composer's manifest as JSON.
+#[must_use]
+pub fn describe_composer<P: Composer>() -> String {
+    report_panics();
+    to_json(&P::manifest())
+}
+
+/// Asks a composer for the children of one object.
+pub fn compose<P: Composer>(
+    request: composer::CompositionRequest,
+) -> Result<composer::Composition, Vec<types::Failure>> {
+    report_panics();
+    let composition = P::compose(CompositionRequest::from(request))?;
+    Ok(composer::Composition::try_from(composition).map_err(Failures::from)?)
+}
+
+fn to_json(manifest: &Manifest) -> String {
+    // It is made of texts, numbers and lists.
+    serde_json::to_string(manifest).expect("a manifest serializes")
 }
 
 /// Sends panics to the log. A trap tells the host only that one happened, not why or where.

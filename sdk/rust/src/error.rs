@@ -136,8 +136,12 @@ impl From<JsonError> for Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn refused(reason: ApiReason) -> ApiError {
+        ApiError { reason, ..conflict() }
+    }
 
     fn conflict() -> ApiError {
         ApiError {

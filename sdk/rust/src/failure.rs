@@ -72,9 +72,17 @@ impl Failures {
     }
 }
 
-impl Extend<Failures> for Failures {
-    fn extend<I: IntoIterator<Item = Failures>>(&mut self, failures: I) {
+impl<F: Into<Failures>> Extend<F> for Failures {
+    fn extend<I: IntoIterator<Item = F>>(&mut self, failures: I) {
         failures.into_iter().for_each(|failure| self.push(failure));
+    }
+}
+
+impl<F: Into<Failures>> FromIterator<F> for Failures {
+    fn from_iter<I: IntoIterator<Item = F>>(failures: I) -> Self {
+        let mut all = Self::new();
+        all.extend(failures);
+        all
     }
 }
 
@@ -130,6 +138,13 @@ mod tests {
         failures.push(Failures::terminal("second"));
         let expected = [Failure::Transient("first".into()), Failure::Terminal("second".into())];
         assert!(failures.iter().eq(&expected));
+    }
+
+    #[test]
+    fn failures_are_collected_from_errors_of_any_kind() {
+        let results = [Ok(1), Err(Failures::transient("first")), Err(Failures::terminal("second"))];
+        let failures: Failures = results.into_iter().filter_map(Result::err).collect();
+        assert_eq!(failures.iter().count(), 2);
     }
 
     #[test]

@@ -28,15 +28,15 @@
 //! # fn main() {}
 //! ```
 //!
-//! What a plugin may do is in [`cache`], [`writes`], [`events`], [`log`], [`config`], [`clock`] and [`random`]. The
-//! interfaces that are not wrapped yet (`live`, `owners`, `metrics`, `http`, batches of writes) are reachable through
-//! [`bindings`], the generated code that everything here stands on.
+//! What a plugin may do is in [`cache`], [`live`], [`writes`], [`owners`], [`events`], [`log`], [`metrics`],
+//! [`config`](mod@config), [`clock`], [`random`] and [`http`]; [`bindings`] is the generated code that everything stands
+//! on. A plugin that only says which children an object should have is simpler still: see [`Composer`].
 //!
 //! # Tests
 //!
 //! Plugins compile natively too, so that `cargo test` runs their pure logic: make a [`Request`] with [`Request::new`],
-//! decide on values, compare values. Outside the host, log lines go to stderr and the clock is the system's; any other
-//! call to the host panics and says which one.
+//! decide on values, compare values. Outside the host, log lines go to stderr, the clock is the system's, and metrics are
+//! dropped; any other call to the host panics and says which one.
 
 // The generated code names the crate by its name, from inside and from plugins alike.
 extern crate self as windlass_sdk;
@@ -44,6 +44,7 @@ extern crate self as windlass_sdk;
 pub mod bindings;
 pub mod cache;
 pub mod clock;
+mod compose;
 pub mod conditions;
 pub mod config;
 #[doc(hidden)]
@@ -51,17 +52,24 @@ pub mod entry;
 mod error;
 pub mod events;
 mod failure;
+pub mod http;
+pub mod live;
 pub mod log;
 pub mod manifest;
+pub mod metrics;
 mod native;
 mod object;
+pub mod owners;
+mod pages;
 pub mod random;
 mod request;
 pub mod writes;
 
+pub use compose::{Composition, CompositionRequest};
 pub use error::{ApiError, ApiReason, Error, JsonError};
 pub use failure::{Failure, Failures};
-pub use object::{Metadata, ObjectKind, ObjectRef};
+pub use object::{Metadata, Object, ObjectKind, ObjectRef, has_fields};
+pub use pages::{Objects, Page, Pages};
 pub use request::{Outcome, Request};
 
 /// A plugin that brings the world to the state that an object asks for, with any calls it needs.
@@ -75,6 +83,48 @@ pub trait Reconciler {
     /// Reconciles one object. It is called again whenever something changes, so it must do nothing when there is
     /// nothing to do. An error must hold at least one failure.
     fn reconcile(request: Request) -> Result<Outcome, Failures>;
+}
+
+/// A plugin that computes the desired children of an object: a pure function. The host applies the children, makes the
+/// parent their owner, prunes those that are gone from the answer, and writes the status.
+///
+/// It may call [`log`], [`clock`], [`random`] and [`config`](mod@config), and nothing else: the host refuses a component
+/// that imports more.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use windlass_sdk::manifest::{Controller, Manifest, Watch};
+/// use windlass_sdk::{Composer, Composition, CompositionRequest, Failures};
+///
+/// struct Settings;
+///
+/// impl Composer for Settings {
+///     fn manifest() -> Manifest {
+///         let shops = Controller::new("shops", Watch::of("example.dev/v1", "Shop")).owns(Watch::of("v1", "ConfigMap"));
+///         Manifest::new("settings", "0.1.0").controller(shops)
+///     }
+///
+///     fn compose(request: CompositionRequest) -> Result<Composition, Failures> {
+///         let shop: Value = request.parent()?;
+///         let settings = json!({
+///             "apiVersion": "v1", "kind": "ConfigMap",
+///             "metadata": {"name": shop["metadata"]["name"], "namespace": shop["metadata"]["namespace"]},
+///             "data": {"currency": shop["spec"]["currency"]},
+///         });
+///         Ok(Composition::new().child(&settings))
+///     }
+/// }
+///
+/// windlass_sdk::composer!(Settings);
+/// # fn main() {}
+/// ```
+pub trait Composer {
+    /// What the plugin watches and what it may do. Must be constant, as a [`Reconciler`]'s.
+    fn manifest() -> manifest::Manifest;
+
+    /// Computes the composition. Must depend on nothing but its argument. An error must hold at least one failure, and
+    /// leaves everything as it is.
+    fn compose(request: CompositionRequest) -> Result<Composition, Failures>;
 }
 
 /// Makes a [`Reconciler`] the plugin of this crate. To be used once, at the root of a `cdylib`.
@@ -104,6 +154,33 @@ macro_rules! plugin {
     };
 }
 
+/// Makes a [`Composer`] the plugin of this crate. To be used once, at the root of a `cdylib`.
+#[macro_export]
+macro_rules! composer {
+    ($plugin:ty) => {
+        const _: () = {
+            struct Component;
+
+            impl $crate::bindings::composer::exports::windlass::plugin::composer::Guest for Component {
+                fn describe() -> ::std::string::String {
+                    $crate::entry::describe_composer::<$plugin>()
+                }
+
+                fn compose(
+                    request: $crate::bindings::composer::exports::windlass::plugin::composer::CompositionRequest,
+                ) -> ::std::result::Result<
+                    $crate::bindings::composer::exports::windlass::plugin::composer::Composition,
+                    ::std::vec::Vec<$crate::bindings::windlass::plugin::types::Failure>,
+                > {
+                    $crate::entry::compose::<$plugin>(request)
+                }
+            }
+
+            $crate::export_composer_guest!(Component);
+        };
+    };
+}
+
 /// Exports a type that implements the generated [`Guest`](bindings::exports::windlass::plugin::reconciler::Guest), for
 /// plugins that need more than [`Reconciler`] lets them do.
 #[macro_export]
@@ -122,7 +199,30 @@ macro_rules! export_guest {
     };
 }
 
+/// Exports a type that implements the generated
+/// [`Guest`](bindings::composer::exports::windlass::plugin::composer::Guest) of composers, for plugins that need more
+/// than [`Composer`] lets them do.
+#[macro_export]
+macro_rules! export_composer_guest {
+    ($guest:ident) => {
+        #[cfg(target_arch = "wasm32")]
+        $crate::bindings::composer::export!($guest with_types_in $crate::bindings::composer);
+
+        // As in `export_guest!`.
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: &dyn ::std::any::Any = &(
+            <$guest as $crate::bindings::composer::exports::windlass::plugin::composer::Guest>::describe,
+            <$guest as $crate::bindings::composer::exports::windlass::plugin::composer::Guest>::compose,
+        );
+    };
+}
+
 // The plugin that the README shows must compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+// So must all that the guide shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/authoring.md")]
+struct Authoring;

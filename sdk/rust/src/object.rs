@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use crate::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
 
@@ -66,6 +67,43 @@ pub struct Metadata {
     pub generation: Option<i64>,
 }
 
+/// An object with what identifies it, a spec and a status: what most custom kinds are. Plugins that need more of an
+/// object, or other fields, declare a struct of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Object<Spec, Status> {
+    /// What identifies it.
+    pub metadata: Metadata,
+    /// What is asked for.
+    pub spec: Spec,
+    /// What is, as it was written last; the type's default before it was first written.
+    #[serde(default)]
+    pub status: Status,
+}
+
+impl Metadata {
+    /// The object of another kind that has the same namespace and name.
+    #[must_use]
+    pub fn sibling(&self, api_version: impl Into<String>, kind: impl Into<String>) -> ObjectRef {
+        let named = ObjectRef::cluster_scoped(api_version, kind, self.name.clone());
+        ObjectRef { namespace: self.namespace.clone(), ..named }
+    }
+}
+
+/// Whether an object has every wanted field with the wanted value. What the server and others added does not count, just
+/// as an apply leaves it: of a list, each wanted element must be there, wherever it stands.
+#[must_use]
+pub fn has_fields(object: &Value, wanted: &Value) -> bool {
+    match (object, wanted) {
+        (Value::Object(fields), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| fields.get(key).is_some_and(|value| has_fields(value, wanted)))
+        }
+        (Value::Array(elements), Value::Array(wanted)) => {
+            wanted.iter().all(|wanted| elements.iter().any(|element| has_fields(element, wanted)))
+        }
+        _ => object == wanted,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +114,23 @@ mod tests {
         let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
         let metadata: Metadata = serde_json::from_value(whole).unwrap();
         assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));
+    }
+
+    #[test]
+    fn an_object_without_a_status_has_the_default_one() {
+        let object: Object<u8, Option<u8>> =
+            serde_json::from_value(json!({"kind": "Thing", "metadata": {"name": "a"}, "spec": 1})).unwrap();
+        assert_eq!((object.spec, object.status), (1, None));
+        let sibling = Metadata { namespace: Some("prod".into()), ..object.metadata }.sibling("v1", "Pod");
+        assert_eq!(sibling, ObjectRef::namespaced("v1", "Pod", "prod", "a"));
+    }
+
+    #[test]
+    fn an_object_has_the_wanted_fields_whatever_others_added() {
+        let object = json!({"spec": {"ports": [{"name": "admin"}, {"name": "http", "port": 80}], "type": "ClusterIP"}});
+        assert!(has_fields(&object, &json!({"spec": {"ports": [{"name": "http"}]}})));
+        assert!(!has_fields(&object, &json!({"spec": {"ports": [{"name": "http", "port": 81}]}})));
+        assert!(!has_fields(&object, &json!({"spec": {"selector": {}}})));
     }
 
     #[test]

@@ -14,12 +14,17 @@ impl Outcome {
     /// Run again after this time, which is not a failure. At most 24 days; longer times are cut.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
-        Self::RequeueAfter(u32::try_from(delay.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST)))
+        Self::RequeueAfter(milliseconds(delay))
     }
 }
 
 /// 2³¹−1, which every guest language can hold.
 const LONGEST: u32 = i32::MAX.cast_unsigned();
+
+/// A duration as the interface has it.
+pub(crate) fn milliseconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST))
+}
 
 /// Which object a call is about, and why now.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,6 +58,19 @@ impl Request {
         Ok(Self { object: Some(object), ..self })
     }
 
+    /// The same with the primary being deleted, as a test makes it.
+    #[must_use]
+    pub fn in_deletion(self) -> Self {
+        Self { deleting: true, ..self }
+    }
+
+    /// Whether there is no primary: it is not in the watch's scope, usually because it is gone. The garbage collector takes
+    /// what it owned; a plugin has nothing to do unless it keeps things that no object owns.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.object.is_none()
+    }
+
     /// The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         let parse = |text| serde_json::from_str(text).map_err(|error| JsonError::new("the primary", error));
@@ -84,6 +102,7 @@ mod tests {
         assert_eq!(request.object::<Value>().unwrap(), Some(json!({"spec": 1})));
         assert!(request.object::<u8>().is_err());
         assert_eq!(Request::new("c", "prod", "shop").object::<u8>().unwrap(), None);
+        assert!(!request.is_gone() && Request::new("c", "prod", "shop").in_deletion().is_gone());
     }
 
     #[test]

@@ -17,7 +17,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bindings::windlass::plugin::writes;
+use crate::bindings::windlass::plugin::{types, writes};
 use crate::error::{Error, JsonError};
 use crate::native::needs_host;
 use crate::object::ObjectRef;
@@ -91,6 +91,55 @@ pub fn delete(target: ObjectRef) -> Delete {
         dry_run: false,
     };
     Delete { target, options }
+}
+
+/// Sets the number of replicas of an object that has a `scale` subresource, whatever kind it is of.
+pub fn scale(target: ObjectRef, replicas: u32) -> Write {
+    merge(target, &Scale { spec: Replicas { replicas } }).subresource("scale")
+}
+
+#[derive(Serialize)]
+struct Scale {
+    spec: Replicas,
+}
+
+#[derive(Serialize)]
+struct Replicas {
+    replicas: u32,
+}
+
+/// Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason `TooManyRequests`.
+/// What is returned is the server's word that it was done, not the Pod.
+pub fn evict(pod: &ObjectRef) -> Write {
+    let parent = ObjectRef { uid: None, ..pod.clone() };
+    let preconditions = pod.uid.as_deref().map(|uid| DeleteOptions { preconditions: Preconditions { uid } });
+    let eviction = Eviction {
+        api_version: "policy/v1",
+        kind: "Eviction",
+        metadata: Name { name: &pod.name, namespace: pod.namespace.as_deref() },
+        delete_options: preconditions,
+    };
+    create(&eviction).subresource_of(parent, "eviction")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Eviction<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Name<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delete_options: Option<DeleteOptions<'a>>,
+}
+
+#[derive(Serialize)]
+struct DeleteOptions<'a> {
+    preconditions: Preconditions<'a>,
+}
+
+#[derive(Serialize)]
+struct Preconditions<'a> {
+    uid: &'a str,
 }
 
 /// A change that is ready to be sent.
@@ -221,6 +270,70 @@ impl Delete {
     }
 }
 
+/// Runs operations concurrently, in no order. The host starts slowly and speeds up while they succeed.
+///
+/// The results are in the order of the operations, each as `send` would have returned it:
+///
+/// ```no_run
+/// # use windlass_sdk::{Failures, ObjectRef, writes};
+/// # fn run(pods: &[serde_json::Value], old: ObjectRef) -> Result<(), Failures> {
+/// let creations = pods.iter().map(|pod| writes::create(pod).owned().into());
+/// let results = writes::batch(creations.chain([writes::delete(old).into()]));
+/// let failures: Failures = results.into_iter().filter_map(Result::err).collect();
+/// failures.or(())
+/// # }
+/// ```
+///
+/// # Panics
+/// Never in the host, which answers each operation.
+#[must_use = "each operation may have failed"]
+pub fn batch(operations: impl IntoIterator<Item = Operation>) -> Vec<Result<Option<Written>, Error>> {
+    needs_host("writes::batch");
+    let mut sent = Vec::new();
+    let mut results = Vec::new();
+    for operation in operations {
+        results.push(operation.0.map(|operation| sent.push(operation)));
+    }
+    in_order(results, writes::batch(&sent))
+}
+
+/// Gives each operation that was sent its answer. Those that would not serialize were not sent, and have none.
+fn in_order(
+    sent: Vec<Result<(), JsonError>>,
+    answers: Vec<Result<Option<String>, types::ApiError>>,
+) -> Vec<Result<Option<Written>, Error>> {
+    let mut answers = answers.into_iter();
+    let mut result = |sent: Result<(), JsonError>| {
+        sent?;
+        let answer = answers.next().expect("the host answers each operation");
+        Ok(answer?.map(Written))
+    };
+    sent.into_iter().map(&mut result).collect()
+}
+
+/// One operation of a [`batch`]: a [`Write`] or a [`Delete`].
+#[derive(Debug)]
+pub struct Operation(Result<writes::Operation, JsonError>);
+
+impl From<Write> for Operation {
+    fn from(Write { change, body, options }: Write) -> Self {
+        Self(body.map(|body| match change {
+            Change::Apply => writes::Operation::Apply(writes::ObjectWrite { object: body, options }),
+            Change::Create => writes::Operation::Create(writes::ObjectWrite { object: body, options }),
+            Change::Update => writes::Operation::Update(writes::ObjectWrite { object: body, options }),
+            Change::Patch(target, patch_type) => {
+                writes::Operation::Patch(writes::PatchWrite { target, patch_type, patch: body, options })
+            }
+        }))
+    }
+}
+
+impl From<Delete> for Operation {
+    fn from(Delete { target, options }: Delete) -> Self {
+        Self(Ok(writes::Operation::Delete(writes::DeleteWrite { target, options })))
+    }
+}
+
 /// An object as the server returned it after a write. Use it instead of reading the object again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written(String);
@@ -235,5 +348,89 @@ impl Written {
     #[must_use]
     pub fn json(&self) -> &str {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod() -> ObjectRef {
+        ObjectRef::namespaced("v1", "Pod", "prod", "p")
+    }
+
+    fn body(write: &Write) -> Value {
+        serde_json::from_str(write.body.as_ref().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_status_is_applied_by_force_and_names_its_object() {
+        let write = apply_status(&pod(), &json!({"phase": "Running"}));
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "prod"},
+            "status": {"phase": "Running"},
+        });
+        assert_eq!(body(&write), expected);
+        assert!(
+            write.options.force && write.options.subresource.is_some_and(|subresource| subresource.name == "status")
+        );
+    }
+
+    #[test]
+    fn a_scale_patches_the_subresource_alone() {
+        let write = scale(ObjectRef::namespaced("apps/v1", "Deployment", "prod", "shop"), 3);
+        assert_eq!(body(&write), json!({"spec": {"replicas": 3}}));
+        assert_eq!(write.options.subresource.as_ref().map(|subresource| subresource.name.as_str()), Some("scale"));
+        assert!(matches!(write.change, Change::Patch(_, writes::PatchType::Merge)));
+    }
+
+    #[test]
+    fn an_eviction_is_created_below_its_pod_and_keeps_the_uid_as_a_precondition() {
+        let write = evict(&pod().with_uid("u-1"));
+        let expected = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "prod"},
+            "deleteOptions": {"preconditions": {"uid": "u-1"}},
+        });
+        assert_eq!(body(&write), expected);
+        let subresource = writes::Subresource { name: "eviction".into(), parent: Some(pod()) };
+        assert_eq!(write.options.subresource, Some(subresource));
+        assert_eq!(body(&evict(&pod()))["deleteOptions"], Value::Null);
+    }
+
+    #[test]
+    fn a_batch_takes_every_kind_of_change_with_its_options() {
+        let object = json!({"kind": "Pod"});
+        let options = |write: Write| write.options;
+        let Operation(Ok(writes::Operation::Create(create_pod))) = create(&object).owned().into() else { panic!() };
+        assert_eq!((create_pod.object, create_pod.options), (object.to_string(), options(create(&object).owned())));
+        let Operation(Ok(writes::Operation::Patch(patch))) = strategic(pod(), &object).if_version("7").into() else {
+            panic!()
+        };
+        assert_eq!((patch.target, patch.patch_type), (pod(), writes::PatchType::Strategic));
+        assert_eq!(patch.options.resource_version.as_deref(), Some("7"));
+        assert!(matches!(Operation::from(apply(&object)).0, Ok(writes::Operation::Apply(_))));
+        assert!(matches!(Operation::from(update(&object)).0, Ok(writes::Operation::Update(_))));
+        let Operation(Ok(writes::Operation::Delete(deletion))) = delete(pod()).propagation(Propagation::Orphan).into()
+        else {
+            panic!()
+        };
+        assert_eq!((deletion.target, deletion.options.propagation), (pod(), Propagation::Orphan));
+    }
+
+    #[test]
+    fn a_body_that_is_no_json_is_an_operation_that_is_not_sent() {
+        // JSON has only texts for keys.
+        let operation = Operation::from(create(&HashMap::from([((1, 2), 3)])));
+        let error = operation.0.unwrap_err();
+        assert!(error.to_string().starts_with("an object to write: "));
+        let refused = crate::error::tests::refused(crate::ApiReason::Conflict);
+        let results = in_order(vec![Ok(()), Err(error), Ok(())], vec![Ok(Some("{}".into())), Err(refused.into())]);
+        let [Ok(Some(written)), Err(Error::Json(_)), Err(Error::Api(_))] = results.as_slice() else {
+            panic!("{results:?}")
+        };
+        assert_eq!(written.json(), "{}");
     }
 }

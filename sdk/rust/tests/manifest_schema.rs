@@ -1,6 +1,6 @@
 //! The manifest's types and `wit/manifest.schema.json` say the same.
-//!
-//! The checker knows the keywords that the schema uses, and no more: an unknown one fails the test.
+
+mod support;
 
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
@@ -8,13 +8,7 @@ use windlass_sdk::manifest::{
     MetricType, Options, Permission, Predicate, Projection, Watch,
 };
 
-/// Keywords that bound a value, and that the host checks too; what is compared here is the shape.
-const BOUNDS: [&str; 9] =
-    ["default", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "uniqueItems"];
-
-fn schema() -> Value {
-    serde_json::from_str(include_str!("../../../wit/manifest.schema.json")).unwrap()
-}
+use support::{misfits, resolve, schema};
 
 /// A manifest that says everything that one can say.
 fn full_manifest() -> Manifest {
@@ -85,6 +79,14 @@ fn what_was_not_said_is_left_out() {
 }
 
 #[test]
+fn a_finalizer_is_one_option_among_the_others() {
+    let options = Options { workers: Some(2), ..Options::default() };
+    let controller = Controller::new("things", Watch::of("v1", "Secret")).options(options).finalizer();
+    let manifest = serde_json::to_value(Manifest::new("thing", "0.1.0").controller(controller)).unwrap();
+    assert_eq!(manifest["controllers"][0]["options"], json!({"workers": 2, "finalizer": true}));
+}
+
+#[test]
 fn a_full_manifest_says_all_that_the_schema_knows() {
     let text = serde_json::to_string(&full_manifest()).unwrap();
     let mut missing = Vec::new();
@@ -113,13 +115,6 @@ fn the_schema_describes_every_property_and_closes_every_object() {
     }
 }
 
-fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    match schema["$ref"].as_str() {
-        Some(reference) => root.pointer(reference.trim_start_matches('#')).expect("a reference leads somewhere"),
-        None => schema,
-    }
-}
-
 /// Visits the properties of all objects in the schema. A CRD's are Kubernetes' own.
 fn for_each_property(schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
     match schema {
@@ -131,63 +126,5 @@ fn for_each_property(schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
         }
         Value::Array(schemas) => schemas.iter().for_each(|schema| for_each_property(schema, visit)),
         _ => {}
-    }
-}
-
-/// Where `value` is not what `schema` says.
-fn misfits(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (keyword, argument) in schema.as_object().expect("a schema is an object") {
-        match keyword.as_str() {
-            "$ref" => found.extend(misfits(root, resolve(root, schema), value, path)),
-            "type" if !has_type(value, argument) => found.push(format!("{path}: not of type {argument}")),
-            "const" if value != argument => found.push(format!("{path}: not {argument}")),
-            "enum" if !argument.as_array().unwrap().contains(value) => found.push(format!("{path}: not in {argument}")),
-            "oneOf" => found.extend(misfit_of_one(root, argument.as_array().unwrap(), value, path)),
-            "items" => {
-                let items = value.as_array().into_iter().flatten().enumerate();
-                found.extend(items.flat_map(|(at, item)| misfits(root, argument, item, &format!("{path}/{at}"))));
-            }
-            "required" => {
-                let names = argument.as_array().unwrap().iter().filter_map(Value::as_str);
-                let missing = names.filter(|name| value.get(name).is_none());
-                found.extend(missing.map(|name| format!("{path}/{name}: missing")));
-            }
-            "properties" => found.extend(misfits_of_properties(root, schema, value, path)),
-            "additionalProperties" => assert_eq!(argument, false, "the only form that the schema uses"),
-            "$schema" | "$id" | "$defs" | "title" | "description" | "type" | "const" | "enum" => {}
-            bound => assert!(BOUNDS.contains(&bound), "the test does not know the keyword {bound}"),
-        }
-    }
-    found
-}
-
-fn misfits_of_properties(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, value) in value.as_object().into_iter().flatten() {
-        let path = format!("{path}/{name}");
-        match schema["properties"].get(name) {
-            Some(property) => found.extend(misfits(root, property, value, &path)),
-            None if schema.get("additionalProperties").is_some() => found.push(format!("{path}: not in the schema")),
-            None => {}
-        }
-    }
-    found
-}
-
-fn misfit_of_one(root: &Value, variants: &[Value], value: &Value, path: &str) -> Option<String> {
-    let fitting = variants.iter().filter(|variant| misfits(root, variant, value, path).is_empty()).count();
-    (fitting != 1).then(|| format!("{path}: fits {fitting} variants"))
-}
-
-fn has_type(value: &Value, name: &Value) -> bool {
-    match name.as_str() {
-        Some("object") => value.is_object(),
-        Some("array") => value.is_array(),
-        Some("string") => value.is_string(),
-        Some("boolean") => value.is_boolean(),
-        Some("integer") => value.is_i64(),
-        Some("number") => value.is_number(),
-        _ => panic!("the test does not know the type {name}"),
     }
 }

@@ -10,4 +10,5 @@ mod informers;
 mod reachability;
 mod reader;
 mod script;
+mod settling;
 mod writer;

@@ -20,7 +20,7 @@ use tower::service_fn;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, ServiceAccount};
 use windlass_core::watch::WatchSpec;
 
 /// What a request was.
@@ -30,6 +30,7 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) user_agent: String,
+    pub(crate) headers: http::HeaderMap,
     pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) body: String,
@@ -141,6 +142,7 @@ impl Script {
             user_agent: header(http::header::USER_AGENT).unwrap_or_default(),
             accept: header(http::header::ACCEPT).unwrap_or_default(),
             content_type: header(http::header::CONTENT_TYPE).unwrap_or_default(),
+            headers: parts.headers.clone(),
             body: String::from_utf8(body.to_vec()).expect("text"),
         };
         let mut state = self.state.lock().expect("no panic");
@@ -289,6 +291,19 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
 pub(crate) fn call() -> CallContext {
     let all = || vec!["*".to_owned()];
     call_with(vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }])
+}
+
+/// A call that may do everything that a service account may.
+pub(crate) fn call_as(account: ServiceAccount) -> CallContext {
+    let call = call();
+    let principal = Principal {
+        plugin: call.principal.plugin.clone(),
+        digest: call.principal.digest.clone(),
+        replica: call.principal.replica.clone(),
+        grants: call.principal.grants.clone(),
+        impersonate: Some(account),
+    };
+    CallContext { principal: Arc::new(principal), ..call }
 }
 
 /// The call of a cluster-scoped primary.

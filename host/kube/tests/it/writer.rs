@@ -7,12 +7,13 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::principal::ServiceAccount;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
 };
 use windlass_kube::{Discovery, Writer};
 
-use crate::script::{Asked, Reply, Script, call, call_with, cluster_call, key, pod};
+use crate::script::{Asked, Reply, Script, call, call_as, call_with, cluster_call, key, pod};
 
 const CONFIG_MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"n":"1.0"}}"#;
 
@@ -284,11 +285,15 @@ async fn failures_keep_what_the_server_said() {
     assert_eq!((error.reason, error.retry_after), (ApiReason::TooManyRequests, Some(Duration::from_secs(3))));
     assert_eq!((error.verb, error.resource.as_str(), error.message.as_str()), ("create", "configmaps", "busy"));
     let error = answered(Reply::Headed(503, "retry-after", "9", json!({}))).await;
-    assert_eq!((error.reason, error.retry_after), (ApiReason::ServerError, Some(Duration::from_secs(9))));
+    assert_eq!((error.reason, error.retry_after), (ApiReason::UnknownOutcome, Some(Duration::from_secs(9))));
     let invalid_uid = json!({"reason": "Invalid", "details": {"causes": [{"field": "metadata.uid"}]}});
     assert_eq!(answered(Reply::Json(422, invalid_uid)).await.reason, ApiReason::Conflict);
     let error = answered(Reply::Text(502, "<html>bad gateway</html>".into())).await;
-    assert_eq!((error.reason, error.message.as_str()), (ApiReason::ServerError, "<html>bad gateway</html>"));
+    assert_eq!((error.reason, error.status_reason.as_str()), (ApiReason::UnknownOutcome, "ServerError"));
+    assert!(error.message.starts_with("<html>bad gateway</html>; "), "{error}");
+    let webhook = "Internal error occurred: failed calling webhook \"a.example.com\": connection refused";
+    let error = answered(Reply::Json(500, json!({"reason": "InternalError", "message": webhook}))).await;
+    assert_eq!((error.reason, error.message.as_str()), (ApiReason::ServerError, webhook));
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,4 +358,17 @@ async fn a_name_in_the_body_cannot_lead_the_path_elsewhere() {
         let error = refused(call(), apply(&object, WriteOptions::default())).await;
         assert_eq!(error.reason, ApiReason::Invalid, "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_says_for_which_call_and_as_whom() {
+    let trace: Arc<str> = "4bf92f3577b34da6a3ce929d0e0e4736".into();
+    let asked = sent(CallContext { trace_id: trace.clone(), ..call() }, create(CONFIG_MAP)).await;
+    let parent = asked.headers["traceparent"].to_str().expect("text");
+    assert!(parent.starts_with(&format!("00-{trace}-")) && parent.len() == 55, "{parent}");
+    assert!(!asked.headers.contains_key("impersonate-user"));
+    let account = ServiceAccount { namespace: "prod".into(), name: "shop".into() };
+    let asked = sent(call_as(account), create(CONFIG_MAP)).await;
+    assert_eq!(asked.headers["impersonate-user"], "system:serviceaccount:prod:shop");
+    assert_eq!(asked.headers.get_all("impersonate-group").iter().count(), 3);
 }

@@ -79,9 +79,9 @@ impl Manifest {
         self
     }
 
-    /// Declares a metric.
-    pub fn metric(mut self, metric: Metric) -> Self {
-        self.metrics.push(metric);
+    /// Declares a metric: one of [`metrics`](crate::metrics), or its description alone.
+    pub fn metric(mut self, metric: impl Into<Metric>) -> Self {
+        self.metrics.push(metric.into());
         self
     }
 
@@ -143,7 +143,14 @@ impl Controller {
         self
     }
 
-    /// Changes how the loop runs.
+    /// Gives each object the plugin's finalizer before its first reconcile. It keeps an object that is being deleted until
+    /// a reconcile with [`deleting`](crate::Request::deleting) has answered `Done`.
+    pub fn finalizer(mut self) -> Self {
+        self.options.get_or_insert_default().finalizer = Some(true);
+        self
+    }
+
+    /// Changes how the loop runs. It replaces what [`finalizer`](Self::finalizer) and an earlier call said.
     pub fn options(mut self, options: Options) -> Self {
         self.options = Some(options);
         self

@@ -1,0 +1,107 @@
+//! Who asks, and in which trace: the headers of every request that is made for a call, reads and writes alike.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, USER_AGENT};
+use windlass_core::ports::CallContext;
+use windlass_core::principal::{Principal, ServiceAccount};
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// A name that no header can carry. The request must not be sent without it: it would be somebody else's.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} {text:?} cannot stand in a header of a request: {source}")]
+pub(crate) struct HeaderError {
+    what: &'static str,
+    text: String,
+    source: InvalidHeaderValue,
+}
+
+/// The headers of a request for `call`.
+pub(crate) fn of_call(call: &CallContext) -> Result<HeaderMap, HeaderError> {
+    let mut headers = of_principal(&call.principal)?;
+    if let Some(parent) = traceparent(&call.trace_id, rand::random()) {
+        headers.insert(TRACEPARENT, value("the trace", &parent)?);
+    }
+    Ok(headers)
+}
+
+/// The headers of a request that `principal` makes outside of any call.
+pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, value("the User-Agent", &principal.user_agent())?);
+    if let Some(account) = &principal.impersonate {
+        impersonate(&mut headers, account)?;
+    }
+    Ok(headers)
+}
+
+/// As the API server itself names a service account and its groups. With a user alone it would not be authenticated.
+fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), HeaderError> {
+    let ServiceAccount { namespace, name } = account;
+    let user = format!("system:serviceaccount:{namespace}:{name}");
+    headers.insert(IMPERSONATE_USER, value("the service account", &user)?);
+    let of_namespace = format!("system:serviceaccounts:{namespace}");
+    for group in ["system:serviceaccounts", &of_namespace, "system:authenticated"] {
+        headers.append(IMPERSONATE_GROUP, value("the group", group)?);
+    }
+    Ok(())
+}
+
+/// W3C Trace Context: the call is the trace, this request a span of it. None: the trace has no valid name.
+fn traceparent(trace_id: &str, span: u64) -> Option<String> {
+    let is_valid = trace_id.len() == 32
+        && trace_id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        && trace_id.bytes().any(|byte| byte != b'0');
+    is_valid.then(|| format!("00-{trace_id}-{:016x}-01", span.max(1)))
+}
+
+fn value(what: &'static str, text: &str) -> Result<HeaderValue, HeaderError> {
+    HeaderValue::from_str(text).map_err(|source| HeaderError { what, text: text.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::grants::LiveGrants;
+
+    use super::*;
+
+    fn principal(impersonate: Option<(&str, &str)>) -> Principal {
+        Principal {
+            plugin: "webapp".into(),
+            digest: "0123456789ab".into(),
+            replica: "host-1".into(),
+            grants: LiveGrants::default(),
+            impersonate: impersonate
+                .map(|(namespace, name)| ServiceAccount { namespace: namespace.into(), name: name.into() }),
+        }
+    }
+
+    #[test]
+    fn a_service_account_comes_with_its_groups() {
+        let headers = of_principal(&principal(Some(("prod", "shop")))).expect("names");
+        assert_eq!(headers[IMPERSONATE_USER], "system:serviceaccount:prod:shop");
+        let groups: Vec<_> = headers.get_all(IMPERSONATE_GROUP).iter().collect();
+        assert_eq!(groups, ["system:serviceaccounts", "system:serviceaccounts:prod", "system:authenticated"]);
+        assert!(!of_principal(&principal(None)).expect("names").contains_key(IMPERSONATE_USER));
+    }
+
+    #[test]
+    fn an_account_that_no_header_can_carry_is_an_error_and_not_left_out() {
+        let error = of_principal(&principal(Some(("prod", "shop\r\nImpersonate-Group: system:masters"))));
+        assert!(error.expect_err("a line break").to_string().contains("service account"));
+    }
+
+    #[test]
+    fn a_request_is_a_span_of_its_calls_trace() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(
+            traceparent(trace, 0xf0).as_deref(),
+            Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00000000000000f0-01")
+        );
+        assert!(traceparent(trace, 0).is_some_and(|parent| parent.contains("-0000000000000001-")), "0 is no span");
+        for invalid in ["", &"0".repeat(32), &trace.to_uppercase(), &trace[1..]] {
+            assert_eq!(traceparent(invalid, 1), None, "{invalid}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Writes whose outcome is not known, on a paused clock: how long they hold their key, and what is asked meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::overlay::{Left, Overlay};
+use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::settle::{self, Settled};
+use windlass_core::write::{Operation, WriteOptions};
+use windlass_kube::{Discovery, WriteOutcome, Writer};
+
+use crate::script::{Reply, Script, call, key, pod};
+
+/// How long a mutation may still be carried out after it was sent.
+const OVER: Duration = Duration::from_secs(35);
+
+const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
+const GENERATED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"}}"#;
+
+/// A write that has failed, and what waits for it to settle.
+struct Failed {
+    script: Script,
+    writer: Writer,
+    error: ApiError,
+    overlay: Overlay,
+    settled: Settled,
+    began: Instant,
+}
+
+async fn failed(script: Script, operation: Operation) -> Failed {
+    let (hold, settled) = settle::hold();
+    let overlay = Overlay::default();
+    let call = CallContext { hold, overlay: overlay.clone(), ..call() };
+    let client = script.client();
+    let writer = Writer::new(client.clone(), Discovery::new(client));
+    let began = Instant::now();
+    let error = writer.write(Arc::new(call), operation).await.expect_err("its answer is lost");
+    Failed { script, writer, error, overlay, settled, began }
+}
+
+impl Failed {
+    /// How long the key was held, counted from the write.
+    async fn held(self) -> Duration {
+        self.settled.wait().await;
+        self.began.elapsed()
+    }
+
+    /// The reads of single objects.
+    fn looks(&self) -> usize {
+        looks(&self.script)
+    }
+}
+
+fn looks(script: &Script) -> usize {
+    script.asked().iter().filter(|asked| asked.method == Method::GET && asked.path.contains("/pods/")).count()
+}
+
+fn create(object: &str) -> Operation {
+    Operation::Create { object: object.to_owned(), options: WriteOptions::default() }
+}
+
+/// The Pod `prod/a`, created by `manager`.
+fn by(manager: &str) -> Value {
+    let mut pod = pod("a", "u", 7);
+    pod["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Update", "fieldsV1": {}}]);
+    pod
+}
+
+fn lost() -> Script {
+    Script::default().mutations([Reply::Broken(vec!["{".into()])])
+}
+
+fn missing() -> Reply {
+    Reply::Json(404, json!({"reason": "NotFound"}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_was_carried_out_is_found_and_shown_at_once() {
+    let write = failed(lost().lists([Reply::Json(200, by("windlass/webapp"))]), create(POD)).await;
+    assert_eq!(write.error.reason, ApiReason::UnknownOutcome);
+    let (script, overlay) = (write.script.clone(), write.overlay.clone());
+    let held = write.held().await;
+    assert!(held < Duration::from_secs(1), "held for {held:?}");
+    assert_eq!(looks(&script), 1);
+    let known = overlay.get(&ObjectKind::new("v1", "Pod"), &key("a")).expect("it was written");
+    assert!(matches!(known.left, Some(Left::State(_, object)) if object.header.uid.is("u")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_the_host_chose_is_nobody_elses() {
+    let write = failed(lost().lists([Reply::Json(200, by("somebody"))]), create(GENERATED)).await;
+    let name = write.error.object.clone().expect("the name that was tried").key.name;
+    assert!(name.starts_with("a-"), "{name}");
+    assert!(write.held().await < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_is_not_seen_is_looked_for_again_when_it_can_no_longer_come() {
+    for first in [missing(), Reply::Json(200, by("somebody"))] {
+        let write = failed(lost().lists([first, missing()]), create(POD)).await;
+        let (script, overlay) = (write.script.clone(), write.overlay.clone());
+        let held = write.held().await;
+        assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+        assert_eq!(looks(&script), 2);
+        assert!(overlay.get(&ObjectKind::new("v1", "Pod"), &key("a")).is_some_and(|known| known.left.is_none()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_comes_late_is_still_found() {
+    let write = failed(lost().lists([missing(), Reply::Json(200, by("windlass/webapp"))]), create(POD)).await;
+    let overlay = write.overlay.clone();
+    assert!(write.held().await >= OVER);
+    assert!(overlay.get(&ObjectKind::new("v1", "Pod"), &key("a")).is_some_and(|known| known.left.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_waits_for_a_server_that_does_not_answer_however_long() {
+    let unavailable = Reply::Json(503, json!({"reason": "ServiceUnavailable"}));
+    let script = lost().lists(vec![unavailable; 40]).lists([Reply::Never, Reply::Json(200, by("windlass/webapp"))]);
+    let write = failed(script, create(POD)).await;
+    let held = write.held().await;
+    assert!(held > 5 * OVER, "held for {held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_of_which_the_server_does_not_tell_is_waited_for_as_any_other_write() {
+    let write = failed(lost().lists([Reply::Json(403, json!({"reason": "Forbidden"}))]), create(POD)).await;
+    let held = write.held().await;
+    assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_other_write_is_waited_for_and_not_looked_for() {
+    let apply = Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() };
+    for reply in [Reply::Broken(vec!["{".into()]), Reply::Json(504, json!({"reason": "Timeout"}))] {
+        let write = failed(Script::default().mutations([reply]), apply.clone()).await;
+        assert_eq!(write.error.reason, ApiReason::UnknownOutcome);
+        assert_eq!(write.writer.count(WriteOutcome::Unknown), 1);
+        assert_eq!(write.looks(), 0);
+        let script = write.script.clone();
+        let held = write.held().await;
+        assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
+        assert_eq!(looks(&script), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_the_answer_took_counts() {
+    let apply = Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() };
+    let write = failed(Script::default().mutations([Reply::Never]), apply).await;
+    assert_eq!(write.began.elapsed().as_secs(), OVER.as_secs(), "as long as the server may work on it");
+    assert!(write.held().await < OVER + Duration::from_secs(1), "and no longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_or_changes_nothing_holds_nothing() {
+    let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    let dry = Operation::Create { object: POD.to_owned(), options: dry };
+    let refused = Reply::Json(422, json!({"reason": "Invalid"}));
+    for (reply, operation) in [(refused, create(POD)), (Reply::Broken(vec!["{".into()]), dry)] {
+        let write = failed(Script::default().mutations([reply]), operation).await;
+        assert_ne!(write.error.reason, ApiReason::UnknownOutcome);
+        assert!(write.held().await < Duration::from_secs(1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cancelled_while_its_write_is_in_flight_waits_until_that_has_settled() {
+    let script = Script::default().mutations([Reply::Never]).lists([Reply::Json(200, by("windlass/webapp"))]);
+    let (hold, settled) = settle::hold();
+    let client = script.client();
+    let writer = Writer::new(client.clone(), Discovery::new(client));
+    let began = Instant::now();
+    let write = writer.write(Arc::new(CallContext { hold, ..call() }), create(POD));
+    timeout(Duration::from_secs(1), write).await.expect_err("cancelled");
+    assert_eq!(script.mutations_asked().len(), 1, "it was sent");
+    settled.wait().await;
+    assert!(began.elapsed() >= OVER, "held for {:?}", began.elapsed());
+    assert_eq!(looks(&script), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_only_host_asks_and_changes_nothing() {
+    let script = Script::default();
+    let client = script.client();
+    let writer = Writer::new(client.clone(), Discovery::new(client)).read_only(true);
+    let error = writer.write(Arc::new(call()), create(POD)).await.expect_err("refused");
+    assert_eq!((error.reason, error.code), (ApiReason::ReadOnly, 403));
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_or_another_object_is_not_taken_for_the_state_that_was_left() {
+    let overlay = Overlay::default();
+    let write = async |reply: Value, operation: Operation| {
+        let script = Script::default().mutations([Reply::Json(200, reply)]);
+        let writer = Writer::new(script.client(), Discovery::new(script.client()));
+        let call = CallContext { overlay: overlay.clone(), ..call() };
+        writer.write(Arc::new(call), operation).await.expect("carried out")
+    };
+    let known = |name: &str| overlay.get(&ObjectKind::new("v1", "Pod"), &ObjectKey::namespaced("prod", name));
+    let apply = || Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() };
+    write(pod("a", "u", 7), apply()).await;
+    assert!(matches!(known("a").expect("written").left, Some(Left::State(..))));
+    let mut last = pod("a", "u", 8);
+    last["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    assert!(write(last, apply()).await.is_some(), "the plugin gets what the server answered");
+    assert_eq!(known("a").expect("written").left, Some(Left::Nothing(Some("u".into()))));
+    let eviction = r#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"b"}}"#;
+    let parent = windlass_core::object::ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("b"), uid: None };
+    let subresource = windlass_core::write::Subresource { name: "eviction".into(), parent: Some(parent) };
+    let options = WriteOptions { subresource: Some(subresource), ..WriteOptions::default() };
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+    write(status, Operation::Create { object: eviction.to_owned(), options }).await;
+    let evicted = known("b").expect("written");
+    assert!(evicted.left.is_none() && evicted.in_doubt);
+}

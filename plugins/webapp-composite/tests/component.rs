@@ -1,0 +1,44 @@
+//! The built component keeps its promises, and so does its source. `make plugins` builds it where this looks for it.
+
+use std::path::Path;
+
+/// The bar of issue 3 for the other WebApp plugin.
+const LARGEST: usize = 200 * 1024;
+/// What a composer may import. `types` has no functions.
+const ALLOWED: [&str; 6] = ["types", "log", "clock", "random", "config", "composer"];
+/// How many lines of code a composer for the `WebApp` may take.
+const LINES: usize = 100;
+
+fn component() -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/composite/webapp-composite.wasm");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it by `make plugins`", path.display()))
+}
+
+#[test]
+fn the_component_imports_only_what_a_composer_may() {
+    let component = component();
+    // The names of imports stand in it in clear.
+    let text = String::from_utf8_lossy(&component);
+    assert!(!text.contains("wasi"));
+    let interfaces = text.split("windlass:plugin/").skip(1).filter_map(|rest| rest.split('@').next());
+    let mut count = 0;
+    for interface in interfaces {
+        assert!(ALLOWED.contains(&interface), "it imports {interface}");
+        count += 1;
+    }
+    assert!(count > 0, "no interface was found");
+}
+
+#[test]
+fn the_component_is_small() {
+    let size = component().len();
+    assert!(size <= LARGEST, "{size} bytes are more than {LARGEST}");
+}
+
+#[test]
+fn the_plugin_is_written_in_under_a_hundred_lines() {
+    let source = include_str!("../src/lib.rs");
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+    let lines = source.lines().filter(is_code).filter(|line| !matches!(*line, "#[cfg(test)]" | "mod tests;")).count();
+    assert!(lines < LINES, "{lines} lines are not fewer than {LINES}");
+}

@@ -1,0 +1,315 @@
+//! What a composer is asked, and what it answers. Pure values: no call to the host.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::bindings::composer::exports::windlass::plugin::composer;
+use crate::error::JsonError;
+use crate::events::Event;
+use crate::object::ObjectRef;
+use crate::request::{Request, milliseconds};
+
+/// What a composer is asked: an object, and what there is around it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompositionRequest {
+    /// Which object the call is about. Its own object is none: the primary is the [`parent`](Self::parent).
+    pub request: Request,
+    parent: String,
+    children: Vec<String>,
+    related: Vec<String>,
+    config: String,
+}
+
+impl CompositionRequest {
+    /// A request about a parent without children, as a test makes it.
+    pub fn new<T: Serialize + ?Sized>(request: Request, parent: &T) -> Result<Self, JsonError> {
+        let parent = to_json("the parent", parent)?;
+        Ok(Self { request, parent, children: Vec::new(), related: Vec::new(), config: "{}".into() })
+    }
+
+    /// The same with one more child, as a test makes it.
+    pub fn with_child<T: Serialize + ?Sized>(mut self, child: &T) -> Result<Self, JsonError> {
+        self.children.push(to_json("a child", child)?);
+        Ok(self)
+    }
+
+    /// The same with one more related object, as a test makes it.
+    pub fn with_related<T: Serialize + ?Sized>(mut self, related: &T) -> Result<Self, JsonError> {
+        self.related.push(to_json("a related object", related)?);
+        Ok(self)
+    }
+
+    /// The same with another configuration, as a test makes it.
+    pub fn with_config<T: Serialize + ?Sized>(mut self, config: &T) -> Result<Self, JsonError> {
+        self.config = to_json("the configuration", config)?;
+        Ok(self)
+    }
+
+    /// The object whose children are asked for.
+    pub fn parent<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        from_json("the parent", &self.parent)
+    }
+
+    /// The children of a kind: objects of the owned kinds whose controller is the parent.
+    pub fn children<T: DeserializeOwned>(&self, api_version: &str, kind: &str) -> Result<Vec<T>, JsonError> {
+        of_kind("a child", &self.children, api_version, kind)
+    }
+
+    /// The child that a reference names. None: it does not exist, or the parent does not control it.
+    pub fn child<T: DeserializeOwned>(&self, target: &ObjectRef) -> Result<Option<T>, JsonError> {
+        named("a child", &self.children, target)
+    }
+
+    /// The related objects of a kind: objects of the other watches that map to the parent.
+    pub fn related<T: DeserializeOwned>(&self, api_version: &str, kind: &str) -> Result<Vec<T>, JsonError> {
+        of_kind("a related object", &self.related, api_version, kind)
+    }
+
+    /// The related object that a reference names. None: it does not exist, or does not map to the parent.
+    pub fn related_object<T: DeserializeOwned>(&self, target: &ObjectRef) -> Result<Option<T>, JsonError> {
+        named("a related object", &self.related, target)
+    }
+
+    /// The operator's configuration of the plugin, which the manifest's schema accepts.
+    pub fn config<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        from_json("the configuration", &self.config)
+    }
+}
+
+impl From<composer::CompositionRequest> for CompositionRequest {
+    fn from(request: composer::CompositionRequest) -> Self {
+        let composer::CompositionRequest { request, parent, children, related, config } = request;
+        Self { request: request.into(), parent, children, related, config }
+    }
+}
+
+/// As much of an object as tells whether it is meant.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    api_version: String,
+    kind: String,
+    metadata: Identity,
+}
+
+#[derive(Deserialize)]
+struct Identity {
+    name: String,
+    namespace: Option<String>,
+    uid: Option<String>,
+}
+
+impl Head {
+    fn is_of(&self, api_version: &str, kind: &str) -> bool {
+        self.api_version == api_version && self.kind == kind
+    }
+
+    fn is(&self, target: &ObjectRef) -> bool {
+        self.is_of(&target.api_version, &target.kind)
+            && self.metadata.name == target.name
+            && self.metadata.namespace == target.namespace
+            && (target.uid.is_none() || self.metadata.uid == target.uid)
+    }
+}
+
+fn of_kind<T: DeserializeOwned>(
+    what: &'static str,
+    objects: &[String],
+    api_version: &str,
+    kind: &str,
+) -> Result<Vec<T>, JsonError> {
+    let mut found = Vec::new();
+    for text in objects {
+        if from_json::<Head>(what, text)?.is_of(api_version, kind) {
+            found.push(from_json(what, text)?);
+        }
+    }
+    Ok(found)
+}
+
+fn named<T: DeserializeOwned>(
+    what: &'static str,
+    objects: &[String],
+    target: &ObjectRef,
+) -> Result<Option<T>, JsonError> {
+    for text in objects {
+        if from_json::<Head>(what, text)?.is(target) {
+            return from_json(what, text).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// What a composer answers: the children that should exist, and what to say about the parent.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_sdk::Composition;
+///
+/// let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});
+/// let composition = Composition::new().child(&settings).status(&json!({"ready": true}));
+/// assert_eq!(composition.children().unwrap(), [settings]);
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Composition {
+    children: Vec<String>,
+    status: Option<String>,
+    events: Vec<Event>,
+    requeue_after_ms: Option<u32>,
+    allow_empty: bool,
+    /// The first object that would not serialize. It waits here for the call's end, so that building needs no handling
+    /// of errors.
+    error: Option<JsonError>,
+}
+
+impl Composition {
+    /// No children. The host takes that for a mistake, and deletes none, unless [`allow_empty`](Self::allow_empty) says
+    /// that it is meant.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a child that should exist, as the set of fields to apply. A child that is left out is pruned.
+    pub fn child<T: Serialize + ?Sized>(mut self, child: &T) -> Self {
+        match to_json("a child", child) {
+            Ok(text) => self.children.push(text),
+            Err(error) => self.error = self.error.or(Some(error)),
+        }
+        self
+    }
+
+    /// The parent's new status. Without it, the status stays as it is.
+    pub fn status<T: Serialize + ?Sized>(mut self, status: &T) -> Self {
+        match to_json("the status", status) {
+            Ok(text) => self.status = Some(text),
+            Err(error) => self.error = self.error.or(Some(error)),
+        }
+        self
+    }
+
+    /// Adds an event, if there is one. It is sent each time that the function answers it, so answer only what is new.
+    pub fn event(mut self, event: impl Into<Option<Event>>) -> Self {
+        self.events.extend(event.into());
+        self
+    }
+
+    /// Asks again after this time, also if nothing changes. At most 24 days; longer times are cut.
+    pub fn requeue_after(mut self, delay: Duration) -> Self {
+        self.requeue_after_ms = Some(milliseconds(delay));
+        self
+    }
+
+    /// Says that no children at all is meant, so that existing ones may be pruned.
+    pub fn allow_empty(mut self) -> Self {
+        self.allow_empty = true;
+        self
+    }
+
+    /// The children, for a test to compare.
+    pub fn children(&self) -> Result<Vec<serde_json::Value>, JsonError> {
+        self.children.iter().map(|text| from_json("a child", text)).collect()
+    }
+
+    /// The new status, for a test to compare.
+    pub fn new_status<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
+        self.status.as_deref().map(|text| from_json("the status", text)).transpose()
+    }
+
+    /// The events, for a test to compare.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+}
+
+impl TryFrom<Composition> for composer::Composition {
+    type Error = JsonError;
+
+    fn try_from(composition: Composition) -> Result<Self, JsonError> {
+        let Composition { children, status, events, requeue_after_ms, allow_empty, error } = composition;
+        error.map_or(Ok(Self { children, status, events, requeue_after_ms, allow_empty }), Err)
+    }
+}
+
+fn to_json<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<String, JsonError> {
+    serde_json::to_string(value).map_err(|error| JsonError::new(what, error))
+}
+
+fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, JsonError> {
+    serde_json::from_str(text).map_err(|error| JsonError::new(what, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn object(kind: &str, name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "prod", "uid": name}})
+    }
+
+    fn request() -> CompositionRequest {
+        CompositionRequest::new(Request::new("c", "prod", "shop"), &object("Shop", "shop"))
+            .and_then(|request| request.with_child(&object("Secret", "shop")))
+            .and_then(|request| request.with_child(&object("ConfigMap", "a")))
+            .and_then(|request| request.with_child(&object("ConfigMap", "b")))
+            .and_then(|request| request.with_related(&object("Secret", "password")))
+            .unwrap()
+    }
+
+    #[test]
+    fn children_and_related_objects_are_told_apart_by_kind() {
+        let maps: Vec<Value> = request().children("v1", "ConfigMap").unwrap();
+        assert_eq!(maps, [object("ConfigMap", "a"), object("ConfigMap", "b")]);
+        assert_eq!(request().related::<Value>("v1", "Secret").unwrap(), [object("Secret", "password")]);
+        assert!(request().related::<Value>("v1", "ConfigMap").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_child_is_found_by_its_whole_reference() {
+        let secret = ObjectRef::namespaced("v1", "Secret", "prod", "shop");
+        assert_eq!(request().child(&secret).unwrap(), Some(object("Secret", "shop")));
+        assert_eq!(request().child::<Value>(&secret.clone().with_uid("another")).unwrap(), None);
+        let elsewhere = ObjectRef::namespaced("v1", "Secret", "test", "shop");
+        assert_eq!(request().child::<Value>(&elsewhere).unwrap(), None);
+        assert_eq!(request().related_object::<Value>(&secret).unwrap(), None);
+    }
+
+    #[test]
+    fn without_a_configuration_there_is_an_empty_one() {
+        assert_eq!(request().config::<Value>().unwrap(), json!({}));
+        let configured = request().with_config(&json!({"replicas": 2})).unwrap();
+        assert_eq!(configured.config::<HashMap<String, u8>>().unwrap(), HashMap::from([("replicas".into(), 2)]));
+    }
+
+    #[test]
+    fn a_composition_crosses_the_interface_whole() {
+        let composition = Composition::new()
+            .child(&object("Secret", "shop"))
+            .status(&json!({"ready": true}))
+            .event(Event::normal("Made", "Make", "a secret"))
+            .requeue_after(Duration::from_secs(1))
+            .allow_empty();
+        let expected = composer::Composition {
+            children: vec![object("Secret", "shop").to_string()],
+            status: Some(r#"{"ready":true}"#.into()),
+            events: vec![Event::normal("Made", "Make", "a secret")],
+            requeue_after_ms: Some(1_000),
+            allow_empty: true,
+        };
+        assert_eq!(composer::Composition::try_from(composition).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_child_that_is_no_json_fails_the_whole_composition() {
+        // JSON has only texts for keys.
+        let composition = Composition::new().child(&HashMap::from([((1, 2), 3)])).child(&object("Secret", "shop"));
+        let error = composer::Composition::try_from(composition).unwrap_err();
+        assert!(error.to_string().starts_with("a child: "), "{error}");
+    }
+}

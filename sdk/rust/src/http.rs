@@ -1,0 +1,322 @@
+//! HTTP requests to granted hosts. The manifest names the hosts ([`HttpAccess`](crate::manifest::HttpAccess)), and the
+//! operator grants them.
+//!
+//! ```no_run
+//! # use serde_json::{Value, json};
+//! # use windlass_sdk::{Failures, http};
+//! # fn run(token: &str) -> Result<(), Failures> {
+//! let response = http::post("https://api.example.com/v1/volumes")
+//!     .header("authorization", format!("Bearer {token}"))
+//!     .json(&json!({"size": 10}))
+//!     .send()?
+//!     .error_for_status()?;
+//! let volume: Value = response.json()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Redirects are not followed. A call may run again at any time, so make requests that do no harm twice: with an
+//! idempotency key (the primary's UID, say), or after asking what is there.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bindings::windlass::plugin::http;
+use crate::error::JsonError;
+use crate::failure::Failures;
+use crate::native::needs_host;
+use crate::request::milliseconds;
+
+pub use http::{Body, HttpReason};
+
+/// A `GET` request.
+pub fn get(url: impl Into<String>) -> Request {
+    request("GET", url)
+}
+
+/// A `POST` request.
+pub fn post(url: impl Into<String>) -> Request {
+    request("POST", url)
+}
+
+/// A `PUT` request.
+pub fn put(url: impl Into<String>) -> Request {
+    request("PUT", url)
+}
+
+/// A `DELETE` request.
+pub fn delete(url: impl Into<String>) -> Request {
+    request("DELETE", url)
+}
+
+/// A request with any method.
+pub fn request(method: impl Into<String>, url: impl Into<String>) -> Request {
+    let request =
+        http::Request { method: method.into(), url: url.into(), headers: Vec::new(), body: None, timeout_ms: None };
+    Request { request, error: None }
+}
+
+/// A request that is ready to be sent.
+#[derive(Debug)]
+#[must_use = "nothing happens before `send`"]
+pub struct Request {
+    request: http::Request,
+    /// A body that would not serialize. It waits here for `send`, so that building needs no handling of errors.
+    error: Option<JsonError>,
+}
+
+impl Request {
+    /// Adds a header.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.request.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sends this value as JSON.
+    pub fn json<T: Serialize + ?Sized>(mut self, body: &T) -> Self {
+        match serde_json::to_string(body) {
+            Ok(text) => self.request.body = Some(Body::Text(text)),
+            Err(error) => self.error = Some(JsonError::new("the body of an HTTP request", error)),
+        }
+        self.header("content-type", "application/json")
+    }
+
+    /// Sends this text.
+    pub fn text(mut self, body: impl Into<String>) -> Self {
+        self.request.body = Some(Body::Text(body.into()));
+        self
+    }
+
+    /// Sends these bytes.
+    pub fn bytes(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.request.body = Some(Body::Bytes(body.into()));
+        self
+    }
+
+    /// How long the whole exchange may take. Without it, as long as the host lets it.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.request.timeout_ms = Some(milliseconds(timeout));
+        self
+    }
+
+    /// Sends the request and reads the whole response. Any status is a response, not an error: see
+    /// [`error_for_status`](Response::error_for_status).
+    pub fn send(self) -> Result<Response, HttpError> {
+        needs_host("http::send");
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        let target = format!("{} {}", self.request.method, without_query(&self.request.url));
+        match http::fetch(&self.request) {
+            Ok(http::Response { status, headers, body }) => Ok(Response { target, status, headers, body }),
+            Err(http::HttpError { reason, message }) => Err(HttpError::Failed { target, reason, message }),
+        }
+    }
+}
+
+/// For messages: secrets are more often in the query than before it.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    target: String,
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Body,
+}
+
+impl Response {
+    /// A response to no request, as a test makes it.
+    #[must_use]
+    pub fn new(status: u16, body: Body) -> Self {
+        Self { target: "a test".to_owned(), status, headers: Vec::new(), body }
+    }
+
+    /// The status, such as 200.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Whether the status is one of 200 to 299.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The first value of a header. Case does not matter.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.body {
+            Body::Text(text) => text.as_bytes(),
+            Body::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The body as text. None: it is no UTF-8.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.body {
+            Body::Text(text) => Some(text),
+            Body::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+        }
+    }
+
+    /// The body, which is JSON, as any type.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
+        serde_json::from_slice(self.bytes())
+            .map_err(|error| JsonError::new("the body of an HTTP response", error).into())
+    }
+
+    /// Makes a status other than 200 to 299 an error.
+    pub fn error_for_status(self) -> Result<Self, HttpError> {
+        if self.is_success() {
+            return Ok(self);
+        }
+        Err(HttpError::Status { target: self.target, status: self.status })
+    }
+}
+
+/// Why a request brought nothing.
+///
+/// As a [`Failures`] it is worth another attempt: what it is due to (a grant, the network, the other side) changes without
+/// the plugin hearing of it. Only a malformed request stays so.
+#[derive(Debug)]
+pub enum HttpError {
+    /// It was not sent, or not answered.
+    Failed {
+        /// Method and URL, without the query.
+        target: String,
+        /// The class of the failure.
+        reason: HttpReason,
+        /// The text for people.
+        message: String,
+    },
+    /// It was answered, but with another status than 200 to 299.
+    Status {
+        /// Method and URL, without the query.
+        target: String,
+        /// The status.
+        status: u16,
+    },
+    /// The body does not fit the type that it was read as or written from.
+    Json(JsonError),
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { target, reason, message } => write!(f, "{target}: {}: {message}", word(*reason)),
+            Self::Status { target, status } => write!(f, "{target}: answered with status {status}"),
+            Self::Json(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A reason as the interface spells it.
+fn word(reason: HttpReason) -> &'static str {
+    match reason {
+        HttpReason::NotGranted => "not-granted",
+        HttpReason::InvalidRequest => "invalid-request",
+        HttpReason::Dns => "dns",
+        HttpReason::Connect => "connect",
+        HttpReason::Tls => "tls",
+        HttpReason::Timeout => "timeout",
+        HttpReason::TooLarge => "too-large",
+        HttpReason::Protocol => "protocol",
+        HttpReason::Other => "other",
+    }
+}
+
+impl std::error::Error for HttpError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed { .. } | Self::Status { .. } => None,
+            Self::Json(error) => error.source(),
+        }
+    }
+}
+
+impl From<JsonError> for HttpError {
+    fn from(error: JsonError) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl From<HttpError> for Failures {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::Failed { reason: HttpReason::InvalidRequest, .. } => Self::terminal(error.to_string()),
+            HttpError::Failed { .. } | HttpError::Status { .. } | HttpError::Json(_) => {
+                Self::transient(error.to_string())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Failure;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_request_holds_what_was_said() {
+        let request = put("https://a.dev/x").header("a", "b").json(&json!({"c": 1})).timeout(Duration::from_secs(2));
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = http::Request {
+            method: "PUT".into(),
+            url: "https://a.dev/x".into(),
+            headers: vec![header("a", "b"), header("content-type", "application/json")],
+            body: Some(Body::Text(r#"{"c":1}"#.into())),
+            timeout_ms: Some(2_000),
+        };
+        assert_eq!(request.request, expected);
+    }
+
+    #[test]
+    fn a_response_reads_as_text_json_and_bytes() {
+        let response = Response::new(200, Body::Bytes(br#"{"a":1}"#.to_vec()));
+        assert_eq!(response.json::<Value>().unwrap(), json!({"a": 1}));
+        assert_eq!((response.text(), response.bytes().len()), (Some(r#"{"a":1}"#), 7));
+        assert_eq!(Response::new(200, Body::Bytes(vec![0xff])).text(), None);
+        let headers = vec![("retry-after".to_owned(), "5".to_owned())];
+        assert_eq!(Response { headers, ..response }.header("Retry-After"), Some("5"));
+    }
+
+    #[test]
+    fn only_a_status_of_success_is_one() {
+        let response = |status| Response::new(status, Body::Text(String::new()));
+        assert!(response(204).error_for_status().is_ok());
+        let error = response(404).error_for_status().unwrap_err();
+        assert_eq!(error.to_string(), "a test: answered with status 404");
+    }
+
+    #[test]
+    fn only_a_malformed_request_is_not_worth_another_attempt() {
+        let failure = |reason| {
+            let error = HttpError::Failed { target: "GET https://a.dev".into(), reason, message: "message".into() };
+            Failures::from(error).iter().next().cloned()
+        };
+        let message = "GET https://a.dev: invalid-request: message".to_owned();
+        assert_eq!(failure(HttpReason::InvalidRequest), Some(Failure::Terminal(message)));
+        assert!(matches!(failure(HttpReason::NotGranted), Some(Failure::Transient(_))));
+    }
+
+    #[test]
+    fn what_a_query_holds_is_in_no_message() {
+        assert_eq!(without_query("https://a.dev/x?token=secret#top"), "https://a.dev/x");
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads from the API server itself. Each costs a request and counts against the plugin's budget: read from the
+//! [`cache`](crate::cache) what a watch shows, and from here what no watch is worth declaring for.
+//!
+//! A live read needs a permission in the manifest, to `get` or `list` the resource.
+
+use serde::de::DeserializeOwned;
+
+use crate::bindings::windlass::plugin::{live, types};
+use crate::error::Error;
+use crate::native::needs_host;
+use crate::object::{ObjectKind, ObjectRef};
+use crate::pages::{self, Page, Pages, parse};
+
+const WHAT: &str = "an object";
+
+/// How many objects are asked for at a time. The host may return fewer.
+const PAGE: u32 = 500;
+
+/// The objects that a [`Query`] finds.
+pub type Objects<T> = pages::Objects<Query, T>;
+
+/// Reads one object. None: it does not exist.
+pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
+    needs_host("live::get");
+    Ok(live::get(target)?.map(|text| parse(WHAT, &text)).transpose()?)
+}
+
+/// Lists the objects of a kind, by default all.
+///
+/// ```no_run
+/// # use windlass_sdk::{Error, live};
+/// # fn run() -> Result<(), Error> {
+/// for pod in live::list("v1", "Pod").in_namespace("prod").fields("spec.nodeName=n1").iter() {
+///     let pod: serde_json::Value = pod?;
+///     // …
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn list(api_version: &str, kind: &str) -> Query {
+    Query(live::ListQuery {
+        kind: ObjectKind::new(api_version, kind),
+        namespace: None,
+        label_selector: None,
+        field_selector: None,
+        limit: PAGE,
+        page_token: None,
+    })
+}
+
+/// Which objects to list. All conditions must hold.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is listed before `iter` or `page`"]
+pub struct Query(live::ListQuery);
+
+impl Query {
+    /// Only objects in this namespace.
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.0.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects with these labels, such as `app=web,tier in (front,back)`.
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.0.label_selector = Some(selector.into());
+        self
+    }
+
+    /// Only objects with these fields, such as `spec.nodeName=n1`, as far as the API supports them for the kind.
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.0.field_selector = Some(selector.into());
+        self
+    }
+
+    /// Asks for this many objects at a time, instead of 500. At least 1.
+    pub fn page_size(mut self, objects: u32) -> Self {
+        self.0.limit = objects.max(1);
+        self
+    }
+
+    /// Begins behind the page that this token came with. A token that has become too old is an error with reason
+    /// `Expired`: begin again.
+    pub fn after(mut self, next_token: impl Into<String>) -> Self {
+        self.set_token(next_token.into());
+        self
+    }
+
+    /// The objects, fetched a page at a time while the iteration goes on. It ends after the first error.
+    #[must_use]
+    pub fn iter<T: DeserializeOwned>(self) -> Objects<T> {
+        Objects::new(self)
+    }
+
+    /// One page of objects.
+    pub fn page<T: DeserializeOwned>(&self) -> Result<Page<T>, Error> {
+        pages::page(self)
+    }
+}
+
+impl Pages for Query {
+    const WHAT: &'static str = WHAT;
+
+    fn fetch(&self) -> Result<types::Page, Error> {
+        needs_host("live::list");
+        Ok(live::list(&self.0)?)
+    }
+
+    fn set_token(&mut self, token: String) {
+        self.0.page_token = Some(token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_holds_all_conditions() {
+        let query = list("v1", "Pod").in_namespace("prod").labels("app=shop").fields("spec.nodeName=n1");
+        let expected = live::ListQuery {
+            kind: ObjectKind::new("v1", "Pod"),
+            namespace: Some("prod".into()),
+            label_selector: Some("app=shop".into()),
+            field_selector: Some("spec.nodeName=n1".into()),
+            limit: 10,
+            page_token: Some("token".into()),
+        };
+        assert_eq!(query.page_size(10).after("token").0, expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "live::list needs the Windlass host")]
+    fn outside_the_host_a_list_says_what_it_lacks() {
+        let _ = list("v1", "Node").iter::<u8>().next();
+    }
+}

@@ -1,0 +1,39 @@
+//! Control of existing objects by their labels.
+
+use crate::bindings::windlass::plugin::owners;
+use crate::error::ApiError;
+use crate::failure::Failures;
+use crate::native::needs_host;
+use crate::object::ObjectKind;
+
+pub use owners::Claimed;
+
+/// Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that it
+/// controls and that no longer match. Objects of other controllers are left alone.
+///
+/// It attempts all, and returns every error. Afterwards `cache::list` with `owned` returns the objects:
+///
+/// ```no_run
+/// # use windlass_sdk::{Failures, cache, owners};
+/// # fn run() -> Result<(), Failures> {
+/// owners::claim("v1", "Pod", "app=shop")?;
+/// let pods = cache::list("v1", "Pod").owned().iter().collect::<Result<Vec<serde_json::Value>, _>>()?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn claim(api_version: &str, kind: &str, label_selector: &str) -> Result<Claimed, Failures> {
+    needs_host("owners::claim");
+    owners::claim(&ObjectKind::new(api_version, kind), label_selector)
+        .map_err(|errors| errors.into_iter().map(ApiError::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "owners::claim needs the Windlass host")]
+    fn outside_the_host_a_claim_says_what_it_lacks() {
+        let _ = claim("v1", "Pod", "app=shop");
+    }
+}

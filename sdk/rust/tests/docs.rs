@@ -1,0 +1,51 @@
+//! What docs/authoring.md shows is true. Its Rust snippets are doc tests of the SDK; here are the manifests.
+
+mod support;
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use support::{misfits, schema};
+
+const AUTHORING: &str = include_str!("../../../docs/authoring.md");
+
+/// A fenced block: what follows the fence, and the text.
+struct Snippet {
+    info: &'static str,
+    text: String,
+    line: usize,
+}
+
+fn snippets() -> Vec<Snippet> {
+    let mut found = Vec::new();
+    let mut open: Option<Snippet> = None;
+    for (index, line) in AUTHORING.lines().enumerate() {
+        match (line.strip_prefix("```"), open.as_mut()) {
+            (Some(info), None) => open = Some(Snippet { info, text: String::new(), line: index + 1 }),
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (None, Some(snippet)) => writeln!(snippet.text, "{line}").unwrap(),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a fence is not closed");
+    found
+}
+
+#[test]
+fn every_snippet_is_one_that_a_test_checks() {
+    for Snippet { info, line, .. } in snippets() {
+        assert!(["rust", "json manifest"].contains(&info), "line {line}: nothing checks ```{info}");
+    }
+}
+
+#[test]
+fn the_manifests_fit_the_schema() {
+    let schema = schema();
+    let manifests: Vec<_> = snippets().into_iter().filter(|snippet| snippet.info == "json manifest").collect();
+    assert!(!manifests.is_empty());
+    for Snippet { text, line, .. } in manifests {
+        let manifest: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {line}: {error}"));
+        assert_eq!(misfits(&schema, &schema, &manifest, ""), [""; 0], "line {line}");
+    }
+}
