@@ -135,13 +135,23 @@ impl Lab {
 
     /// Applies an object as somebody else, and waits until the plugin's cache shows it so.
     pub async fn put(&self, object: &Value) -> anyhow::Result<Value> {
+        self.put_as(NAME, object).await
+    }
+
+    /// As [`Lab::put`], where the Probe `name` has to look.
+    pub async fn put_as(&self, name: &str, object: &Value) -> anyhow::Result<Value> {
         let applied = self.server.objects().apply(object).await?;
-        self.until_cached(&applied).await?;
+        self.until_cached_by(name, &applied).await?;
         Ok(applied)
     }
 
     /// Waits until the plugin's cache shows an object in this version. None other must change it meanwhile.
     pub async fn until_cached(&self, object: &Value) -> anyhow::Result<()> {
+        self.until_cached_by(NAME, object).await
+    }
+
+    /// As [`Lab::until_cached`], where the Probe `name` has to look.
+    pub async fn until_cached_by(&self, name: &str, object: &Value) -> anyhow::Result<()> {
         let metadata = &object["metadata"];
         let target = json!({
             "apiVersion": object["apiVersion"], "kind": object["kind"],
@@ -149,7 +159,7 @@ impl Lab {
         });
         let read = json!({"call": "cache.get", "target": target, "fields": ["/metadata/resourceVersion"]});
         wait::until("the plugin's cache shows the object", || async {
-            let call = self.run([read.clone()]).await?;
+            let call = self.run_as(name, [read.clone()]).await?;
             let cached = call.ok(1);
             let is_same = cached["metadata"]["resourceVersion"] == metadata["resourceVersion"];
             anyhow::ensure!(is_same, "{cached} instead of {object}");

@@ -1,8 +1,14 @@
 //! Every import does what `wit/` says, on both servers: the plugin `probe` calls it, and the test looks at the answer,
 //! at the server, and at what went over the wire.
 
+mod audit;
+mod batch;
 mod cache;
+mod live;
+mod lost;
 mod malformed;
+mod overlay;
+mod owners;
 mod refusals;
 mod small;
 mod writes;
