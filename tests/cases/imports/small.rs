@@ -77,7 +77,7 @@ async fn events_are_sent_and_never_fail_a_call(kind: Kind) -> anyhow::Result<()>
 }
 
 async fn a_line_of_the_log_says_whose_it_is(kind: Kind) -> anyhow::Result<()> {
-    let lab = Lab::on(Server::start(kind).await?, &["--log-level", "debug,windlass_wasm=info"]).await?;
+    let lab = Lab::on(Server::start(kind).await?, &["--log-level", "info,windlass::plugin=debug"]).await?;
     let line = |level: &str, message: Value| json!({"call": "log.log", "level": level, "message": message, "fields": [["a", "1"], ["b c", "2=\"3\""]]});
     let call = lab
         .run([
