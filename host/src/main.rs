@@ -6,6 +6,7 @@ mod controller;
 mod directory;
 mod dispatch;
 mod feed;
+mod files;
 mod kinds;
 mod manager;
 mod outage;

@@ -135,6 +135,7 @@ async fn grants(
             verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
             namespaces: namespaces.into_iter().flatten().collect(),
             names: vec![],
+            cluster: !resource.namespaced,
         });
     }
     rules.extend(manifest.permission_rules());

@@ -7,6 +7,7 @@ pub mod chameleon;
 pub mod cluster;
 pub mod host;
 pub mod kubectl;
+pub mod markdown;
 pub mod objects;
 pub mod paths;
 pub mod probe;

@@ -178,7 +178,8 @@ impl Call<'_> {
     fn write(self, verb: Verb) -> Result<Reply, ApiError> {
         let resource = Arc::clone(&self.target.resource);
         if resource.create_only {
-            return Ok(Reply::Created(reviews::answer(&self.target, self.object()?)));
+            let review = self.object()?;
+            return Ok(Reply::Created(reviews::answer(&self.context.shared.lock(), &self.target, review)));
         }
         let options = WriteOptions::read(&self.query, &self.parts.headers)?;
         let include = IncludeObject::read(&self.query)?;

@@ -1,81 +1,107 @@
 //! What a plugin may ask of the API, decided without I/O. `reader` and `writer` ask before each import call is served.
 //!
-//! For now the rules come from the manifest alone (`run` says so). Policies of the operator's, a host-wide ceiling and
-//! denied namespaces intersect with them later; the decision stays this one function.
+//! Layers that must all allow it: what the manifest asks for, the operator's policy, the host's ceiling. From what they have in
+//! common is taken what no plugin may do: anything in the host's own namespace, and anything with kinds that another plugin
+//! brings. Where the layers come from, and which there are, the host knows; here is only the decision.
 
-use std::fmt;
+mod denial;
+mod denials;
+mod http;
+mod rule;
+
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::object::ObjectKey;
 
-/// One rule: every listed dimension must match. `*` in a list matches everything.
+pub use denial::{Cause, Denial, Layer};
+pub use denials::{DenialCount, Denials};
+pub use http::{Cidr, CidrError, HttpRule, Scheme};
+pub use rule::{Access, Rule, resource_name};
+
+use denial::missing_rule;
+use http::common_addresses;
+use rule::holds;
+
+/// What one layer allows. What it does not name is not allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
-    /// API groups; the core group is the empty string.
-    pub groups: Vec<String>,
-    /// Resources and subresources as RBAC writes them: `deployments`, `deployments/scale`.
-    pub resources: Vec<String>,
-    /// API verbs: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
-    pub verbs: Vec<String>,
-    /// Namespaces. Empty: all, and cluster-scoped objects.
-    pub namespaces: Vec<String>,
-    /// Object names. Empty: all.
-    pub names: Vec<String>,
+pub struct Allowance {
+    /// Access to the API.
+    pub rules: Vec<Rule>,
+    /// HTTP requests.
+    pub http: Vec<HttpRule>,
+    /// Names of the definitions that may be installed: `webapps.apps.kubedojo.io`; `*` for all.
+    pub crds: Vec<String>,
+    /// Names of the finalizers that may be kept: `windlass.dev/webapp`; `*` for all.
+    pub finalizers: Vec<String>,
 }
 
-/// A request as grants see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
-    /// The API verb.
-    pub verb: &'a str,
-    /// The API group.
-    pub group: &'a str,
-    /// The resource in plural.
-    pub resource: &'a str,
-    /// The subresource; empty for the object itself.
-    pub subresource: &'a str,
-    /// Whether objects of the resource live in namespaces.
-    pub namespaced: bool,
-    /// The object, as far as it is known. None: a whole collection.
-    pub key: Option<&'a ObjectKey>,
-}
-
-impl fmt::Display for Access<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, resource_name(self.group, self.resource, self.subresource))?;
-        match self.key {
-            Some(key) => write!(f, " {key}"),
-            None => Ok(()),
-        }
+impl Allowance {
+    fn allows(&self, access: &Access<'_>) -> bool {
+        self.rules.iter().any(|rule| rule.allows(access))
     }
 }
 
-/// Resource, group and subresource in kubectl's form: `deployments.apps/scale`.
-#[must_use]
-pub fn resource_name(group: &str, resource: &str, subresource: &str) -> String {
-    let mut name = resource.to_owned();
-    for (separator, part) in [('.', group), ('/', subresource)] {
-        if !part.is_empty() {
-            name.push(separator);
-            name.push_str(part);
-        }
-    }
-    name
+/// A kind that another plugin brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKind {
+    /// Its API group.
+    pub group: String,
+    /// Its resource in plural.
+    pub resource: String,
+    /// The plugin.
+    pub plugin: String,
 }
 
-/// All rules of a principal. What no rule allows is denied.
+/// What no plugin may do, whatever the layers say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forbidden {
+    /// The namespace that the host itself lives in.
+    pub host_namespace: Option<String>,
+    /// Kinds that other plugins bring.
+    pub foreign: Vec<ForeignKind>,
+}
+
+/// All that a principal may do. What no rule allows is denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    rules: Vec<Rule>,
-    /// No rule reaches into another namespace than this. None: no such bound.
+    asked: Allowance,
+    /// Each bounds what is asked for.
+    bounds: Vec<(Layer, Arc<Allowance>)>,
+    /// What all of them allow.
+    http: Vec<HttpRule>,
+    /// Nothing reaches into another namespace than this. None: no such bound.
     only: Option<String>,
+    forbidden: Forbidden,
 }
 
 impl Grants {
-    /// Grants made of `rules`.
+    /// What a manifest asks for with `rules`, without bounds.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
-        Self { rules, only: None }
+        Self::asked(Allowance { rules, ..Allowance::default() })
+    }
+
+    /// What a manifest asks for, without bounds. A manifest cannot ask for addresses that are denied to all plugins, and a
+    /// ceiling or a policy must then be there to allow them; what it says of addresses is therefore not taken.
+    #[must_use]
+    pub fn asked(asked: Allowance) -> Self {
+        let plain = asked.http.iter().map(|rule| HttpRule { addresses: vec![], ..rule.clone() });
+        Self { http: plain.collect(), asked, ..Self::default() }
+    }
+
+    /// The same, as far as `allowance` allows it too.
+    #[must_use]
+    pub fn bounded(mut self, layer: Layer, allowance: Arc<Allowance>) -> Self {
+        let first = self.bounds.is_empty();
+        let pairs = self.http.iter().flat_map(|mine| allowance.http.iter().map(move |its| (mine, its)));
+        let both = pairs.filter_map(|(mine, its)| {
+            // Only an operator lifts what is denied to all plugins, and each layer of his must.
+            let lifted = if first { its.addresses.clone() } else { common_addresses(&mine.addresses, &its.addresses) };
+            mine.and(its, lifted)
+        });
+        self.http = both.collect();
+        self.bounds.push((layer, allowance));
+        self
     }
 
     /// The same, without what lies in another namespace than `only`. Cluster-scoped objects are in none, and stay.
@@ -84,175 +110,163 @@ impl Grants {
         Self { only: only.map(str::to_owned), ..self }
     }
 
-    /// Whether some rule allows `access`.
+    /// The same, without what is denied to every plugin.
+    #[must_use]
+    pub fn without(self, forbidden: Forbidden) -> Self {
+        Self { forbidden, ..self }
+    }
+
+    /// Whether all layers allow `access`.
     #[must_use]
     pub fn allows(&self, access: &Access<'_>) -> bool {
-        let namespace = access.key.and_then(|key| key.namespace.as_deref());
-        let is_outside = self.only.as_deref().is_some_and(|only| namespace.is_some_and(|namespace| namespace != only));
-        !is_outside && self.rules.iter().any(|rule| rule.allows(access))
+        self.always_denied(access).is_none()
+            && self.asked.allows(access)
+            && self.bounds.iter().all(|(_, bound)| bound.allows(access))
     }
 
     /// As [`Self::allows`], and what is missing if not.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
-        if self.allows(access) { Ok(()) } else { Err(Denial { access: access.to_string() }) }
+        if self.allows(access) {
+            return Ok(());
+        }
+        let lacking = self.lacking(|allowance| allowance.allows(access));
+        let cause = self.always_denied(access).unwrap_or(Cause::NoRule(lacking));
+        Err(Denial { access: access.to_string(), cause, missing: missing_rule(access) })
     }
 
-    /// Whether some rule is about anything in this API group: if not, nothing need be asked about a kind of it.
+    /// Whether the definition `name` may be installed or updated.
+    pub fn check_crd(&self, name: &str) -> Result<(), Denial> {
+        self.check_name(|allowance| &allowance.crds, name, "crds", "install the CustomResourceDefinition")
+    }
+
+    /// Whether the finalizer `name` may be kept on primaries.
+    pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
+        self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "keep the finalizer")
+    }
+
+    /// The HTTP requests that all layers allow.
+    #[must_use]
+    pub fn http(&self) -> &[HttpRule] {
+        &self.http
+    }
+
+    /// Whether each layer has a rule about anything in this API group: if not, nothing need be asked about a kind of it.
     #[must_use]
     pub fn concern_group(&self, group: &str) -> bool {
-        self.rules.iter().any(|rule| holds(&rule.groups, group))
+        let concerns = |allowance: &Allowance| allowance.rules.iter().any(|rule| rule.concerns_group(group));
+        concerns(&self.asked) && self.bounds.iter().all(|(_, bound)| concerns(bound))
+    }
+
+    /// Whether objects of this namespace are kept from the plugin even where a list of all namespaces is granted. For whoever
+    /// serves such a list.
+    #[must_use]
+    pub fn hides(&self, key: &ObjectKey) -> bool {
+        let hidden = self.forbidden.host_namespace.as_deref();
+        hidden.is_some() && key.namespace.as_deref() == hidden
     }
 
     /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that object
     /// is, so a plugin with a primary in one namespace has no business in another.
     #[must_use]
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
-        let is_outside = |only: &str| regarding.namespace.as_deref().is_some_and(|namespace| namespace != only);
         let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
-        is_near && !self.only.as_deref().is_some_and(is_outside)
+        is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
     }
-}
 
-/// Why an access is denied: what is missing, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule allows it to {access}")]
-pub struct Denial {
-    /// What was asked for.
-    pub access: String,
+    fn is_outside(&self, namespace: Option<&str>) -> bool {
+        self.only.as_deref().is_some_and(|only| namespace.is_some_and(|namespace| namespace != only))
+    }
+
+    fn always_denied(&self, access: &Access<'_>) -> Option<Cause> {
+        if self.is_outside(access.namespace()) {
+            return Some(Cause::Confined);
+        }
+        if self.is_the_hosts(access) {
+            return Some(Cause::HostNamespace);
+        }
+        let is_it = |kind: &&ForeignKind| kind.group == access.group && kind.resource == access.resource;
+        self.forbidden.foreign.iter().find(is_it).map(|kind| Cause::OtherPlugin(kind.plugin.clone()))
+    }
+
+    /// Whether it is about something in the host's namespace, or changes the namespace itself: with it would go the host.
+    fn is_the_hosts(&self, access: &Access<'_>) -> bool {
+        let Some(hosts) = self.forbidden.host_namespace.as_deref() else { return false };
+        let is_read = matches!(access.verb, "get" | "list" | "watch");
+        let is_itself = || access.group.is_empty() && access.resource == "namespaces" && !is_read;
+        match access.key {
+            Some(key) => key.namespace.as_deref() == Some(hosts) || (*key.name == *hosts && is_itself()),
+            None => is_itself(),
+        }
+    }
+
+    fn lacking(&self, allows: impl Fn(&Allowance) -> bool) -> Vec<Layer> {
+        let bounds = self.bounds.iter().map(|(layer, bound)| (*layer, &**bound));
+        let layers = std::iter::once((Layer::Manifest, &self.asked)).chain(bounds);
+        layers.filter(|(_, allowance)| !allows(allowance)).map(|(layer, _)| layer).collect()
+    }
+
+    fn check_name(
+        &self,
+        names: impl Fn(&Allowance) -> &[String],
+        name: &str,
+        field: &str,
+        deed: &str,
+    ) -> Result<(), Denial> {
+        let lacking = self.lacking(|allowance| holds(names(allowance), name));
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let missing = format!("{field}: [{name:?}]");
+        Err(Denial { access: format!("{deed} {name}"), cause: Cause::NoRule(lacking), missing })
+    }
 }
 
 /// The grants of a principal, which the operator may change at any time. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct LiveGrants(Arc<RwLock<Arc<Grants>>>);
+pub struct LiveGrants {
+    current: Arc<RwLock<Arc<Grants>>>,
+    denials: Denials,
+}
 
 impl LiveGrants {
     /// Grants that begin as `grants`.
     #[must_use]
     pub fn new(grants: Grants) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(grants))))
+        Self::counting(grants, Denials::default())
+    }
+
+    /// Grants that begin as `grants`, and whose denials are counted with `denials`.
+    #[must_use]
+    pub fn counting(grants: Grants, denials: Denials) -> Self {
+        Self { current: Arc::new(RwLock::new(Arc::new(grants))), denials }
     }
 
     /// What holds now.
     #[must_use]
     pub fn current(&self) -> Arc<Grants> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on, also for calls that run, `grants` hold.
     pub fn replace(&self, grants: Grants) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
-}
 
-impl Rule {
-    fn allows(&self, access: &Access<'_>) -> bool {
-        let resource = if access.subresource.is_empty() {
-            access.resource.to_owned()
-        } else {
-            format!("{}/{}", access.resource, access.subresource)
-        };
-        let namespace = access.key.and_then(|key| key.namespace.as_deref());
-        let name = access.key.map(|key| &*key.name);
-        holds(&self.groups, access.group)
-            && holds(&self.resources, &resource)
-            && holds(&self.verbs, access.verb)
-            && (self.namespaces.is_empty() || namespace.is_some_and(|namespace| holds(&self.namespaces, namespace)))
-            && (self.names.is_empty() || name.is_some_and(|name| holds(&self.names, name)))
+    /// Whether `access` is allowed now. A denial is counted.
+    pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
+        let checked = self.current().check(access);
+        if let Err(denial) = &checked {
+            self.denials.note(access.verb, &resource_name(access.group, access.resource, access.subresource), denial);
+        }
+        checked
     }
-}
 
-fn holds(list: &[String], value: &str) -> bool {
-    list.iter().any(|item| item == "*" || item == value)
+    /// What was denied so far.
+    #[must_use]
+    pub fn denials(&self) -> &Denials {
+        &self.denials
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rule() -> Rule {
-        Rule {
-            groups: vec!["apps".into()],
-            resources: vec!["deployments".into()],
-            verbs: vec!["patch".into()],
-            ..Rule::default()
-        }
-    }
-
-    fn patch<'a>(key: &'a ObjectKey, subresource: &'a str) -> Access<'a> {
-        Access { verb: "patch", group: "apps", resource: "deployments", subresource, namespaced: true, key: Some(key) }
-    }
-
-    #[test]
-    fn what_no_rule_names_is_denied() {
-        let key = ObjectKey::namespaced("prod", "shop");
-        assert!(!Grants::default().allows(&patch(&key, "")));
-        let grants = Grants::new(vec![rule()]);
-        assert!(grants.allows(&patch(&key, "")));
-        assert!(!grants.allows(&Access { verb: "delete", ..patch(&key, "") }));
-        assert!(!grants.allows(&Access { group: "", ..patch(&key, "") }));
-    }
-
-    #[test]
-    fn only_named_groups_are_of_any_concern() {
-        let grants = Grants::new(vec![rule()]);
-        assert!(grants.concern_group("apps") && !grants.concern_group("") && !grants.concern_group("invented"));
-        assert!(Grants::new(vec![Rule { groups: vec!["*".into()], ..rule() }]).concern_group("invented"));
-    }
-
-    #[test]
-    fn a_resource_does_not_include_its_subresources() {
-        let key = ObjectKey::namespaced("prod", "shop");
-        assert!(!Grants::new(vec![rule()]).allows(&patch(&key, "scale")));
-        let scale = Rule { resources: vec!["deployments/scale".into()], ..rule() };
-        assert!(Grants::new(vec![scale]).allows(&patch(&key, "scale")));
-    }
-
-    #[test]
-    fn a_rule_for_namespaces_covers_neither_others_nor_the_cluster() {
-        let grants = Grants::new(vec![Rule { namespaces: vec!["prod".into()], ..rule() }]);
-        assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
-        assert!(!grants.allows(&patch(&ObjectKey::namespaced("test", "a"), "")));
-        assert!(!grants.allows(&patch(&ObjectKey::cluster("a"), "")));
-    }
-
-    #[test]
-    fn a_rule_for_names_does_not_cover_a_collection() {
-        let grants = Grants::new(vec![Rule { names: vec!["a".into()], ..rule() }]);
-        let key = ObjectKey::namespaced("prod", "a");
-        assert!(grants.allows(&patch(&key, "")));
-        assert!(!grants.allows(&Access { key: None, ..patch(&key, "") }));
-    }
-
-    #[test]
-    fn what_is_confined_to_a_namespace_does_not_leave_it() {
-        let grants = Grants::new(vec![rule()]).within(Some("prod"));
-        assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
-        assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "")));
-        assert!(!grants.allows(&patch(&ObjectKey::namespaced("kube-system", "a"), "")));
-    }
-
-    #[test]
-    fn events_stay_in_the_namespace_of_their_primary() {
-        let [here, there] = ["prod", "kube-system"].map(|namespace| ObjectKey::namespaced(namespace, "a"));
-        let cluster = ObjectKey::cluster("a");
-        let grants = Grants::default();
-        assert!(grants.may_regard(&here, &here));
-        assert!(!grants.may_regard(&here, &there));
-        assert!(!grants.may_regard(&here, &cluster));
-        assert!(grants.may_regard(&cluster, &there));
-        assert!(!grants.within(Some("prod")).may_regard(&cluster, &there));
-    }
-
-    #[test]
-    fn a_star_matches_everything() {
-        let star = || vec!["*".to_owned()];
-        let grants = Grants::new(vec![Rule { groups: star(), resources: star(), verbs: star(), ..Rule::default() }]);
-        assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "scale")));
-    }
-
-    #[test]
-    fn an_access_reads_as_an_operator_would_write_it() {
-        let key = ObjectKey::namespaced("prod", "shop");
-        assert_eq!(patch(&key, "scale").to_string(), "patch deployments.apps/scale prod/shop");
-    }
-}
+mod tests;

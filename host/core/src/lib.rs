@@ -5,8 +5,10 @@
 //! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on each
 //! other; `windlass` wires them.
 
+pub mod batch;
 pub mod clock;
 pub mod compact;
+pub mod egress;
 pub mod error;
 pub mod fair;
 pub mod grants;

@@ -29,9 +29,9 @@ pub struct ServiceAccount {
 }
 
 impl Principal {
-    /// Whether it may do `access` now; if not, what is missing.
+    /// Whether it may do `access` now; if not, what is missing. A denial is counted.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
-        self.grants.current().check(access)
+        self.grants.check(access)
     }
 
     /// What it may do now.

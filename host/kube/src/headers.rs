@@ -36,16 +36,21 @@ pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderErr
     Ok(headers)
 }
 
-/// As the API server itself names a service account and its groups. With a user alone it would not be authenticated.
 fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), HeaderError> {
-    let ServiceAccount { namespace, name } = account;
-    let user = format!("system:serviceaccount:{namespace}:{name}");
+    let (user, groups) = user_and_groups(account);
     headers.insert(IMPERSONATE_USER, value("the service account", &user)?);
-    let of_namespace = format!("system:serviceaccounts:{namespace}");
-    for group in ["system:serviceaccounts", &of_namespace, "system:authenticated"] {
+    for group in &groups {
         headers.append(IMPERSONATE_GROUP, value("the group", group)?);
     }
     Ok(())
+}
+
+/// As the API server itself names a service account and its groups. With a user alone it would not be authenticated.
+pub(crate) fn user_and_groups(account: &ServiceAccount) -> (String, [String; 3]) {
+    let ServiceAccount { namespace, name } = account;
+    let of_namespace = format!("system:serviceaccounts:{namespace}");
+    let groups = ["system:serviceaccounts".to_owned(), of_namespace, "system:authenticated".to_owned()];
+    (format!("system:serviceaccount:{namespace}:{name}"), groups)
 }
 
 /// W3C Trace Context: the call is the trace, this request a span of it. None: the trace has no valid name.

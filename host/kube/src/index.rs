@@ -140,6 +140,11 @@ impl Values {
     }
 }
 
+/// Whether `object` would be found under `value` in an index of `source`.
+pub(crate) fn has_value(source: &IndexSource, object: &Object, value: &str) -> bool {
+    DeclaredIndex::new(source).is_ok_and(|index| index.values.of(object).contains(value))
+}
+
 fn strings(value: &Value) -> BTreeSet<Arc<str>> {
     match value {
         Value::String(text) => [text.as_str().into()].into(),

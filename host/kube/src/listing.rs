@@ -36,18 +36,20 @@ const JSON: &str = "application/json";
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json";
 
+/// A page as servers send it.
 #[derive(Deserialize)]
-struct Page<'a> {
-    metadata: PageMetadata,
+pub(crate) struct Page<'a> {
+    pub(crate) metadata: PageMetadata,
     #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
+    pub(crate) items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct PageMetadata {
+pub(crate) struct PageMetadata {
     resource_version: String,
-    r#continue: Option<String>,
+    /// The token of the next page. Empty as good as none: this is the last one.
+    pub(crate) r#continue: Option<String>,
 }
 
 /// The parameters that lists and watches of `spec` share.

@@ -11,6 +11,8 @@ use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use crate::discovery::Resource;
+use crate::index;
+use crate::overlaid::{self, newer};
 use crate::pointer::PointerTree;
 use crate::selector::Selector;
 use crate::status::Subject;
@@ -78,7 +80,7 @@ impl Reader {
 
 /// What the index `name` of `watches` is over. All of them must have it, or the answer would lack what only the others
 /// show.
-fn index<'a>(
+fn declared_index<'a>(
     watches: &[&'a Readable],
     subject: &Subject,
     kind: &ObjectKind,
@@ -112,7 +114,7 @@ impl Reads for Reader {
         let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         check_grant(call, &subject, &resource, Some(&key))?;
         let projection = projection(&subject, fields)?;
-        let found = watches.iter().filter_map(|watch| watch.store.get(&key)).reduce(newer);
+        let found = overlaid::get(&watches, call, &target.kind, &key);
         let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
@@ -122,8 +124,10 @@ impl Reads for Reader {
         let watches = self.covering(&subject, &query.kind, query.namespace.as_deref())?;
         let resource = resource_of(&watches, &mut subject, &query.kind)?;
         self.check_list_grant(call, &subject, &resource, query)?;
-        let index =
-            query.index.as_ref().map(|(name, value)| Ok((self::index(&watches, &subject, &query.kind, name)?, value)));
+        let index = query
+            .index
+            .as_ref()
+            .map(|(name, value)| Ok((declared_index(&watches, &subject, &query.kind, name)?, value)));
         let filter = Filter::new(&subject, call, query, index.transpose()?)?;
         let mut page = PageBuilder::new(&subject, query)?;
         if query.owned && call.primary.is_none() {
@@ -131,10 +135,22 @@ impl Reads for Reader {
             return page.finish();
         }
         let scope = filter.scope();
-        let mut visit = |object: &Object| {
+        let after = filter.after.as_ref();
+        let own = overlaid::own(&watches, call, &query.kind);
+        let mut own = own.iter().filter(|(key, _)| after.is_none_or(|after| *key > after)).peekable();
+        let mut add = |object: &Object| {
             if filter.matches(object) { page.add(object) } else { ControlFlow::Continue(()) }
         };
-        let after = filter.after.as_ref();
+        let mut visit = |object: &Object| {
+            let key = &object.header.key;
+            while let Some((_, shown)) = own.next_if(|(own, _)| *own < key) {
+                shown.iter().filter(|shown| filter.finds(shown)).try_for_each(&mut add)?;
+            }
+            match own.next_if(|(own, _)| *own == key) {
+                Some((_, shown)) => shown.iter().filter(|shown| filter.finds(shown)).try_for_each(&mut add),
+                None => add(object),
+            }
+        };
         let is_indexed = if let [watch] = watches[..] {
             watch.store.scan(scope, after, visit)
         } else {
@@ -145,6 +161,10 @@ impl Reads for Reader {
         if !is_indexed {
             // As when the plugin was suspended while this call ran. It must not conclude that there is nothing.
             return Err(subject.unavailable(format!("the index of {} has gone with its watch", query.kind)));
+        }
+        if !page.is_full() {
+            let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));
+            let _ = shown.filter(|shown| filter.matches(shown)).try_for_each(|shown| page.add(shown));
         }
         page.finish()
     }
@@ -207,14 +227,6 @@ fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>)
     text.map(Arc::from).map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))
 }
 
-/// The later of two states of an object that several watches show.
-fn newer(a: Object, b: Object) -> Object {
-    match a.header.version.compare(&b.header.version) {
-        Some(std::cmp::Ordering::Less) => b,
-        _ => a,
-    }
-}
-
 /// None: a store lacks the index.
 fn merged(watches: &[&Readable], scope: Scope<'_>, after: Option<&ObjectKey>) -> Option<BTreeMap<ObjectKey, Object>> {
     let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
@@ -270,6 +282,11 @@ impl<'a> Filter<'a> {
             (None, None, Some(namespace)) => Scope::Namespace(namespace),
             (None, None, None) => Scope::All,
         }
+    }
+
+    /// Whether an object that no scan has found would be found by one.
+    fn finds(&self, object: &Object) -> bool {
+        self.index.is_none_or(|(source, value)| index::has_value(source, object, value))
     }
 
     fn matches(&self, object: &Object) -> bool {
@@ -334,6 +351,11 @@ impl<'a> PageBuilder<'a> {
         self.items.push(text);
         self.last = Some(object.header.key.clone());
         ControlFlow::Continue(())
+    }
+
+    /// Whether the page has ended before the objects did.
+    fn is_full(&self) -> bool {
+        self.more || self.error.is_some()
     }
 
     fn finish(self) -> Result<Page, ApiError> {

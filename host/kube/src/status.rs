@@ -35,14 +35,7 @@ impl Subject {
     /// whatever becomes of it.
     pub(crate) fn mutation_failed(&self, error: &RequestError, dry_run: bool) -> (ApiError, Fate) {
         let fate = if dry_run { Fate::Refused } else { fate(error) };
-        let failure = match error {
-            RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),
-            RequestError::NotSent { .. } => self.unavailable(error.to_string()),
-            RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
-            RequestError::Broken { .. } => self.unavailable(error.to_string()),
-            RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
-            RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
-        };
+        let failure = self.read_failed(error);
         match (fate, error) {
             (Fate::Refused, _) => (failure, fate),
             // The server did answer with success; only its answer is lost.
@@ -51,6 +44,17 @@ impl Subject {
             }
             (Fate::Unknown, RequestError::Refused { .. }) => (unknown(failure), fate),
             (Fate::Unknown, _) => (unknown(self.refuse(ApiReason::UnknownOutcome, failure.message)), fate),
+        }
+    }
+
+    /// The error of a request that changes nothing, whatever becomes of it.
+    pub(crate) fn read_failed(&self, error: &RequestError) -> ApiError {
+        match error {
+            RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),
+            RequestError::NotSent { .. } | RequestError::Broken { .. } => self.unavailable(error.to_string()),
+            RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
+            RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
+            RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
         }
     }
 

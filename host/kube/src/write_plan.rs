@@ -9,16 +9,16 @@ use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::resource_name;
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::owner::{self, OwnerError};
 use windlass_core::ports::CallContext;
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
-use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::discovery::{Discovery, Resource};
 use crate::headers;
 use crate::request::{Mutation, Query};
 use crate::status::Subject;
+use crate::target::{Resolver, Target};
 use crate::write_body::{Body, BodyError};
 
 /// How long the server may work on a mutation.
@@ -99,12 +99,6 @@ struct Planner<'a> {
     discovery: &'a Discovery,
     call: &'a CallContext,
     subject: Subject,
-}
-
-/// Where a write goes.
-struct Target {
-    resource: Arc<Resource>,
-    key: ObjectKey,
 }
 
 impl Planner<'_> {
@@ -226,66 +220,9 @@ impl Planner<'_> {
     }
 
     /// Finds the resource, settles the namespace and asks the grants.
-    async fn target(&mut self, mut reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
-        let subresource = name_of(options);
-        self.subject.object = Some(reference.clone());
-        let principal = &self.call.principal;
-        if !principal.grants().concern_group(reference.kind.group()) {
-            // Before the server is asked: a plugin may invent as many kinds as it likes.
-            let message =
-                format!("the plugin {} is granted nothing in the group of {}", principal.plugin, reference.kind);
-            return Err(self.subject.refuse(ApiReason::NotGranted, message));
-        }
-        let resource = self.discovery.resolve(&reference.kind).await.map_err(|error| self.undiscovered(&error))?;
-        self.subject.resource = resource_name(resource.group(), &resource.plural, subresource);
-        self.settle_namespace(&mut reference, &resource)?;
-        self.subject.object = Some(reference.clone());
-        self.check_path(&reference.key)?;
-        let access = resource.access(self.subject.verb, subresource, Some(&reference.key));
-        let principal = &self.call.principal;
-        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))?;
-        if !subresource.is_empty() && !resource.subresources.iter().any(|served| served == subresource) {
-            let message = format!("the API server serves no subresource {subresource} of {}", resource.kind);
-            return Err(self.subject.refuse(ApiReason::NotFound, message));
-        }
-        Ok(Target { resource, key: reference.key })
-    }
-
-    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
-    /// also not where a proxy before the server takes dots and escaped slashes for steps.
-    fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
-        let parts = [("name", Some(&key.name)), ("namespace", key.namespace.as_ref())];
-        for (what, part) in parts.into_iter().filter_map(|(what, part)| Some((what, part?))) {
-            if part.is_empty() {
-                return Err(self.invalid(format!("the {what} is empty")));
-            }
-            let leads_away = |byte: u8| !byte.is_ascii_graphic() || b"/%\\?#".contains(&byte);
-            if matches!(&**part, "." | "..") || part.bytes().any(leads_away) {
-                return Err(self.invalid(format!("{part:?} cannot be a {what}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// A namespaced object without a namespace is meant beside the primary: where else could it be owned?
-    fn settle_namespace(&self, reference: &mut ObjectRef, resource: &Resource) -> Result<(), ApiError> {
-        match (resource.namespaced, &reference.key.namespace) {
-            (true, None) => match &self.call.primary_key.namespace {
-                Some(namespace) => reference.key.namespace = Some(Arc::clone(namespace)),
-                None => {
-                    return Err(self.invalid(format!(
-                        "{} is namespaced and no namespace is named; the primary is cluster-scoped and has none to take",
-                        resource.kind
-                    )));
-                }
-            },
-            (false, Some(namespace)) => {
-                return Err(self
-                    .invalid(format!("{} is cluster-scoped, but the namespace {namespace} is named", resource.kind)));
-            }
-            (true, Some(_)) | (false, None) => {}
-        }
-        Ok(())
+    async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
+        let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
+        resolver.object(reference, name_of(options)).await
     }
 
     /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
@@ -385,15 +322,6 @@ impl Planner<'_> {
         }
         query.add("timeout", SERVER_TIMEOUT);
         query
-    }
-
-    fn undiscovered(&self, error: &DiscoveryError) -> ApiError {
-        match error {
-            DiscoveryError::NotServed { .. } => self.subject.refuse(ApiReason::NotFound, error.to_string()),
-            DiscoveryError::Unreachable { .. } | DiscoveryError::Malformed { .. } => {
-                self.subject.unavailable(error.to_string())
-            }
-        }
     }
 
     fn invalid(&self, message: impl Into<String>) -> ApiError {

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument as _;
+use windlass_core::batch::SlowStart;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::ports::{CallContext, Writes, Written};
 use windlass_core::settle::Settlement;
@@ -166,16 +167,36 @@ impl Writes for Writer {
         })
     }
 
+    /// Whoever stops waiting for it stops what has not been sent; what has been goes on.
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        let writes: Vec<_> = operations.into_iter().map(|operation| self.write(call.clone(), operation)).collect();
+        let writer = self.clone();
         Box::pin(async move {
-            let mut written = Vec::with_capacity(writes.len());
-            for write in writes {
-                written.push(write.await);
+            let mut start = SlowStart::new(operations.len());
+            let mut operations = operations.into_iter();
+            let mut written: Vec<Written> = Vec::new();
+            while let Some(round) = start.next_round() {
+                let sent = operations.by_ref().take(round.len()).map(|operation| writer.write(call.clone(), operation));
+                let results = join_all(sent).await;
+                start.ended(&round, results.iter().filter(|result| result.is_err()).count());
+                written.extend(results);
             }
+            let last = written.iter().rev().find_map(|result| result.as_ref().err()).cloned();
+            let unsent =
+                operations.zip(std::iter::repeat(last)).filter_map(|(operation, last)| Some((operation, last?)));
+            written.extend(unsent.map(|(operation, last)| Err(unsent_after(&operation, last))));
             written
         })
     }
+}
+
+/// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for.
+fn unsent_after(operation: &Operation, last: ApiError) -> ApiError {
+    let message = format!("not sent: every operation of the three rounds before it failed, the last of them: {last}");
+    let object = match operation {
+        Operation::Patch { target, .. } | Operation::Delete { target, .. } => Some(target.clone()),
+        Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
+    };
+    ApiError { message, verb: operation.verb(), resource: String::new(), object, ..last }
 }
 
 fn read_only(operation: &Operation) -> ApiError {

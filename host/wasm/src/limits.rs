@@ -30,6 +30,8 @@ pub struct Limits {
     pub write_bytes: usize,
     /// Import calls that the host works for, in one call. Logging, time and randomness do not count.
     pub host_calls: u32,
+    /// Reads of the API server itself, in one call; more are refused.
+    pub live_reads: u32,
     /// Random bytes in one import call.
     pub random_bytes: u32,
     /// Log lines of a call; more are dropped and counted.
@@ -60,6 +62,7 @@ impl Default for Limits {
             response_bytes: 8 << 20,
             write_bytes: 3 << 20,
             host_calls: 10_000,
+            live_reads: 100,
             random_bytes: 64 << 10,
             log_lines: 1_000,
             log_bytes: 256 << 10,

@@ -17,6 +17,7 @@ pub(crate) struct Meter {
     memory: usize,
     table_elements: usize,
     host_calls: u32,
+    live_reads: u32,
     log_lines: u32,
     log_bytes: usize,
     dropped_log_lines: u64,
@@ -33,6 +34,7 @@ impl Meter {
             memory: 0,
             table_elements: 0,
             host_calls: 0,
+            live_reads: 0,
             log_lines: 0,
             log_bytes: 0,
             dropped_log_lines: 0,
@@ -62,6 +64,13 @@ impl Meter {
         }
         self.host_calls += 1;
         Ok(())
+    }
+
+    /// Whether the call may read the API server itself once more.
+    pub(crate) fn live_read(&mut self) -> bool {
+        let is_allowed = self.live_reads < self.limits.live_reads;
+        self.live_reads += u32::from(is_allowed);
+        is_allowed
     }
 
     /// Whether a log line of `bytes` is still within the limits. If not, it is counted as dropped.

@@ -118,6 +118,47 @@ async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 1);
 }
 
+/// What the batch of the chameleon's is told: of an apply, of a delete, of what cannot be, of another apply.
+async fn batched(limits: Limits) -> (Arc<FakePorts>, CallResult) {
+    let plugin = load(&sandbox(limits), "chameleon", &chameleon("batch")).await.expect("it loads");
+    let ports = FakePorts::with_writes(WriteMode::Echo);
+    let result = reconcile(&plugin, &ports.ports()).await;
+    (ports, result)
+}
+
+fn told(result: CallResult) -> String {
+    match result {
+        CallResult::Failed(failures) => windlass_core::outcome::summary(&failures),
+        other => panic!("it fails for good, and does not end with {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_in_order_and_what_cannot_be_is_not_sent() {
+    let (ports, result) = batched(Limits::default()).await;
+    assert_eq!(told(result), "first, none, Invalid, fourth");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 3);
+}
+
+#[tokio::test]
+async fn a_batch_counts_as_its_operations_before_any_is_sent() {
+    let (ports, result) = batched(Limits { host_calls: 4, ..Limits::default() }).await;
+    assert_eq!(trapped(result).0, "host-calls");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
+    let (_, result) = batched(Limits { host_calls: 5, ..Limits::default() }).await;
+    assert!(matches!(result, CallResult::Failed(_)), "{result:?}");
+}
+
+#[tokio::test]
+async fn each_body_of_a_batch_and_its_answers_together_have_limits() {
+    let (ports, result) = batched(Limits { write_bytes: 5, ..Limits::default() }).await;
+    assert_eq!(told(result), "first, none, Invalid, RequestEntityTooLarge");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 2);
+    let (ports, result) = batched(Limits { response_bytes: 8, ..Limits::default() }).await;
+    assert_eq!(told(result), "first, none, Invalid, RequestEntityTooLarge");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 3);
+}
+
 #[tokio::test]
 async fn a_panic_of_a_port_ends_the_call_and_nothing_else() {
     let sandbox = sandbox(Limits::default());

@@ -59,6 +59,28 @@ impl TokenBucket {
         let interval = Duration::from_secs(1) / per_second.max(1);
         Self { interval, burst: burst.max(1), paid_until: Moment::default() }
     }
+
+    /// Takes a token if one is there; an error says how long the next takes to come. `now` never goes back.
+    pub fn try_take(&mut self, now: Moment) -> Result<(), Duration> {
+        match self.wait(now) {
+            Duration::ZERO => {
+                self.owe();
+                Ok(())
+            }
+            wait => Err(wait),
+        }
+    }
+
+    fn wait(&mut self, now: Moment) -> Duration {
+        // All tokens but this one may be owed.
+        let credit = self.interval * (self.burst - 1);
+        self.paid_until = self.paid_until.max(now);
+        self.paid_until.0.saturating_sub(now.0).saturating_sub(credit)
+    }
+
+    fn owe(&mut self) {
+        self.paid_until = self.paid_until + self.interval;
+    }
 }
 
 /// client-go's defaults: 10 a second, 100 at once.
@@ -70,11 +92,8 @@ impl Default for TokenBucket {
 
 impl Limiter for TokenBucket {
     fn delay(&mut self, _: u32, now: Moment) -> Duration {
-        // All tokens but this one may be owed.
-        let credit = self.interval * (self.burst - 1);
-        self.paid_until = self.paid_until.max(now);
-        let wait = self.paid_until.0.saturating_sub(now.0).saturating_sub(credit);
-        self.paid_until = self.paid_until + self.interval;
+        let wait = self.wait(now);
+        self.owe();
         wait
     }
 }
@@ -114,6 +133,14 @@ mod tests {
         assert_eq!([0; 5].map(|_| millis(&mut limiter, 0, 0)), [0, 0, 0, 100, 200]);
         // Two seconds later it is full again, and no fuller.
         assert_eq!([0; 4].map(|_| millis(&mut limiter, 0, 2_500)), [0, 0, 0, 100]);
+    }
+
+    #[test]
+    fn who_is_refused_a_token_owes_none() {
+        let mut bucket = TokenBucket::new(10, 2);
+        let mut take = |now| bucket.try_take(at(now)).map_err(|wait| wait.as_millis());
+        assert_eq!([0, 0, 0, 40].map(&mut take), [Ok(()), Ok(()), Err(100), Err(60)]);
+        assert_eq!([100, 100, 1_000, 1_000, 1_000].map(&mut take), [Ok(()), Err(100), Ok(()), Ok(()), Err(100)]);
     }
 
     #[test]

@@ -18,16 +18,17 @@ use windlass_kube::{ConnectOptions, Connection, Discovery, Informers, Recorder, 
 use crate::script::call;
 use crate::writer::kubeconfig;
 
-struct Cluster {
+pub(crate) struct Cluster {
     /// None: the server is another process.
-    server: Option<ApiServer>,
-    connection: Connection,
-    writer: Writer,
-    informers: Informers,
-    namespace: Arc<str>,
+    pub(crate) server: Option<ApiServer>,
+    pub(crate) connection: Connection,
+    pub(crate) discovery: Discovery,
+    pub(crate) writer: Writer,
+    pub(crate) informers: Informers,
+    pub(crate) namespace: Arc<str>,
 }
 
-async fn cluster() -> Cluster {
+pub(crate) async fn cluster() -> Cluster {
     let real = std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from);
     let server = if real.is_some() { None } else { Some(ApiServer::start(Config::default()).await.expect("a server")) };
     let (_directory, embedded) = kubeconfig(&server.as_ref().map(ApiServer::url).unwrap_or_default());
@@ -35,30 +36,30 @@ async fn cluster() -> Cluster {
     let connection = client::connect(&options).await.expect("a client");
     let discovery = Discovery::new(connection.client.clone());
     let writer = Writer::new(connection.client.clone(), discovery.clone());
-    let informers = Informers::new(connection.client.clone(), discovery);
-    let mut cluster = Cluster { server, connection, writer, informers, namespace: "".into() };
+    let informers = Informers::new(connection.client.clone(), discovery.clone());
+    let mut cluster = Cluster { server, connection, discovery, writer, informers, namespace: "".into() };
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "windlass-kube-"}});
     let created = cluster.write(create(&namespace)).await.expect("created").expect("an object");
     cluster.namespace = created["metadata"]["name"].as_str().expect("a name").into();
     cluster
 }
 
-fn create(object: &Value) -> Operation {
+pub(crate) fn create(object: &Value) -> Operation {
     Operation::Create { object: object.to_string(), options: WriteOptions::default() }
 }
 
 impl Cluster {
     /// A call about a primary in the test's namespace.
-    fn call(&self) -> CallContext {
+    pub(crate) fn call(&self) -> CallContext {
         CallContext { primary_key: ObjectKey::namespaced(Arc::clone(&self.namespace), "shop"), ..call() }
     }
 
-    async fn write(&self, operation: Operation) -> Result<Option<Value>, ApiError> {
+    pub(crate) async fn write(&self, operation: Operation) -> Result<Option<Value>, ApiError> {
         let written = self.writer.write(Arc::new(self.call()), operation).await?;
         Ok(written.map(|text| serde_json::from_str(&text).expect("JSON")))
     }
 
-    fn target(&self, name: &str, uid: Option<&str>) -> ObjectRef {
+    pub(crate) fn target(&self, name: &str, uid: Option<&str>) -> ObjectRef {
         let key = ObjectKey::namespaced(Arc::clone(&self.namespace), name);
         ObjectRef { kind: config_maps(), key, uid: uid.map(Into::into) }
     }
@@ -86,12 +87,12 @@ impl Cluster {
         self.informers.subscribe(WatchSpec { label_selector: Some("app=shop".into()), ..self.all(config_maps()) })
     }
 
-    fn all(&self, kind: ObjectKind) -> WatchSpec {
+    pub(crate) fn all(&self, kind: ObjectKind) -> WatchSpec {
         WatchSpec { namespace: Some(Arc::clone(&self.namespace)), ..WatchSpec::all(kind) }
     }
 }
 
-fn config_maps() -> ObjectKind {
+pub(crate) fn config_maps() -> ObjectKind {
     ObjectKind::new("v1", "ConfigMap")
 }
 

@@ -2,6 +2,7 @@
 //! and against the embedded API server.
 
 mod cluster;
+mod definitions;
 mod discovery;
 mod events;
 mod hostile;
@@ -9,6 +10,7 @@ mod informer;
 mod informers;
 mod reachability;
 mod reader;
+mod review;
 mod script;
 mod settling;
 mod writer;

@@ -173,6 +173,7 @@ async fn grants_hold_for_cached_reads_too() {
             verbs: vec![verb.into()],
             namespaces: owned(namespaces),
             names: owned(names),
+            ..Rule::default()
         }]
     };
     let get = |rules, name: &str| reader.get(&call_with(rules), &target(name, None), None).map(|found| found.is_some());

@@ -251,6 +251,7 @@ async fn what_is_not_granted_is_not_sent() {
         verbs: vec!["patch".into()],
         namespaces: vec!["prod".into()],
         names: vec!["c".into()],
+        ..Rule::default()
     };
     let apply_to = |object: &str| apply(object, WriteOptions::default());
     sent(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
@@ -371,4 +372,47 @@ async fn every_request_says_for_which_call_and_as_whom() {
     let asked = sent(call_as(account), create(CONFIG_MAP)).await;
     assert_eq!(asked.headers["impersonate-user"], "system:serviceaccount:prod:shop");
     assert_eq!(asked.headers.get_all("impersonate-group").iter().count(), 3);
+}
+
+fn creates(count: usize) -> Vec<Operation> {
+    (0..count).map(|at| create(&CONFIG_MAP.replace("\"c\"", &format!("\"c{at}\"")))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_only_fails_is_not_sent_to_its_end() {
+    let forbidden = json!({"reason": "Forbidden", "message": "exceeded quota"});
+    let script = Script::default().mutations([Reply::Json(403, forbidden)]);
+    let client = script.client();
+    let writer = Writer::new(client.clone(), Discovery::new(client));
+    let results = writer.batch(Arc::new(call()), creates(10)).await;
+    assert_eq!((results.len(), script.mutations_asked().len()), (10, 3));
+    for (at, result) in results.into_iter().enumerate() {
+        let error = result.expect_err("forbidden");
+        assert_eq!((error.reason, error.code), (ApiReason::Forbidden, 403));
+        assert_eq!(error.message.starts_with("not sent"), at >= 3, "{error}");
+        assert!(error.message.contains("exceeded quota"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_speeds_up_and_answers_in_order() {
+    let fine = |name: &str| Reply::Json(201, pod(name, "u", 7));
+    let taken = Reply::Json(409, json!({"reason": "AlreadyExists"}));
+    let script = Script::default().mutations([fine("first"), taken, fine("third"), fine("fourth")]);
+    let client = script.client();
+    let writer = Writer::new(client.clone(), Discovery::new(client));
+    let results = writer.batch(Arc::new(call()), creates(4)).await;
+    assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true]);
+    assert!(results[3].as_ref().is_ok_and(|text| text.as_ref().is_some_and(|text| text.contains("fourth"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_nobody_waits_for_sends_no_more() {
+    let script = Script::default().mutations([Reply::Never]);
+    let client = script.client();
+    let writer = Writer::new(client.clone(), Discovery::new(client));
+    let batch = writer.batch(Arc::new(call()), creates(4));
+    tokio::time::timeout(Duration::from_secs(1), batch).await.expect_err("its first write waits");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(script.mutations_asked().len(), 1);
 }

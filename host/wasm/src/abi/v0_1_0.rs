@@ -18,6 +18,8 @@ pub(crate) mod bindings {
         imports: {
             "windlass:plugin/writes": async | trappable,
             "windlass:plugin/cache.get-many": async | trappable,
+            "windlass:plugin/live": async | trappable,
+            "windlass:plugin/owners": async | trappable,
             default: trappable,
         },
         exports: { default: async },

@@ -12,6 +12,7 @@ mod owners;
 mod random;
 mod writes;
 
+use tokio_util::task::AbortOnDropHandle;
 use windlass_core::error::{ApiError, ApiReason};
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::types;
@@ -37,4 +38,18 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
 
 fn not_implemented(verb: &'static str, import: &str) -> types::ApiError {
     convert::api_error(ApiError::not_implemented(verb, import))
+}
+
+/// Waits for `work`, which is done on the caller's runtime: a busy guest thread must not delay it. When the call is cancelled,
+/// so is the work.
+async fn elsewhere<T: Send + 'static>(
+    state: &mut CallState,
+    import: &'static str,
+    work: impl Future<Output = T> + Send + 'static,
+) -> wasmtime::Result<T> {
+    let task = AbortOnDropHandle::new(state.reconcile(import)?.caller.spawn(work));
+    state.waiting_in = Some(import);
+    let done = task.await;
+    state.waiting_in = None;
+    done.map_err(|error| wasmtime::format_err!("the host failed in {import}: {error}"))
 }

@@ -1,14 +1,16 @@
 //! `writes`: mutations, each handed to the port and carried out on the caller's runtime.
 
-use windlass_core::error::ApiReason;
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
+use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::write::Operation;
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
 use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
-    self as wit, DeleteOptions, Host, PatchType, WriteOptions,
+    self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
-use crate::abi::v0_1_0::convert::{self, Malformed};
-use crate::imports::{malformed, not_implemented, refused, too_large};
+use crate::abi::v0_1_0::convert;
+use crate::imports::{malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -17,13 +19,13 @@ type Answer = Result<Option<String>, ApiError>;
 
 impl Host for CallState {
     async fn create(&mut self, object: String, options: WriteOptions) -> wasmtime::Result<Result<String, ApiError>> {
-        let operation = convert::write_options(options).map(|options| Operation::Create { object, options });
-        write(self, "writes.create", "create", operation).await.map(|answer| returned("create", answer))
+        let operation = wit::Operation::Create(ObjectWrite { object, options });
+        write(self, "writes.create", operation).await.map(|answer| returned("create", answer))
     }
 
     async fn update(&mut self, object: String, options: WriteOptions) -> wasmtime::Result<Result<String, ApiError>> {
-        let operation = convert::write_options(options).map(|options| Operation::Update { object, options });
-        write(self, "writes.update", "update", operation).await.map(|answer| returned("update", answer))
+        let operation = wit::Operation::Update(ObjectWrite { object, options });
+        write(self, "writes.update", operation).await.map(|answer| returned("update", answer))
     }
 
     async fn patch(
@@ -33,28 +35,61 @@ impl Host for CallState {
         patch: String,
         options: WriteOptions,
     ) -> wasmtime::Result<Result<String, ApiError>> {
-        let patch_type = convert::patch_type(patch_type);
-        let operation = convert::object_ref(target).and_then(|target| {
-            convert::write_options(options).map(|options| Operation::Patch { target, patch_type, patch, options })
-        });
-        write(self, "writes.patch", "patch", operation).await.map(|answer| returned("patch", answer))
+        let operation = wit::Operation::Patch(PatchWrite { target, patch_type, patch, options });
+        write(self, "writes.patch", operation).await.map(|answer| returned("patch", answer))
     }
 
     async fn apply(&mut self, object: String, options: WriteOptions) -> wasmtime::Result<Result<String, ApiError>> {
-        let operation = convert::write_options(options).map(|options| Operation::Apply { object, options });
-        write(self, "writes.apply", "patch", operation).await.map(|answer| returned("patch", answer))
+        let operation = wit::Operation::Apply(ObjectWrite { object, options });
+        write(self, "writes.apply", operation).await.map(|answer| returned("patch", answer))
     }
 
     async fn delete(&mut self, target: ObjectRef, options: DeleteOptions) -> wasmtime::Result<Answer> {
-        let operation = convert::object_ref(target)
-            .and_then(|target| convert::delete_options(options).map(|options| Operation::Delete { target, options }));
-        write(self, "writes.delete", "delete", operation).await
+        write(self, "writes.delete", wit::Operation::Delete(DeleteWrite { target, options })).await
     }
 
     async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<Answer>> {
-        self.enter("writes.batch")?;
-        Ok(operations.iter().map(|operation| Err(not_implemented(verb(operation), "writes.batch"))).collect())
+        const IMPORT: &str = "writes.batch";
+        self.enter(IMPORT)?;
+        // Before anything is sent: a guest that wants too much must not get a part of it.
+        for _ in &operations {
+            self.meter.host_call()?;
+        }
+        let limits = self.meter.limits();
+        let (limit, budget) = (limits.write_bytes, limits.response_bytes);
+        let sound: Vec<_> = operations.into_iter().map(|operation| checked(operation, limit)).collect();
+        let (writes, call) = {
+            let world = self.reconcile(IMPORT)?;
+            (world.ports.writes.clone(), world.call.clone())
+        };
+        let to_send = sound.iter().filter_map(|operation| operation.as_ref().ok().cloned()).collect();
+        // Not detached: when this call is cancelled, what has not been sent must not be. What has is the port's to settle.
+        let task = AbortOnDropHandle::new(
+            self.reconcile(IMPORT)?.caller.spawn(async move { writes.batch(call, to_send).await }),
+        );
+        let mut written = awaited(self, IMPORT, task).await?.into_iter();
+        let mut left = budget;
+        let answers = sound.into_iter().map(|operation| {
+            let verb = operation.as_ref().map_or_else(|_| "", Operation::verb);
+            operation?;
+            let result = written.next();
+            let object = result.unwrap_or_else(|| Err(lost(verb))).map_err(convert::api_error)?;
+            fitting(verb, object.as_deref(), &mut left)
+        });
+        Ok(answers.collect())
     }
+}
+
+/// The operation, if it can be asked for.
+fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiError> {
+    let verb = verb(&operation);
+    let operation = convert::operation(operation).map_err(|reason| malformed(verb, reason))?;
+    let size = body_size(&operation);
+    if size > limit {
+        let limit = Value::Bytes(limit);
+        return Err(too_large(verb, format!("the body has {size} bytes, the API server takes at most {limit}")));
+    }
+    Ok(operation)
 }
 
 fn verb(operation: &wit::Operation) -> &'static str {
@@ -66,33 +101,50 @@ fn verb(operation: &wit::Operation) -> &'static str {
     }
 }
 
-async fn write(
-    state: &mut CallState,
-    import: &'static str,
-    verb: &'static str,
-    operation: Result<Operation, Malformed>,
-) -> wasmtime::Result<Answer> {
-    let limit = state.meter.limits().write_bytes;
+async fn write(state: &mut CallState, import: &'static str, operation: wit::Operation) -> wasmtime::Result<Answer> {
+    let limits = state.meter.limits();
+    let (limit, mut left) = (limits.write_bytes, limits.response_bytes);
     let world = state.enter(import)?;
-    let operation = match operation {
+    let operation = match checked(operation, limit) {
         Ok(operation) => operation,
-        Err(reason) => return Ok(Err(malformed(verb, reason))),
+        Err(error) => return Ok(Err(error)),
     };
-    let size = body_size(&operation);
-    if size > limit {
-        let limit = Value::Bytes(limit);
-        return Ok(Err(too_large(verb, format!("the body has {size} bytes, the API server takes at most {limit}"))));
-    }
+    let verb = operation.verb();
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
     // On the caller's runtime: a busy guest thread must not delay it. Detached: when this call is cancelled, what has
     // been sent must still be settled (§3.4).
     let task = world.caller.spawn(async move { writes.write(call, operation).await });
+    let written = awaited(state, import, task).await?;
+    Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
+}
+
+async fn awaited<T>(
+    state: &mut CallState,
+    import: &'static str,
+    task: impl Future<Output = Result<T, JoinError>>,
+) -> wasmtime::Result<T> {
     state.waiting_in = Some(import);
     let answer = task.await;
     state.waiting_in = None;
     // A panic of the writer's: whether it had sent anything is not known here, so the call must not go on.
-    let answer = answer.map_err(|error| wasmtime::format_err!("the host failed in {import}: {error}"))?;
-    Ok(answer.map(|object| object.as_deref().map(str::to_owned)).map_err(convert::api_error))
+    answer.map_err(|error| wasmtime::format_err!("the host failed in {import}: {error}"))
+}
+
+/// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
+fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> Answer {
+    let size = object.map_or(0, str::len);
+    if size > *left {
+        let message =
+            "it was carried out, but the object does not fit: one call returns at most `response_bytes` in all";
+        return Err(too_large(verb, message.to_owned()));
+    }
+    *left -= size;
+    Ok(object.map(str::to_owned))
+}
+
+/// A port that answers for fewer operations than it was given has a bug; what became of the others is not known.
+fn lost(verb: &'static str) -> CoreError {
+    CoreError::refused(ApiReason::UnknownOutcome, verb, "", None, "the host lost the result of this operation")
 }
 
 fn body_size(operation: &Operation) -> usize {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::grants::Rule;
+use windlass_core::grants::{self, Allowance, HttpRule, Rule};
 use windlass_core::object::ObjectKind;
 use windlass_core::watch::WatchSpec;
 use windlass_core::{mapping, predicate, watch};
 
-use super::{Backoff, IndexSource, Manifest, Mapping, Options, Permission, Predicate, Projection, Watch};
+use super::{
+    Backoff, HttpHost, IndexSource, Manifest, Mapping, Options, Permission, Predicate, Projection, Scheme, Watch,
+};
 
 impl Manifest {
     /// The explicit permissions as rules. What the watches imply is in
@@ -16,6 +18,44 @@ impl Manifest {
     #[must_use]
     pub fn permission_rules(&self) -> Vec<Rule> {
         self.permissions.iter().map(Permission::rule).collect()
+    }
+
+    /// All that the manifest asks for, with `rules` as what it asks of the API.
+    #[must_use]
+    pub fn asked(&self, rules: Vec<Rule>) -> Allowance {
+        let keeps_finalizer = self.controllers.iter().any(|controller| controller.options.finalizer);
+        Allowance {
+            rules,
+            http: self.http.iter().map(HttpHost::rule).collect(),
+            crds: self.crd_names().map(str::to_owned).collect(),
+            finalizers: keeps_finalizer.then(|| self.finalizer()).into_iter().collect(),
+        }
+    }
+
+    /// The finalizer that the host keeps on primaries for the plugin, where it wants one (§3.15).
+    #[must_use]
+    pub fn finalizer(&self) -> String {
+        format!("windlass.dev/{}", self.name)
+    }
+
+    /// The names of the definitions that it brings.
+    pub fn crd_names(&self) -> impl Iterator<Item = &str> {
+        self.crds.iter().filter_map(|crd| crd.get("metadata")?.get("name")?.as_str())
+    }
+}
+
+impl HttpHost {
+    fn rule(&self) -> HttpRule {
+        HttpRule {
+            scheme: match self.scheme {
+                Scheme::Https => grants::Scheme::Https,
+                Scheme::Http => grants::Scheme::Http,
+            },
+            host: self.host.to_lowercase(),
+            port: self.port,
+            methods: self.methods.iter().map(|method| method.to_uppercase()).collect(),
+            addresses: vec![],
+        }
     }
 }
 
@@ -166,6 +206,7 @@ impl Permission {
             verbs: self.verbs.clone(),
             namespaces: self.namespaces.clone(),
             names: self.names.clone(),
+            cluster: self.namespaces.is_empty(),
         }
     }
 }

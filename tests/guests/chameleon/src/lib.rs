@@ -4,6 +4,7 @@
 
 mod modes;
 mod watching;
+mod writing;
 
 use std::hint::black_box;
 
@@ -89,6 +90,7 @@ impl Reconciler for Chameleon {
             Mode::Hungry => Ok(Outcome::RequeueAfter(0)),
             Mode::Referring => watching::count_referrers(&request),
             Mode::Slim => watching::tell_fields(&request),
+            Mode::Batch => writing::batch(),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

@@ -32,6 +32,7 @@ pub(crate) enum Mode {
     Referring,
     Concerned,
     Slim,
+    Batch,
 }
 
 /// The mode that the marker names now.
@@ -66,6 +67,7 @@ fn parse(name: &str) -> Mode {
         "referring" => Mode::Referring,
         "concerned" => Mode::Concerned,
         "slim" => Mode::Slim,
+        "batch" => Mode::Batch,
         _ => panic!("chameleon: there is no mode named {name}"),
     }
 }

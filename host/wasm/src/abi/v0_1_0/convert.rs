@@ -10,7 +10,9 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{Event, EventType, ListQuery};
-use windlass_core::write::{DeleteOptions, FieldValidation, PatchType, Propagation, Subresource, WriteOptions};
+use windlass_core::write::{
+    DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
+};
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
 use super::bindings::windlass::plugin::{cache, types as wit, writes};
@@ -100,13 +102,17 @@ pub(crate) fn api_error(error: ApiError) -> wit::ApiError {
             .map(|after| u32::try_from(after.as_millis()).unwrap_or(MAX_DURATION_MS).min(MAX_DURATION_MS)),
         verb: error.verb.to_owned(),
         resource: error.resource,
-        object: error.object.map(|object| wit::ObjectRef {
-            api_version: object.kind.api_version.to_string(),
-            kind: object.kind.kind.to_string(),
-            namespace: object.key.namespace.as_deref().map(str::to_owned),
-            name: object.key.name.to_string(),
-            uid: object.uid.as_deref().map(str::to_owned),
-        }),
+        object: error.object.map(reference),
+    }
+}
+
+pub(crate) fn reference(object: ObjectRef) -> wit::ObjectRef {
+    wit::ObjectRef {
+        api_version: object.kind.api_version.to_string(),
+        kind: object.kind.kind.to_string(),
+        namespace: object.key.namespace.as_deref().map(str::to_owned),
+        name: object.key.name.to_string(),
+        uid: object.uid.as_deref().map(str::to_owned),
     }
 }
 
@@ -169,7 +175,7 @@ fn is_dns_name(name: &str) -> bool {
 }
 
 /// Kubernetes' rule for names is each kind's own; what none may hold is what would end a segment of a URL.
-fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
+pub(crate) fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
     let unsafe_byte = |byte: u8| !byte.is_ascii_graphic() || matches!(byte, b'/' | b'%' | b'\\' | b'?' | b'#');
     if name.is_empty() || name.len() > MAX_NAME || name == "." || name == ".." || name.bytes().any(unsafe_byte) {
         return Err(format!("{} cannot be the {what} of an object", quoted(&name)));
@@ -197,7 +203,7 @@ pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
+pub(crate) fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
     match text {
         Some(text) if text.len() > MAX_TEXT => Err(format!("the {what} is longer than {MAX_TEXT} bytes")),
         text => Ok(text),
@@ -224,7 +230,30 @@ pub(crate) fn list_query(query: cache::ListQuery, max_bytes: u32) -> Result<List
     })
 }
 
-pub(crate) fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malformed> {
+pub(crate) fn operation(operation: writes::Operation) -> Result<Operation, Malformed> {
+    Ok(match operation {
+        writes::Operation::Create(writes::ObjectWrite { object, options }) => {
+            Operation::Create { object, options: write_options(options)? }
+        }
+        writes::Operation::Update(writes::ObjectWrite { object, options }) => {
+            Operation::Update { object, options: write_options(options)? }
+        }
+        writes::Operation::Apply(writes::ObjectWrite { object, options }) => {
+            Operation::Apply { object, options: write_options(options)? }
+        }
+        writes::Operation::Patch(writes::PatchWrite { target, patch_type: of, patch, options }) => Operation::Patch {
+            target: object_ref(target)?,
+            patch_type: patch_type(of),
+            patch,
+            options: write_options(options)?,
+        },
+        writes::Operation::Delete(writes::DeleteWrite { target, options }) => {
+            Operation::Delete { target: object_ref(target)?, options: delete_options(options)? }
+        }
+    })
+}
+
+fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malformed> {
     Ok(WriteOptions {
         subresource: options.subresource.map(subresource).transpose()?,
         resource_version: resource_version(options.resource_version)?,
@@ -251,7 +280,7 @@ fn resource_version(version: Option<String>) -> Result<Option<Arc<str>>, Malform
     version.map(|version| token("resourceVersion", version)).transpose()
 }
 
-pub(crate) fn patch_type(patch_type: writes::PatchType) -> PatchType {
+fn patch_type(patch_type: writes::PatchType) -> PatchType {
     match patch_type {
         writes::PatchType::Merge => PatchType::Merge,
         writes::PatchType::Json => PatchType::Json,
@@ -259,7 +288,7 @@ pub(crate) fn patch_type(patch_type: writes::PatchType) -> PatchType {
     }
 }
 
-pub(crate) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
+fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOptions, Malformed> {
     Ok(DeleteOptions {
         resource_version: resource_version(options.resource_version)?,
         propagation: match options.propagation {

@@ -1,0 +1,105 @@
+//! Why something is denied, in words that an operator can act on.
+
+use std::fmt;
+
+use super::Access;
+
+/// Who has a say in what a plugin may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Layer {
+    /// The plugin's manifest: what its author asks for.
+    Manifest,
+    /// The operator's policy for this plugin.
+    Policy,
+    /// The operator's ceiling for all plugins of the host.
+    Ceiling,
+}
+
+impl Layer {
+    /// The label of metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Policy => "policy",
+            Self::Ceiling => "ceiling",
+        }
+    }
+
+    fn possessive(self) -> &'static str {
+        match self {
+            Self::Manifest => "its manifest",
+            Self::Policy => "its policy",
+            Self::Ceiling => "the host's ceiling",
+        }
+    }
+}
+
+/// What denies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// These layers allow no such thing; at least one.
+    NoRule(Vec<Layer>),
+    /// The host runs in that namespace.
+    HostNamespace,
+    /// `--namespace` keeps the host out of it.
+    Confined,
+    /// The kind is another plugin's.
+    OtherPlugin(String),
+}
+
+impl Cause {
+    /// The label of metrics.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::NoRule(layers) => layers.first().map_or("", |layer| layer.as_str()),
+            Self::HostNamespace => "host-namespace",
+            Self::Confined => "namespace",
+            Self::OtherPlugin(_) => "other-plugin",
+        }
+    }
+}
+
+/// Why an access is denied: what was asked for, who does not allow it, and what is missing there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Denial {
+    /// What was asked for: `patch deployments.apps/scale prod/shop`.
+    pub access: String,
+    /// Why not.
+    pub cause: Cause,
+    /// What would have to be in a policy, in YAML: `rules: [{…}]` without its brackets.
+    pub missing: String,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = &self.access;
+        match &self.cause {
+            Cause::NoRule(layers) => {
+                let names: Vec<_> = layers.iter().map(|layer| layer.possessive()).collect();
+                write!(f, "nothing in {} allows it to {access}; missing: {}", names.join(" and "), self.missing)
+            }
+            Cause::HostNamespace => {
+                write!(f, "{access} is always denied: the host itself lives in that namespace")
+            }
+            Cause::Confined => {
+                write!(f, "{access} is outside the namespace that the host is confined to (--namespace)")
+            }
+            Cause::OtherPlugin(plugin) => write!(f, "{access} is always denied: the plugin {plugin} brings that kind"),
+        }
+    }
+}
+
+/// The rule that would allow `access`, as an item of `rules` in a policy. It names no object: a plugin that may work on one
+/// of a namespace mostly needs others too, and names are easily added.
+pub(super) fn missing_rule(access: &Access<'_>) -> String {
+    let Access { verb, group, .. } = access;
+    let path = access.path();
+    let place = match access.namespace() {
+        Some(namespace) => format!(", namespaces: [{namespace:?}]"),
+        None if access.namespaced => String::new(),
+        None => ", cluster: true".to_owned(),
+    };
+    format!("rules: - {{apiGroups: [{group:?}], resources: [{path:?}], verbs: [{verb:?}]{place}}}")
+}

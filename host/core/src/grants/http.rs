@@ -1,0 +1,226 @@
+//! Which HTTP requests a plugin may make, as the manifest, the policy and the ceiling say it. Matching a request with these
+//! rules is `egress`; here they are only held, and cut down to what all layers allow.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// The scheme of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// With TLS.
+    Https,
+    /// In the clear.
+    Http,
+}
+
+impl Scheme {
+    /// The port that is meant where none is named.
+    #[must_use]
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http => 80,
+        }
+    }
+
+    /// As URLs write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Requests to one host, or to hosts of one pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRule {
+    /// How.
+    pub scheme: Scheme,
+    /// A name in lower case, or an address. `*` stands for exactly one label.
+    pub host: String,
+    /// None: the scheme's own.
+    pub port: Option<u16>,
+    /// In upper case; `*` stands for all.
+    pub methods: Vec<String>,
+    /// Ranges of addresses in CIDR notation that may be connected to although plugins never may otherwise: loopback, private,
+    /// link-local and so on. Empty: none of those. Other addresses need not be listed.
+    pub addresses: Vec<String>,
+}
+
+impl HttpRule {
+    /// The port that is meant.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or_else(|| self.scheme.default_port())
+    }
+
+    /// What both rules allow. None: nothing.
+    pub(super) fn and(&self, other: &Self, addresses: Vec<String>) -> Option<Self> {
+        if self.scheme != other.scheme || self.port() != other.port() {
+            return None;
+        }
+        let methods: Vec<_> = match (self.any_method(), other.any_method()) {
+            (true, _) => other.methods.clone(),
+            (_, true) => self.methods.clone(),
+            _ => self.methods.iter().filter(|method| other.methods.contains(method)).cloned().collect(),
+        };
+        let host = narrower_host(&self.host, &other.host)?;
+        (!methods.is_empty()).then(|| Self { scheme: self.scheme, host, port: self.port, methods, addresses })
+    }
+
+    fn any_method(&self) -> bool {
+        self.methods.iter().any(|method| method == "*")
+    }
+}
+
+/// The pattern of the names that both patterns match. None: there are none.
+fn narrower_host(a: &str, b: &str) -> Option<String> {
+    let (a, b): (Vec<_>, Vec<_>) = (a.split('.').collect(), b.split('.').collect());
+    if a.len() != b.len() {
+        return None;
+    }
+    let labels = a.into_iter().zip(b).map(|pair| match pair {
+        (label, "*") | ("*", label) => Some(label),
+        (a, b) => (a == b).then_some(a),
+    });
+    labels.collect::<Option<Vec<_>>>().map(|labels| labels.join("."))
+}
+
+/// What lies in a range of `a` and in one of `b`. What cannot be read is in none.
+pub(super) fn common_addresses(a: &[String], b: &[String]) -> Vec<String> {
+    let read = |list: &[String]| list.iter().filter_map(|text| text.parse::<Cidr>().ok()).collect::<Vec<_>>();
+    let (a, b) = (read(a), read(b));
+    let pairs = a.iter().flat_map(|a| b.iter().filter_map(|b| a.and(b)));
+    pairs.map(|range| range.to_string()).collect()
+}
+
+/// A range of addresses: `10.0.0.0/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cidr {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// What is not a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a range of addresses, such as 10.1.0.0/16 or fd00::/8{}", .why)]
+pub struct CidrError {
+    text: String,
+    why: &'static str,
+}
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+
+    fn from_str(text: &str) -> Result<Self, CidrError> {
+        let error = |why| CidrError { text: text.to_owned(), why };
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| error(""))?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = match bits {
+            None => most,
+            Some(bits) if bits.bytes().all(|byte| byte.is_ascii_digit()) => bits.parse().map_err(|_| error(""))?,
+            Some(_) => return Err(error("")),
+        };
+        if bits > most {
+            return Err(error(": too many bits"));
+        }
+        let range = Self { address, bits };
+        if number(address) & !range.mask() == 0 { Ok(range) } else { Err(error(": it has bits beyond its mask")) }
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+/// The address as a number whose first bit is the address's first.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+impl Cidr {
+    /// Whether `address` is in it. An IPv4 address in IPv6 clothes is taken as it comes: normalise it first.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4() && (number(address) ^ number(self.address)) & self.mask() == 0
+    }
+
+    fn mask(&self) -> u128 {
+        match self.bits {
+            0 => 0,
+            bits => u128::MAX << (128 - u32::from(bits)),
+        }
+    }
+
+    /// What is in both: of two ranges that have anything in common, one holds the other.
+    fn and(&self, other: &Self) -> Option<Self> {
+        let (outer, inner) = if self.bits <= other.bits { (self, other) } else { (other, self) };
+        outer.contains(inner.address).then_some(*inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(host: &str, methods: &[&str]) -> HttpRule {
+        HttpRule {
+            scheme: Scheme::Https,
+            host: host.to_owned(),
+            port: None,
+            methods: methods.iter().map(|method| (*method).to_owned()).collect(),
+            addresses: vec![],
+        }
+    }
+
+    #[test]
+    fn two_rules_allow_what_both_do() {
+        let asked = rule("*.example.com", &["GET", "POST"]);
+        let granted = rule("api.example.com", &["GET"]);
+        let both = granted.and(&asked, vec![]).expect("they overlap");
+        assert_eq!((both.host.as_str(), both.methods.as_slice()), ("api.example.com", &["GET".to_owned()][..]));
+        assert_eq!(asked.and(&granted, vec![]), Some(both));
+        assert_eq!(asked.and(&rule("example.com", &["GET"]), vec![]), None);
+        assert_eq!(asked.and(&rule("api.example.com", &["PUT"]), vec![]), None);
+        assert_eq!(asked.and(&HttpRule { port: Some(8443), ..granted.clone() }, vec![]), None);
+        assert!(asked.and(&HttpRule { port: Some(443), ..granted }, vec![]).is_some());
+    }
+
+    #[test]
+    fn of_two_ranges_the_inner_one_is_common() {
+        let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+        let common = common_addresses(&list(&["10.0.0.0/8", "fd00::/8"]), &list(&["10.1.0.0/16", "192.168.0.0/16"]));
+        assert_eq!(common, ["10.1.0.0/16"]);
+        assert!(common_addresses(&list(&["10.0.0.0/8"]), &[]).is_empty());
+    }
+
+    #[test]
+    fn ranges_are_read_strictly() {
+        let range: Cidr = "10.1.0.0/16".parse().expect("a range");
+        assert!(range.contains([10, 1, 2, 3].into()) && !range.contains([10, 2, 0, 0].into()));
+        assert!(!range.contains("::ffff:10.1.2.3".parse().expect("an address")));
+        assert!("127.0.0.1".parse::<Cidr>().is_ok_and(|one| one.to_string() == "127.0.0.1/32"));
+        assert!("0.0.0.0/0".parse::<Cidr>().is_ok_and(|all| all.contains([8, 8, 8, 8].into())));
+        for wrong in ["", "10.1.0.0/33", "10.1.0.1/16", "10.1.0.0/+8", "10.1/16", "example.com", "fd00::/129"] {
+            assert!(wrong.parse::<Cidr>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+use super::*;
+
+fn rule() -> Rule {
+    Rule {
+        groups: vec!["apps".into()],
+        resources: vec!["deployments".into()],
+        verbs: vec!["patch".into()],
+        ..Rule::default()
+    }
+}
+
+fn patch<'a>(key: &'a ObjectKey, subresource: &'a str) -> Access<'a> {
+    Access { verb: "patch", group: "apps", resource: "deployments", subresource, namespaced: true, key: Some(key) }
+}
+
+#[test]
+fn what_no_rule_names_is_denied() {
+    let key = ObjectKey::namespaced("prod", "shop");
+    assert!(!Grants::default().allows(&patch(&key, "")));
+    let grants = Grants::new(vec![rule()]);
+    assert!(grants.allows(&patch(&key, "")));
+    assert!(!grants.allows(&Access { verb: "delete", ..patch(&key, "") }));
+    assert!(!grants.allows(&Access { group: "", ..patch(&key, "") }));
+}
+
+#[test]
+fn only_named_groups_are_of_any_concern() {
+    let grants = Grants::new(vec![rule()]);
+    assert!(grants.concern_group("apps") && !grants.concern_group("") && !grants.concern_group("invented"));
+    assert!(Grants::new(vec![Rule { groups: vec!["*".into()], ..rule() }]).concern_group("invented"));
+}
+
+#[test]
+fn a_resource_does_not_include_its_subresources() {
+    let key = ObjectKey::namespaced("prod", "shop");
+    assert!(!Grants::new(vec![rule()]).allows(&patch(&key, "scale")));
+    let scale = Rule { resources: vec!["deployments/scale".into()], ..rule() };
+    assert!(Grants::new(vec![scale]).allows(&patch(&key, "scale")));
+}
+
+#[test]
+fn a_rule_for_namespaces_covers_neither_others_nor_the_cluster() {
+    let grants = Grants::new(vec![Rule { namespaces: vec!["prod".into()], ..rule() }]);
+    assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
+    assert!(!grants.allows(&patch(&ObjectKey::namespaced("test", "a"), "")));
+    assert!(!grants.allows(&patch(&ObjectKey::cluster("a"), "")));
+}
+
+#[test]
+fn a_rule_for_names_does_not_cover_a_collection() {
+    let grants = Grants::new(vec![Rule { names: vec!["a".into()], ..rule() }]);
+    let key = ObjectKey::namespaced("prod", "a");
+    assert!(grants.allows(&patch(&key, "")));
+    assert!(!grants.allows(&Access { key: None, ..patch(&key, "") }));
+}
+
+#[test]
+fn what_is_confined_to_a_namespace_does_not_leave_it() {
+    let grants = Grants::new(vec![rule()]).within(Some("prod"));
+    assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
+    assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "")));
+    assert!(!grants.allows(&patch(&ObjectKey::namespaced("kube-system", "a"), "")));
+}
+
+#[test]
+fn events_stay_in_the_namespace_of_their_primary() {
+    let [here, there] = ["prod", "kube-system"].map(|namespace| ObjectKey::namespaced(namespace, "a"));
+    let cluster = ObjectKey::cluster("a");
+    let grants = Grants::default();
+    assert!(grants.may_regard(&here, &here));
+    assert!(!grants.may_regard(&here, &there));
+    assert!(!grants.may_regard(&here, &cluster));
+    assert!(grants.may_regard(&cluster, &there));
+    assert!(!grants.within(Some("prod")).may_regard(&cluster, &there));
+}
+
+#[test]
+fn a_star_matches_everything() {
+    let star = || vec!["*".to_owned()];
+    let grants = Grants::new(vec![Rule { groups: star(), resources: star(), verbs: star(), ..Rule::default() }]);
+    assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "scale")));
+}
+
+#[test]
+fn an_access_reads_as_an_operator_would_write_it() {
+    let key = ObjectKey::namespaced("prod", "shop");
+    assert_eq!(patch(&key, "scale").to_string(), "patch deployments.apps/scale prod/shop");
+}
+
+fn bound(rules: Vec<Rule>) -> Arc<Allowance> {
+    Arc::new(Allowance { rules, ..Allowance::default() })
+}
+
+fn text(denied: Result<(), Denial>) -> String {
+    denied.expect_err("denied").to_string()
+}
+
+#[test]
+fn every_layer_must_allow_it_and_a_denial_names_those_that_do_not() {
+    let key = ObjectKey::namespaced("prod", "shop");
+    let asked = Grants::new(vec![rule()]);
+    let granted = asked.clone().bounded(Layer::Policy, bound(vec![rule()]));
+    assert!(granted.allows(&patch(&key, "")));
+    let nothing = asked.bounded(Layer::Policy, Arc::default()).bounded(Layer::Ceiling, Arc::default());
+    let said = text(nothing.check(&patch(&key, "")));
+    assert!(said.contains("its policy and the host's ceiling") && !said.contains("manifest"), "{said}");
+    let missing =
+        r#"rules: - {apiGroups: ["apps"], resources: ["deployments"], verbs: ["patch"], namespaces: ["prod"]}"#;
+    assert!(said.contains(missing), "{said}");
+    let scale = Rule { resources: vec!["deployments/scale".into()], ..rule() };
+    let said = text(granted.bounded(Layer::Ceiling, bound(vec![scale])).check(&patch(&key, "scale")));
+    assert!(said.contains("its manifest and its policy allows"), "{said}");
+}
+
+#[test]
+fn a_cluster_scoped_resource_needs_a_rule_that_says_so() {
+    let key = ObjectKey::cluster("node-1");
+    let access = Access { namespaced: false, ..patch(&key, "") };
+    let namespaced_only = Rule { cluster: false, ..rule() };
+    let asked = rule();
+    let policy = |rule| Grants::new(vec![asked.clone()]).bounded(Layer::Policy, bound(vec![rule]));
+    assert!(policy(rule()).allows(&access));
+    let said = text(policy(namespaced_only.clone()).check(&access));
+    assert!(said.contains("cluster: true"), "{said}");
+    let everywhere = Access { key: None, namespaced: true, ..access };
+    assert!(policy(namespaced_only).allows(&everywhere), "all namespaces are not the cluster");
+}
+
+#[test]
+fn a_star_covers_subresources_as_in_rbac() {
+    let key = ObjectKey::namespaced("prod", "shop");
+    let of = |resource: &str| Grants::new(vec![Rule { resources: vec![resource.into()], ..rule() }]);
+    assert!(of("*").allows(&patch(&key, "scale")) && of("*/scale").allows(&patch(&key, "scale")));
+    assert!(!of("*/scale").allows(&patch(&key, "")) && !of("*/scale").allows(&patch(&key, "status")));
+    assert!(!of("deployments/*").allows(&patch(&key, "scale")), "RBAC knows no such thing");
+}
+
+#[test]
+fn the_namespace_of_the_host_is_nobodys() {
+    let all = || vec!["*".to_owned()];
+    let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+    let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };
+    let grants = Grants::new(vec![rule]).without(forbidden);
+    let inside = ObjectKey::namespaced("windlass", "token");
+    assert!(text(grants.check(&patch(&inside, ""))).contains("the host itself lives"));
+    assert!(grants.hides(&inside) && !grants.hides(&ObjectKey::namespaced("prod", "a")));
+    assert!(!grants.may_regard(&ObjectKey::cluster("a"), &inside));
+    let itself = ObjectKey::cluster("windlass");
+    let of_namespace =
+        |verb| Access { verb, group: "", resource: "namespaces", namespaced: false, ..patch(&itself, "") };
+    assert!(grants.allows(&of_namespace("get")) && !grants.allows(&of_namespace("delete")));
+    assert!(grants.allows(&Access { resource: "things", ..of_namespace("delete") }));
+}
+
+#[test]
+fn what_another_plugin_brings_is_neither_written_nor_read() {
+    let foreign = ForeignKind { group: "apps".into(), resource: "deployments".into(), plugin: "owner".into() };
+    let forbidden = Forbidden { foreign: vec![foreign], ..Forbidden::default() };
+    let grants = Grants::new(vec![Rule { verbs: vec!["*".into()], ..rule() }]).without(forbidden);
+    let key = ObjectKey::namespaced("prod", "shop");
+    for verb in ["get", "patch"] {
+        let said = text(grants.check(&Access { verb, ..patch(&key, "") }));
+        assert!(said.contains("the plugin owner brings that kind"), "{said}");
+    }
+}
+
+#[test]
+fn definitions_and_finalizers_are_granted_by_name() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let asked = Allowance { crds: names(&["as.example.com"]), finalizers: names(&["x/a"]), ..Allowance::default() };
+    let policy = Allowance { crds: names(&["*"]), ..Allowance::default() };
+    let grants = Grants::asked(asked).bounded(Layer::Policy, Arc::new(policy));
+    assert!(grants.check_crd("as.example.com").is_ok());
+    assert!(text(grants.check_crd("bs.example.com")).contains("its manifest"));
+    let said = text(grants.check_finalizer("x/a"));
+    assert!(said.contains("its policy") && said.contains(r#"finalizers: ["x/a"]"#), "{said}");
+}
+
+#[test]
+fn only_the_operator_lifts_what_is_denied_to_all_addresses() {
+    let rule = |addresses: &[&str]| HttpRule {
+        scheme: Scheme::Http,
+        host: "metrics.example.com".into(),
+        port: None,
+        methods: vec!["GET".into()],
+        addresses: addresses.iter().map(|range| (*range).to_owned()).collect(),
+    };
+    let http = |rule| Allowance { http: vec![rule], ..Allowance::default() };
+    let lifted = |grants: &Grants| grants.http().iter().flat_map(|rule| rule.addresses.clone()).collect::<Vec<_>>();
+    let asked = Grants::asked(http(rule(&["0.0.0.0/0"])));
+    assert!(lifted(&asked).is_empty() && asked.http().len() == 1);
+    let granted = asked.bounded(Layer::Policy, Arc::new(http(rule(&["10.0.0.0/8"]))));
+    assert_eq!(lifted(&granted), ["10.0.0.0/8"]);
+    let bounded = granted.clone().bounded(Layer::Ceiling, Arc::new(http(rule(&["10.1.0.0/16"]))));
+    assert_eq!(lifted(&bounded), ["10.1.0.0/16"]);
+    assert!(lifted(&granted.bounded(Layer::Ceiling, Arc::new(http(rule(&[]))))).is_empty());
+}
+
+#[test]
+fn a_denial_is_counted_while_grants_change() {
+    let live = LiveGrants::new(Grants::new(vec![rule()]));
+    let key = ObjectKey::namespaced("prod", "shop");
+    assert!(live.check(&patch(&key, "")).is_ok() && live.denials().snapshot().is_empty());
+    live.replace(Grants::default());
+    assert!(live.clone().check(&patch(&key, "")).is_err());
+    let counted = live.denials().snapshot();
+    assert_eq!((counted[0].resource.as_str(), counted[0].cause, counted[0].count), ("deployments.apps", "manifest", 1));
+}

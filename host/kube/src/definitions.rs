@@ -1,0 +1,275 @@
+//! Installs the CustomResourceDefinitions that manifests bring: by server-side apply, without force, and never so that
+//! stored objects would be lost. None is ever deleted.
+//!
+//! What is to be done is decided in [`change`]; here it is carried out, under a system role. Whether the operator allows
+//! it is asked before, by whoever calls.
+
+mod change;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use kube::Client;
+use kube::core::Status;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use windlass_core::principal::Principal;
+
+use crate::discovery::Discovery;
+use crate::headers;
+use crate::request::{self, Answer, Mutation, Query, RequestError};
+use crate::write_plan::SERVER_TIMEOUT;
+use change::{State, Step};
+
+pub use change::{Definition, Refusal};
+
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
+const ANSWER_LIMIT: Duration = Duration::from_secs(35);
+/// How often the decision is made anew because the definition changed meanwhile.
+const DECISIONS: usize = 4;
+/// The waits between two looks at a definition that is not established yet.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Why a definition is not installed.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// The manifest's definition is none, or asks for what no manifest may.
+    #[error("the definition {name:?} cannot be installed: {problem}")]
+    Unsound {
+        /// Its name, as far as it has one.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The cluster has another one, which must not be replaced.
+    #[error("the definition {name} is not installed: {refusal}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// Others have set fields of it to other values.
+    #[error(
+        "the definition {name} is not installed, because others manage fields that the manifest would change: {message}. \
+         Bring the manifest and their definition together, or have them give it up"
+    )]
+    OtherManagers {
+        /// Its name.
+        name: String,
+        /// What the server says: who, and which fields.
+        message: String,
+    },
+    /// Another definition has its kind or one of its names.
+    #[error("the definition {name} is stored, but the server does not serve it: its names are not accepted: {message}")]
+    NamesTaken {
+        /// Its name.
+        name: String,
+        /// What the server says.
+        message: String,
+    },
+    /// The server took it but did not say within the limit that it serves it.
+    #[error("the definition {name} is stored, but was not established within {limit:?}: {message}")]
+    NotEstablished {
+        /// Its name.
+        name: String,
+        /// How long was waited.
+        limit: Duration,
+        /// What was known last.
+        message: String,
+    },
+    /// It changed whenever it was about to be replaced.
+    #[error("the definition {name} is not installed: it changes all the time; who else writes it?")]
+    Contended {
+        /// Its name.
+        name: String,
+    },
+    /// The server could not be asked, or refused.
+    #[error("cannot {verb} the definition {name}: {source}")]
+    Request {
+        /// `get` or `patch`.
+        verb: &'static str,
+        /// Its name.
+        name: String,
+        /// What happened.
+        source: RequestError,
+    },
+    /// The server's answer makes no sense.
+    #[error("the API server's answer about the definition {name} cannot be read: {source}")]
+    Malformed {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
+
+/// What it took to have a definition installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// There was none.
+    Created,
+    /// There was another one of the name.
+    Updated,
+    /// It was there.
+    Unchanged,
+}
+
+/// Installs definitions. Clones share everything.
+#[derive(Clone)]
+pub struct Definitions {
+    client: Client,
+    discovery: Discovery,
+}
+
+impl Definitions {
+    /// Nothing is asked yet. `discovery` hears of kinds that are new.
+    #[must_use]
+    pub fn new(client: Client, discovery: Discovery) -> Self {
+        Self { client, discovery }
+    }
+
+    /// Has `definition` in the cluster, and waits for at most `limit` until the server serves its kind. It is written as
+    /// `field_manager`, in the name of `role`. What one host installs, another may install at the same time.
+    pub async fn install(
+        &self,
+        role: &Principal,
+        field_manager: &str,
+        definition: &Definition,
+        limit: Duration,
+    ) -> Result<Installed, DefinitionError> {
+        let deadline = Instant::now() + limit;
+        let unsound = |problem| DefinitionError::Unsound { name: definition.name().to_owned(), problem };
+        let headers = headers::of_principal(role).map_err(|error| unsound(error.to_string()))?;
+        let installer = Installer { client: &self.client, role, headers, field_manager, definition };
+        let (installed, latest) = installer.write().await?;
+        installer.established(latest, deadline, limit).await?;
+        if installed != Installed::Unchanged {
+            self.discovery.invalidate(definition.group());
+            tracing::info!(plugin = field_manager, definition = definition.name(), ?installed, "definition installed");
+        }
+        Ok(installed)
+    }
+}
+
+/// One definition on its way into the cluster.
+struct Installer<'a> {
+    client: &'a Client,
+    role: &'a Principal,
+    headers: HeaderMap,
+    field_manager: &'a str,
+    definition: &'a Definition,
+}
+
+impl Installer<'_> {
+    /// Decides and applies; the result has the definition as the server then has it.
+    async fn write(&self) -> Result<(Installed, Value), DefinitionError> {
+        for _ in 0..DECISIONS {
+            let existing = self.get().await?;
+            let step = self.definition.step(existing.as_ref());
+            let step = step.map_err(|refusal| DefinitionError::Refused { name: self.name(), refusal })?;
+            let over = match (step, existing) {
+                (Step::Keep, existing) => return Ok((Installed::Unchanged, existing.unwrap_or_default())),
+                (Step::Apply { over }, _) => over,
+            };
+            match self.apply(&self.definition.document(over.as_deref())).await {
+                Ok(answer) => {
+                    let installed = if over.is_none() { Installed::Created } else { Installed::Updated };
+                    return Ok((installed, self.read(&answer.text)?));
+                }
+                Err(RequestError::Refused { status, .. }) if is_other_managers(&status) => {
+                    return Err(DefinitionError::OtherManagers { name: self.name(), message: status.message });
+                }
+                // Changed, or gone, since it was looked at.
+                Err(RequestError::Refused { status, .. }) if status.code == 409 => {}
+                Err(source) => return Err(self.failed("patch", source)),
+            }
+        }
+        Err(DefinitionError::Contended { name: self.name() })
+    }
+
+    async fn apply(&self, body: &Value) -> Result<Answer, RequestError> {
+        let mut query = Query::default();
+        query.add("fieldManager", self.field_manager);
+        query.add("fieldValidation", "Strict");
+        query.add("timeout", SERVER_TIMEOUT);
+        let mutation = Mutation {
+            method: Method::PATCH,
+            uri: query.onto(&self.path()),
+            content_type: "application/apply-patch+yaml",
+            body: Bytes::from(body.to_string()),
+            headers: self.headers.clone(),
+        };
+        let began = Instant::now();
+        let result = request::mutate(self.client, mutation, ANSWER_LIMIT).await;
+        tracing::info!(
+            target: "windlass::audit",
+            plugin = %self.role.plugin,
+            replica = %self.role.replica,
+            field_manager = self.field_manager,
+            verb = "patch",
+            resource = "customresourcedefinitions.apiextensions.k8s.io",
+            object = self.definition.name(),
+            code = result.as_ref().map_or_else(RequestError::code, |answer| Some(answer.code)),
+            error = result.as_ref().err().map(tracing::field::display),
+            took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "mutation"
+        );
+        for warning in result.iter().flat_map(|answer| &answer.warnings) {
+            tracing::warn!(definition = self.definition.name(), "the API server warns: {warning}");
+        }
+        result
+    }
+
+    /// Waits until the server serves the definition, of which `latest` is known.
+    async fn established(&self, mut latest: Value, deadline: Instant, limit: Duration) -> Result<(), DefinitionError> {
+        let mut wait = FIRST_WAIT;
+        let late = |message| DefinitionError::NotEstablished { name: self.name(), limit, message };
+        loop {
+            let message = match change::state(&latest) {
+                State::Established => return Ok(()),
+                State::NamesTaken(message) => return Err(DefinitionError::NamesTaken { name: self.name(), message }),
+                State::Pending(message) => message,
+            };
+            if Instant::now() + wait > deadline {
+                return Err(late(message));
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+            latest = self.get().await?.ok_or_else(|| late("somebody has deleted it".to_owned()))?;
+        }
+    }
+
+    /// The definition as the server has it now.
+    async fn get(&self) -> Result<Option<Value>, DefinitionError> {
+        let headers = self.headers.clone();
+        match request::get_as(self.client, &self.path(), headers, request::MOST_ANSWER, ANSWER_LIMIT).await {
+            Ok(text) => self.read(&text).map(Some),
+            Err(error) if error.code() == Some(404) => Ok(None),
+            Err(source) => Err(self.failed("get", source)),
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<Value, DefinitionError> {
+        serde_json::from_str(text).map_err(|source| DefinitionError::Malformed { name: self.name(), source })
+    }
+
+    fn failed(&self, verb: &'static str, source: RequestError) -> DefinitionError {
+        DefinitionError::Request { verb, name: self.name(), source }
+    }
+
+    fn path(&self) -> String {
+        [PATH, self.definition.name()].concat()
+    }
+
+    fn name(&self) -> String {
+        self.definition.name().to_owned()
+    }
+}
+
+fn is_other_managers(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "FieldManagerConflict")
+}

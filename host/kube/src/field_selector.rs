@@ -1,0 +1,161 @@
+//! Field selectors, read no further than the host must: whether the server could read one, which name it asks for, and
+//! whether it admits an object that a call has written itself. What watches show, the server has selected; which fields a
+//! kind can be selected by only the server knows.
+
+use serde_json::Value;
+use windlass_core::object::Object;
+
+/// Whether `selector` admits `object`. None: the text does not tell, since each kind has fields and defaults of its own
+/// that only the server knows.
+pub(crate) fn admits(selector: &str, object: &Object) -> Option<bool> {
+    if selector.contains('\\') {
+        return None;
+    }
+    let mut text = None;
+    let mut all = true;
+    for term in selector.split(',').filter(|term| !term.is_empty()) {
+        let (path, wanted, equal) = term_of(term)?;
+        let key = &object.header.key;
+        let found = match path {
+            "metadata.name" => key.name.to_string(),
+            "metadata.namespace" => key.namespace.as_deref().unwrap_or_default().to_owned(),
+            _ => {
+                let value = text.get_or_insert_with(|| serde_json::from_str(&object.glance()).unwrap_or(Value::Null));
+                field(value, path, wanted)?
+            }
+        };
+        all &= (found == wanted) == equal;
+    }
+    Some(all)
+}
+
+/// Path, value, and whether they are to be equal.
+fn term_of(term: &str) -> Option<(&str, &str, bool)> {
+    let operators = [("!=", false), ("==", true), ("=", true)];
+    operators.iter().find_map(|(operator, equal)| {
+        let (path, value) = term.split_once(operator)?;
+        Some((path.trim(), value.trim(), *equal))
+    })
+}
+
+/// The value at a path of names. One that is missing is empty if it is a string, which its kind says and this guesses.
+fn field(object: &Value, path: &str, wanted: &str) -> Option<String> {
+    match path.split('.').try_fold(object, |value, name| value.get(name)) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Bool(value)) => Some(value.to_string()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(_) => None,
+        None if matches!(wanted, "true" | "false") || wanted.parse::<f64>().is_ok() => None,
+        None => Some(String::new()),
+    }
+}
+
+/// Why a text is not a field selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("in the field selector {selector:?}: {term:?} is not like field=value or field!=value")]
+pub(crate) struct FieldSelectorError {
+    selector: String,
+    term: String,
+}
+
+/// The name of the only object that `selector` can match. None: it may match more than one.
+pub(crate) fn only_name(selector: &str) -> Result<Option<&str>, FieldSelectorError> {
+    let mut name = None;
+    for term in terms(selector).filter(|term| !term.is_empty()) {
+        let wrong = || FieldSelectorError { selector: selector.to_owned(), term: term.to_owned() };
+        let (field, value) = term.split_once('=').ok_or_else(wrong)?;
+        let (field, is_equal) = field.strip_suffix('!').map_or((field, true), |field| (field, false));
+        let value = value.strip_prefix('=').filter(|_| is_equal).unwrap_or(value);
+        if field.is_empty() || has_bare(value, '=') {
+            return Err(wrong());
+        }
+        // With a backslash it would have to be unescaped first; no name has one.
+        if is_equal && field == "metadata.name" && !value.is_empty() && !value.contains('\\') {
+            name = Some(value);
+        }
+    }
+    Ok(name)
+}
+
+/// The parts between commas that no backslash escapes.
+fn terms(selector: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    selector.split(move |c| {
+        let ends = c == ',' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    })
+}
+
+fn has_bare(text: &str, wanted: char) -> bool {
+    let mut is_escaped = false;
+    text.chars().any(|c| {
+        let found = c == wanted && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        found
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKind;
+
+    use super::*;
+
+    #[test]
+    fn what_the_text_tells_is_decided_and_nothing_else() {
+        let text =
+            r#"{"metadata":{"name":"a","namespace":"prod"},"spec":{"nodeName":"n","hostNetwork":true},"status":{}}"#;
+        let object = crate::write_answer::whole(&ObjectKind::new("v1", "Pod"), text).expect("an object");
+        for (selector, expected) in [
+            ("metadata.name=a", Some(true)),
+            ("metadata.name==a,metadata.namespace!=prod", Some(false)),
+            ("spec.nodeName=n,spec.hostNetwork=true", Some(true)),
+            ("spec.nodeName!=n", Some(false)),
+            ("status.phase=Running", Some(false)),
+            ("status.phase!=Running", Some(true)),
+            ("spec.unschedulable=false", None),
+            ("status=", None),
+            ("nonsense", None),
+            (r"metadata.name=a\,b", None),
+        ] {
+            assert_eq!(admits(selector, &object), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_reads_is_read() {
+        for selector in [
+            "",
+            "status.phase=Running",
+            "a==b",
+            "a!=b",
+            "a=",
+            "a=b,c!=d",
+            "a=b,,c=d",
+            r"a=b\,c=d",
+            r"a=b\=c",
+            "a.b/c=d",
+        ] {
+            assert_eq!(only_name(selector), Ok(None), "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_refused() {
+        for selector in ["a", "a=b,c", "=b", "!=b", "a=b=c", "a!==b", "a in (b)"] {
+            assert!(only_name(selector).is_err(), "{selector}");
+        }
+        let error = only_name("a=b,phase").expect_err("no operator").to_string();
+        assert!(error.contains("\"phase\""), "{error}");
+    }
+
+    #[test]
+    fn a_name_is_known_where_nothing_else_can_match() {
+        assert_eq!(only_name("metadata.name=a"), Ok(Some("a")));
+        assert_eq!(only_name("status.phase!=x,metadata.name==a"), Ok(Some("a")));
+        for selector in ["metadata.name!=a", "metadata.name=", r"metadata.name=a\,b", "metadata.namespace=a"] {
+            assert_eq!(only_name(selector), Ok(None), "{selector}");
+        }
+    }
+}

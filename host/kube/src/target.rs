@@ -1,0 +1,139 @@
+//! Which resource a plugin's request is about, and whether the plugin may ask for it. Writes and live reads share it, so
+//! that neither reaches what the other refuses.
+//!
+//! The order is what keeps a hostile plugin from asking the server on somebody else's rights: first the group, then
+//! discovery, then the namespace and the path, then the grant.
+
+use std::sync::Arc;
+
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::grants::resource_name;
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::CallContext;
+
+use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::status::Subject;
+
+/// An object to which a call may do what it asked for.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) key: ObjectKey,
+}
+
+/// Who asks for what, and what an error about it must say, which becomes more on the way.
+pub(crate) struct Resolver<'a> {
+    pub(crate) discovery: &'a Discovery,
+    pub(crate) call: &'a CallContext,
+    pub(crate) subject: &'a mut Subject,
+}
+
+impl Resolver<'_> {
+    /// Finds the resource of `reference`, settles its namespace and asks the grants; an empty `subresource` is the object
+    /// itself.
+    pub(crate) async fn object(self, mut reference: ObjectRef, subresource: &str) -> Result<Target, ApiError> {
+        self.subject.object = Some(reference.clone());
+        let resource = self.resource(&reference.kind).await?;
+        self.subject.resource = resource_name(resource.group(), &resource.plural, subresource);
+        self.settle_namespace(&mut reference, &resource)?;
+        self.subject.object = Some(reference.clone());
+        self.check_path(&reference.key)?;
+        self.check_grant(&resource, subresource, Some(&reference.key))?;
+        if !subresource.is_empty() && !resource.subresources.iter().any(|served| served == subresource) {
+            let message = format!("the API server serves no subresource {subresource} of {}", resource.kind);
+            return Err(self.subject.refuse(ApiReason::NotFound, message));
+        }
+        Ok(Target { resource, key: reference.key })
+    }
+
+    /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or about all of it. With a
+    /// `name`, only the object of that name is meant.
+    pub(crate) async fn collection(
+        self,
+        kind: &ObjectKind,
+        namespace: Option<&Arc<str>>,
+        name: Option<&str>,
+    ) -> Result<Arc<Resource>, ApiError> {
+        let resource = self.resource(kind).await?;
+        self.subject.resource = resource_name(resource.group(), &resource.plural, "");
+        if let (false, Some(namespace)) = (resource.namespaced, namespace) {
+            return Err(self.not_namespaced(&resource, namespace));
+        }
+        namespace.map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))?;
+        name.map_or(Ok(()), |name| self.check_segment("name", name))?;
+        // No rule that lists names allows the empty one.
+        let key = ObjectKey { namespace: namespace.cloned(), name: name.unwrap_or_default().into() };
+        let is_everywhere = namespace.is_none() && (resource.namespaced || name.is_none());
+        self.check_grant(&resource, "", (!is_everywhere).then_some(&key))?;
+        Ok(resource)
+    }
+
+    async fn resource(&self, kind: &ObjectKind) -> Result<Arc<Resource>, ApiError> {
+        let principal = &self.call.principal;
+        if !principal.grants().concern_group(kind.group()) {
+            // Before the server is asked: a plugin may invent as many kinds as it likes.
+            let message = format!("the plugin {} is granted nothing in the group of {kind}", principal.plugin);
+            return Err(self.subject.refuse(ApiReason::NotGranted, message));
+        }
+        self.discovery.resolve(kind).await.map_err(|error| self.undiscovered(&error))
+    }
+
+    fn check_grant(&self, resource: &Resource, subresource: &str, key: Option<&ObjectKey>) -> Result<(), ApiError> {
+        let principal = &self.call.principal;
+        let access = resource.access(self.subject.verb, subresource, key);
+        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))
+    }
+
+    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
+    /// also not where a proxy before the server takes dots and escaped slashes for steps.
+    fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
+        self.check_segment("name", &key.name)?;
+        key.namespace.as_ref().map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))
+    }
+
+    fn check_segment(&self, what: &str, part: &str) -> Result<(), ApiError> {
+        if part.is_empty() {
+            return Err(self.invalid(format!("the {what} is empty")));
+        }
+        let leads_away = |byte: u8| !byte.is_ascii_graphic() || b"/%\\?#".contains(&byte);
+        if matches!(part, "." | "..") || part.bytes().any(leads_away) {
+            return Err(self.invalid(format!("{part:?} cannot be a {what}")));
+        }
+        Ok(())
+    }
+
+    /// A namespaced object without a namespace is meant beside the primary: where else could it be owned?
+    fn settle_namespace(&self, reference: &mut ObjectRef, resource: &Resource) -> Result<(), ApiError> {
+        match (resource.namespaced, &reference.key.namespace) {
+            (true, None) => match &self.call.primary_key.namespace {
+                Some(namespace) => reference.key.namespace = Some(Arc::clone(namespace)),
+                None => {
+                    return Err(self.invalid(format!(
+                        "{} is namespaced and no namespace is named; the primary is cluster-scoped and has none to take",
+                        resource.kind
+                    )));
+                }
+            },
+            (false, Some(namespace)) => return Err(self.not_namespaced(resource, namespace)),
+            (true, Some(_)) | (false, None) => {}
+        }
+        Ok(())
+    }
+
+    fn not_namespaced(&self, resource: &Resource, namespace: &str) -> ApiError {
+        self.invalid(format!("{} is cluster-scoped, but the namespace {namespace} is named", resource.kind))
+    }
+
+    fn undiscovered(&self, error: &DiscoveryError) -> ApiError {
+        match error {
+            DiscoveryError::NotServed { .. } => self.subject.refuse(ApiReason::NotFound, error.to_string()),
+            DiscoveryError::Unreachable { .. } | DiscoveryError::Malformed { .. } => {
+                self.subject.unavailable(error.to_string())
+            }
+        }
+    }
+
+    fn invalid(&self, message: String) -> ApiError {
+        self.subject.refuse(ApiReason::Invalid, message)
+    }
+}

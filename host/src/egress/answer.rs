@@ -1,0 +1,80 @@
+//! One exchange on one connection: sends, and reads no more than fits.
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
+
+use super::{HttpLimits, failed};
+
+/// Sends `request` on `stream` and reads the response. The connection ends with it.
+pub(super) async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    limits: &HttpLimits,
+) -> Result<HttpResponse, HttpError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(limits.header_bytes).max_headers(limits.headers);
+    let broken = |error: hyper::Error| broken(&error, limits);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // Aborted when this ends, in whatever way.
+    let mut driving = JoinSet::new();
+    driving.spawn(connection);
+    let (parts, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(failed(HttpReason::Protocol, "the peer wants to speak another protocol".to_owned()));
+    }
+    let body = read(body, limits).await?;
+    let body = String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text);
+    Ok(HttpResponse { status: parts.status.as_u16(), headers: headers(&parts.headers), body })
+}
+
+async fn read(mut body: Incoming, limits: &HttpLimits) -> Result<Vec<u8>, HttpError> {
+    let most = limits.response_bytes;
+    let too_large = || failed(HttpReason::TooLarge, format!("the body is larger than {most} bytes"));
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| broken(&error, limits))?.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+/// Names are in lower case already. A value that is not UTF-8 is shown as far as it is.
+fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
+}
+
+fn broken(error: &hyper::Error, limits: &HttpLimits) -> HttpError {
+    if error.is_parse_too_large() {
+        let HttpLimits { headers, header_bytes, .. } = limits;
+        let message = format!("the response has more than {headers} headers, or more than {header_bytes} bytes of them");
+        return failed(HttpReason::TooLarge, message);
+    }
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    failed(HttpReason::Protocol, format!("the exchange broke: {error}{cause}"))
+}
+
+/// How many bytes `body` has.
+pub(super) fn size(body: &HttpBody) -> usize {
+    match body {
+        HttpBody::Text(text) => text.len(),
+        HttpBody::Bytes(bytes) => bytes.len(),
+    }
+}

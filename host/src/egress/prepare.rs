@@ -1,0 +1,94 @@
+//! What a plugin hands over, made into a request that says what it was meant to say and nothing beside.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
+use windlass_core::egress::{Target, is_method};
+use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest};
+
+use super::{HttpLimits, failed};
+
+/// Headers by which a request would say something else about the connection, or about its own length, than is true.
+const FORBIDDEN: [&str; 12] = [
+    "alt-used",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+const FORBIDDEN_PREFIX: &str = "proxy-";
+
+/// A request, and where it goes.
+pub(super) struct Outgoing {
+    pub(super) target: Target,
+    pub(super) request: Request<Full<Bytes>>,
+}
+
+/// Checks `request` of `plugin` and adds what the host says of itself.
+pub(super) fn prepare(request: HttpRequest, limits: &HttpLimits, plugin: &str) -> Result<Outgoing, HttpError> {
+    let HttpRequest { method, url, headers, body, timeout: _ } = request;
+    if !is_method(&method) {
+        return Err(invalid("the method is none that can be sent, which is like `GET`, in capitals".to_owned()));
+    }
+    let target = Target::parse(&url).map_err(|error| invalid(error.to_string()))?;
+    let unreadable = |_| invalid("the path or query of the URL is not one".to_owned());
+    let uri: Uri = target.path_and_query.parse().map_err(unreadable)?;
+    let mut prepared = Request::new(Full::new(bytes(body, limits)?));
+    *prepared.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| invalid(error.to_string()))?;
+    *prepared.uri_mut() = uri;
+    let agent = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+    let host = |text: &str| HeaderValue::from_str(text).map_err(|error| invalid(error.to_string()));
+    prepared.headers_mut().insert(HOST, host(&target.authority())?);
+    prepared.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    let count = headers.len();
+    let size: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if count > limits.headers || size > limits.header_bytes {
+        let (most, most_bytes) = (limits.headers, limits.header_bytes);
+        return Err(invalid(format!("{count} headers of {size} bytes, at most {most} of {most_bytes} can be sent")));
+    }
+    for (name, value) in headers {
+        let (name, value) = header(&name, &value)?;
+        prepared.headers_mut().append(name, value);
+    }
+    if !prepared.headers().contains_key(USER_AGENT) {
+        // The plugin's name, since a server's operator may want to know which program asks; nothing of the cluster.
+        prepared.headers_mut().insert(USER_AGENT, host(&format!("{agent} ({plugin})"))?);
+    }
+    Ok(Outgoing { target, request: prepared })
+}
+
+fn bytes(body: Option<HttpBody>, limits: &HttpLimits) -> Result<Bytes, HttpError> {
+    let bytes: Bytes = match body {
+        None => Bytes::new(),
+        Some(HttpBody::Text(text)) => text.into(),
+        Some(HttpBody::Bytes(bytes)) => bytes.into(),
+    };
+    if bytes.len() > limits.request_bytes {
+        let (size, most) = (bytes.len(), limits.request_bytes);
+        return Err(invalid(format!("the body has {size} bytes, at most {most} can be sent")));
+    }
+    Ok(bytes)
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), HttpError> {
+    // Neither name nor value is repeated: they may be long, or a secret in the wrong place.
+    let named = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a name of a header is none".to_owned()))?;
+    if FORBIDDEN.contains(&named.as_str()) || named.as_str().starts_with(FORBIDDEN_PREFIX) {
+        return Err(invalid(format!("the header `{named}` is the host's to set")));
+    }
+    let value = HeaderValue::from_bytes(value.as_bytes())
+        .map_err(|_| invalid(format!("the value of the header `{named}` holds what a header cannot")))?;
+    Ok((named, value))
+}
+
+fn invalid(message: String) -> HttpError {
+    failed(HttpReason::InvalidRequest, message)
+}

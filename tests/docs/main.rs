@@ -1,0 +1,79 @@
+//! What docs/operating.md shows is what the program does.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use windlass_tests::markdown::{Snippet, snippets};
+use windlass_tests::paths;
+
+const OPERATING: &str = include_str!("../../docs/operating.md");
+
+fn of(info: &str) -> Vec<Snippet> {
+    let found: Vec<_> = snippets(OPERATING).into_iter().filter(|snippet| snippet.info == info).collect();
+    assert!(!found.is_empty(), "there is no ```{info}");
+    found
+}
+
+/// Runs `windlass` with `arguments` and returns what it says, if it does not complain.
+fn said(arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(paths::windlass()?).args(arguments).output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "windlass {}: {complaint}", arguments.join(" "));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The names after two dashes.
+fn flags(text: &str) -> BTreeSet<&str> {
+    let is_name = |character: char| character.is_ascii_lowercase() || character == '-';
+    let after_dashes = text.split("--").skip(1);
+    after_dashes
+        .map(|rest| rest.split(|character| !is_name(character)).next().unwrap_or_default())
+        .filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()))
+        .collect()
+}
+
+#[test]
+fn every_snippet_is_one_that_a_test_checks() {
+    for Snippet { info, line, .. } in snippets(OPERATING) {
+        assert!(["sh", "yaml rbac"].contains(&info.as_str()), "line {line}: nothing checks ```{info}");
+    }
+}
+
+#[test]
+fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
+    for Snippet { text, line, .. } in of("sh") {
+        for command in text.lines() {
+            let mut words = command.split_whitespace();
+            ensure!(words.next() == Some("windlass"), "line {line}: only the program's own commands are checked");
+            // It reads the rest before it comes to the wish for help, and refuses what it does not know.
+            let words: Vec<_> = words.chain(["--help"]).collect();
+            said(&words).with_context(|| format!("line {line}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
+    let mut help = String::new();
+    for command in ["run", "dev"] {
+        help += &said(&[command, "--help"])?;
+    }
+    // What every program has.
+    let common = BTreeSet::from(["help", "version"]);
+    let known: BTreeSet<_> = flags(&help).difference(&common).copied().collect();
+    assert_eq!(known.difference(&flags(OPERATING)).collect::<Vec<_>>(), [&""; 0], "these are not described");
+    assert_eq!(flags(OPERATING).difference(&flags(&help)).collect::<Vec<_>>(), [&""; 0], "these do not exist");
+    Ok(())
+}
+
+#[test]
+fn the_roles_are_what_kubernetes_reads() -> anyhow::Result<()> {
+    for Snippet { text, line, .. } in of("yaml rbac") {
+        let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| format!("line {line}"))?;
+        ensure!(role.rules.is_some_and(|rules| !rules.is_empty()), "line {line}: it has no rules");
+    }
+    Ok(())
+}
