@@ -26,11 +26,13 @@ use crate::dispatch::Dispatch;
 use crate::feed::Feeder;
 use crate::kinds::Definitions;
 use crate::manager::Host;
+use crate::metrics::counted;
 use crate::outage::Setbacks;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
 use crate::route::{Route, Stores};
 use crate::running::{End, Running, kept_up, last_calls, tracker};
+use crate::status::{ControllerState, ControllerStatus, PluginState};
 use crate::supervise::jittered;
 
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
@@ -48,6 +50,7 @@ pub(crate) struct Controller {
     budget: Arc<Budget>,
     /// Which of the manifest's controllers.
     index: usize,
+    status: Arc<ControllerStatus>,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -77,7 +80,10 @@ enum Loss {
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
     pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
-        Self { host, plugin, share, budget, index, workers: tracker() }
+        let declared = &plugin.manifest().controllers[index];
+        let metrics = host.metrics.controller(plugin.name(), &declared.name);
+        let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
+        Self { host, plugin, share, budget, index, status, workers: tracker() }
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -90,7 +96,10 @@ impl Controller {
             let definitions = self.host.kinds.snapshot();
             let resolved = match stop.run_until_cancelled(self.resolve()).await {
                 Some(Some(resolved)) => resolved,
-                Some(None) => return End::Impossible,
+                Some(None) => {
+                    self.status.set(ControllerState::Stopped, Some("see the log".to_owned()));
+                    return End::Impossible;
+                }
                 None => return End::Clean,
             };
             let watching = self.subscribe(resolved);
@@ -153,6 +162,13 @@ impl Controller {
     fn tell(&self, loss: &Loss) {
         let (plugin, controller) = (self.plugin.name(), &self.declared().name);
         match loss {
+            Loss::OverBudget(excess) => {
+                self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
+                self.status.set(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
+            }
+            Loss::NotServed(_) | Loss::Redefined(_) => self.status.set(ControllerState::Starting, None),
+        }
+        match loss {
             Loss::NotServed(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the API server no longer serves one of its kinds"
             ),
@@ -190,6 +206,7 @@ impl Controller {
             // Once for each reason: the operator must see what is missing, not each time that it still is.
             if told != message {
                 tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
+                self.status.set(ControllerState::Waiting, Some(message.clone()));
                 told = message;
             }
             pause = self.wait(missing.as_ref(), pause, mark).await;
@@ -269,6 +286,7 @@ impl Controller {
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+        self.status.begins(queue.clone());
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(self.plugin.clone()),
             share: self.share.clone(),
@@ -279,15 +297,11 @@ impl Controller {
                 plugin: self.plugin.name().clone(),
                 digest: self.plugin.short_digest().into(),
                 replica: self.host.replica.clone(),
-                grants: LiveGrants::new(grants),
+                grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
                 impersonate: None,
             }),
-            ports: Ports {
-                reads: Arc::new(Reader::new(readable)),
-                writes: self.host.writer.clone(),
-                events: self.host.recorder.clone(),
-                ..Absent::ports()
-            },
+            ports: self.ports(readable),
+            status: self.status.clone(),
             config: "{}".into(),
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
@@ -320,12 +334,26 @@ impl Controller {
         running
     }
 
+    /// What the plugin may ask of the world, and all of it counted.
+    fn ports(&self, readable: Vec<Readable>) -> Ports {
+        let ports = Ports {
+            reads: Arc::new(Reader::new(readable)),
+            writes: self.host.writer.clone(),
+            events: self.host.recorder.clone(),
+            metrics: Arc::new(self.host.metrics.plugins().clone()),
+            http: Arc::new(self.host.egress.clone()),
+            ..Absent::ports()
+        };
+        counted(ports, &self.host.metrics, self.plugin.name())
+    }
+
     /// Starts the workers.
     fn work(&self, running: &Running) {
         let workers = self.declared().options.workers;
         for _ in 0..workers {
             running.work();
         }
+        self.status.set(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,
             primary = %running.dispatch.primary.kind, workers, "controller started"

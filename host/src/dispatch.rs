@@ -26,6 +26,7 @@ use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
 use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
+use crate::status::ControllerStatus;
 use crate::supervise::Panics;
 
 /// How often a key is tried that has used up its counted retries (§3.1).
@@ -85,6 +86,8 @@ pub(crate) struct Dispatch {
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
     pub(crate) last_call: CancellationToken,
     pub(crate) panics: Panics,
+    /// Is told how each call ends.
+    pub(crate) status: Arc<ControllerStatus>,
 }
 
 /// How a key that failed is tried again.
@@ -229,9 +232,11 @@ impl Dispatch {
         });
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();
+        let _active = self.status.call();
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
         let Called { result, cpu } = call.await;
         permit.finish(charge(cpu, started.elapsed(), self.permit_worth));
+        self.status.called(started.elapsed());
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
     }
@@ -255,13 +260,18 @@ impl Dispatch {
     /// Carries out what the outcome of a call means for its key.
     fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
         match outcome::decide(result, &self.primary.kind, key) {
-            Decision::Forget => self.queue.forget(key),
+            Decision::Forget => {
+                self.status.succeeded(key, false);
+                self.queue.forget(key);
+            }
             Decision::ForgetAndAddAfter(delay) => {
+                self.status.succeeded(key, true);
                 self.queue.forget(key);
                 self.queue.add_after(key.clone(), delay);
             }
             Decision::ForgetAndReport(message) => {
                 self.queue.forget(key);
+                self.status.failed_for_good(key, &message);
                 tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
                 self.warn(context, "ReconcileFailed", message);
             }
@@ -285,10 +295,12 @@ impl Dispatch {
                 if retry == Retry::Uncounted {
                     self.setbacks().note(key.clone(), Instant::now());
                 }
+                self.status.failed(key, &error);
                 tracing::warn!(error, attempt, ?retry_in, "failed");
             }
             Lane::Slow => {
                 self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
+                self.status.gave_up(key, &error);
                 tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
                 self.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
             }

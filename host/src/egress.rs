@@ -21,7 +21,8 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
-use windlass_core::egress::{self, HttpRule, Reach, Target};
+use windlass_core::egress::{self, Reach, Target};
+use windlass_core::grants::{LiveGrants, Scheme};
 use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::ports::{CallContext, Http};
 
@@ -62,8 +63,11 @@ impl Default for HttpLimits {
     }
 }
 
-/// Carries out the HTTP requests of plugins.
-pub(crate) struct Egress {
+/// Carries out the HTTP requests of plugins. Clones share the turns.
+#[derive(Clone)]
+pub(crate) struct Egress(Arc<Shared>);
+
+struct Shared {
     limits: HttpLimits,
     trust: Trust,
     resolver: Arc<dyn Resolve>,
@@ -85,30 +89,41 @@ impl Egress {
         api_server: ApiServer,
         totals: HttpTotals,
     ) -> Self {
-        Self { limits, trust, resolver, api_server, totals, turns: Mutex::default() }
+        Self(Arc::new(Shared { limits, trust, resolver, api_server, totals, turns: Mutex::default() }))
     }
+}
 
+impl Shared {
     async fn carry_out(&self, call: &CallContext, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let rules = http_rules(call);
+        let grants = &call.principal.grants;
         let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
         let outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
-        let reach = egress::allow(&rules, outgoing.request.method().as_str(), &outgoing.target)
-            .map_err(|denied| failed(HttpReason::NotGranted, denied.to_string()))?;
+        let reach = egress::allow(grants, outgoing.request.method().as_str(), &outgoing.target)
+            .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))?;
         let sent = async {
             let turn = self.turn(&call.principal.plugin).await?;
-            self.send(outgoing, &reach, &turn).await
+            self.send(outgoing, grants, &reach, &turn).await
         };
         let late = || failed(HttpReason::Timeout, format!("the exchange had not ended after {time:?}"));
         tokio::time::timeout(time, sent).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn send(&self, outgoing: Outgoing, reach: &Reach, turn: &Turn) -> Result<HttpResponse, HttpError> {
+    async fn send(
+        &self,
+        outgoing: Outgoing,
+        grants: &LiveGrants,
+        reach: &Reach,
+        turn: &Turn,
+    ) -> Result<HttpResponse, HttpError> {
         let Outgoing { target, request } = outgoing;
-        let addresses = self.checked_addresses(&target, reach, turn).await?;
+        let addresses = self.checked_addresses(&target, reach, turn).await?.map_err(|denied| {
+            let denial = egress::deny(grants, request.method().as_str(), &target, &denied);
+            failed(HttpReason::NotGranted, denial.to_string())
+        })?;
         let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
         match target.scheme {
-            egress::Scheme::Http => exchange(stream, request, &self.limits).await,
-            egress::Scheme::Https => {
+            Scheme::Http => exchange(stream, request, &self.limits).await,
+            Scheme::Https => {
                 let stream = tls::handshake(self.trust.config()?, &target.host, stream).await?;
                 exchange(stream, request, &self.limits).await
             }
@@ -129,7 +144,7 @@ impl Egress {
     fn tell(&self, call: &CallContext, told: &Told, result: &Result<HttpResponse, HttpError>, took: Duration) {
         let plugin = &call.principal.plugin;
         let reason = result.as_ref().err().map(|error| reason(error.reason));
-        let is_first = self.totals.count(plugin, reason.unwrap_or("ok")) == 0;
+        self.totals.count(plugin, reason.unwrap_or("ok"));
         let (status, bytes) = match result {
             Ok(response) => (Some(response.status), Some(answer::size(&response.body))),
             Err(_) => (None, None),
@@ -137,16 +152,8 @@ impl Egress {
         tracing::debug!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id,
             method = told.method, target = told.target, status, bytes, reason,
-            error = result.as_ref().err().map(|error| error.message.as_str()), took_ms = took.as_millis(), "fetched"
+            error = result.as_ref().err().map(|error| error.message.as_str()), ?took, "fetched"
         );
-        if let Err(HttpError { reason: HttpReason::NotGranted, message }) = result
-            && is_first
-        {
-            tracing::warn!(
-                %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id,
-                error = message, "an HTTP request was denied; further ones of this plugin are counted, and told at the level debug"
-            );
-        }
     }
 }
 
@@ -164,13 +171,13 @@ impl Told {
     }
 }
 
-impl Http for Arc<Egress> {
+impl Http for Egress {
     fn fetch(
         &self,
         call: Arc<CallContext>,
         request: HttpRequest,
     ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        let egress = self.clone();
+        let egress = self.0.clone();
         async move {
             let (told, began) = (Told::of(&request), Instant::now());
             let result = egress.carry_out(&call, request).await;
@@ -180,11 +187,6 @@ impl Http for Arc<Egress> {
         .in_current_span()
         .boxed()
     }
-}
-
-/// The rules that hold for `call`.
-fn http_rules(call: &CallContext) -> Vec<HttpRule> {
-    call.principal.grants().http().to_vec()
 }
 
 fn failed(reason: HttpReason, message: String) -> HttpError {

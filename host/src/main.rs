@@ -1,20 +1,24 @@
 //! The `windlass` binary: reads the command line and runs it.
 
+mod admin;
 mod cli;
 mod clock;
 mod controller;
 mod directory;
 mod dispatch;
+mod egress;
 mod feed;
 mod files;
 mod kinds;
 mod manager;
+mod metrics;
 mod outage;
 mod resolve;
 mod resync;
 mod route;
 mod running;
 mod shutdown;
+mod status;
 mod supervise;
 mod telemetry;
 

@@ -1,5 +1,6 @@
 //! The order in which everything starts and, the other way round, stops.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use anyhow::bail;
 use futures::StreamExt;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
@@ -16,11 +17,16 @@ use windlass_kube::{
 };
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
+use crate::admin::{self, Admin};
 use crate::cli::PluginArgs;
 use crate::controller::Controller;
+use crate::egress::tls::Trust;
+use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::kinds::{self, Kinds};
+use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
 use crate::running::End;
+use crate::status::{PluginState, Status};
 use crate::supervise::{Panics, caught, supervise};
 use crate::{directory, telemetry};
 
@@ -40,6 +46,9 @@ pub(crate) struct Settings {
     plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
     cache: usize,
+    admin_address: Option<SocketAddr>,
+    /// Authorities that plugins' HTTPS requests trust too.
+    http_ca: Option<PathBuf>,
 }
 
 impl From<PluginArgs> for Settings {
@@ -50,6 +59,8 @@ impl From<PluginArgs> for Settings {
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
+            admin_address: arguments.admin_address,
+            http_ca: arguments.http_ca,
         }
     }
 }
@@ -67,6 +78,9 @@ pub(crate) struct Host {
     pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
+    pub(crate) status: Status,
+    pub(crate) metrics: HostMetrics,
+    pub(crate) egress: Egress,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
     /// The most that the caches of one plugin may hold together, in bytes.
@@ -80,10 +94,15 @@ pub(crate) struct Host {
 /// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
 /// or that it did not stop cleanly.
 pub(crate) async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
+    // To the very end: how it stops is shown too.
+    let _admin = start_admin(&shown, settings.admin_address).await?;
+    let trust = Trust::with(settings.http_ca.as_deref())?;
     let sandbox =
         Sandbox::new(SandboxOptions { concurrent_calls: settings.concurrent_calls, ..SandboxOptions::default() })?;
     // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
-    let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins)).await else {
+    let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins, &shown)).await
+    else {
         tracing::info!("stopped before the first controller started");
         return Ok(());
     };
@@ -92,7 +111,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
         bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
     }
     tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
-    let host = Arc::new(Host::new(connection, &settings));
+    let host = Arc::new(Host::new(connection, &settings, shown, trust));
     let kinds = tokio::spawn(follow_kinds(host.clone(), stop.clone()));
     let fair = Fair::new(settings.concurrent_calls);
     let mut controllers = start(&host, &fair, &plugins, &stop);
@@ -112,28 +131,61 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
 }
 
 /// All that comes before the first controller: looks at the directory, asks the server for its version, loads.
-async fn prepare(connection: &Connection, sandbox: &Sandbox, directory: &Path) -> anyhow::Result<Vec<Arc<Plugin>>> {
+async fn prepare(
+    connection: &Connection,
+    sandbox: &Sandbox,
+    directory: &Path,
+    shown: &Admin,
+) -> anyhow::Result<Vec<Arc<Plugin>>> {
     let files = directory::plugins(directory)?;
     let version = client::check(connection).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
-    Ok(load(sandbox, &files).await)
+    Ok(load(sandbox, &files, shown).await)
+}
+
+/// Serves the admin endpoint, if there is to be one, until the result is dropped.
+async fn start_admin(shown: &Admin, address: Option<SocketAddr>) -> anyhow::Result<Option<DropGuard>> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = admin::listen(address).await?;
+    let (stop, shown) = (CancellationToken::new(), shown.clone());
+    let until = stop.clone();
+    tokio::spawn(async move {
+        supervise("admin", &Panics::default(), &until, || shown.clone().serve(&listener, &until)).await;
+    });
+    Ok(Some(stop.drop_guard()))
 }
 
 impl Host {
-    fn new(connection: Connection, settings: &Settings) -> Self {
+    fn new(connection: Connection, settings: &Settings, shown: Admin, trust: Trust) -> Self {
+        let Admin { status, metrics } = shown;
         let discovery = Discovery::new(connection.client.clone());
         let options = InformerOptions {
             most_bytes: settings.cache,
             reachability: connection.reachability.clone(),
             ..InformerOptions::default()
         };
+        let informers = Informers::with_options(connection.client.clone(), discovery.clone(), options);
+        let api_server = ApiServer::at(&connection.server);
+        let totals = metrics.http().clone();
+        let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
+        let recorder = Recorder::new(connection.client.clone());
+        let panics = Panics::default();
+        metrics.show(Sources {
+            status: status.clone(),
+            panics: panics.clone(),
+            informers: informers.clone(),
+            recorder: recorder.clone(),
+        });
         Self {
-            informers: Informers::with_options(connection.client.clone(), discovery.clone(), options),
-            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
-            recorder: Arc::new(Recorder::new(connection.client)),
+            informers,
+            writer: Arc::new(Writer::new(connection.client, discovery.clone())),
+            recorder: Arc::new(recorder),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
-            panics: Panics::default(),
+            panics,
+            status,
+            metrics,
+            egress,
             discovery,
             namespace: settings.namespace.clone(),
             plugin_cache: settings.plugin_cache,
@@ -144,21 +196,28 @@ impl Host {
 }
 
 /// Loads what can be loaded, each file by itself: a broken one is told of and left out.
-async fn load(sandbox: &Sandbox, files: &[PathBuf]) -> Vec<Arc<Plugin>> {
+async fn load(sandbox: &Sandbox, files: &[PathBuf], shown: &Admin) -> Vec<Arc<Plugin>> {
     let side_by_side = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let loading = files.iter().map(|file| sandbox.load(file));
+    let loading = files.iter().map(async |file| (file, sandbox.load(file).await));
     let mut loading = futures::stream::iter(loading).buffered(side_by_side);
     let mut plugins = Vec::new();
-    while let Some(loaded) = loading.next().await {
+    while let Some((file, loaded)) = loading.next().await {
+        let status = shown.status.plugin(&file.file_stem().unwrap_or_default().to_string_lossy());
         match loaded.map_err(anyhow::Error::from).and_then(whole) {
             Ok(plugin) => {
                 tracing::info!(
                     plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
                     bytes = plugin.size(), "plugin loaded"
                 );
+                shown.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
+                status.runs(plugin.clone());
                 plugins.push(plugin);
             }
-            Err(error) => tracing::error!(error = telemetry::explained(&error), "plugin not loaded"),
+            Err(error) => {
+                let error = telemetry::explained(&error);
+                tracing::error!(error, "plugin not loaded");
+                status.set(PluginState::NotLoaded, Some(error));
+            }
         }
     }
     plugins
@@ -202,6 +261,7 @@ fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &Cancella
             controllers.spawn(async move { controller.run(&stop).await });
         }
     }
+    host.status.loaded();
     controllers
 }
 

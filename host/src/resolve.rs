@@ -139,7 +139,7 @@ async fn grants(
         });
     }
     rules.extend(manifest.permission_rules());
-    Ok(Grants::new(rules).within(only))
+    Ok(Grants::asked(manifest.asked(rules)).within(only))
 }
 
 #[cfg(test)]

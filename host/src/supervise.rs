@@ -34,6 +34,12 @@ impl Panics {
         tracing::error!(task, times, cause = cause(panic), then, "a task of the host panicked");
     }
 
+    /// How often each task has panicked that has.
+    pub(crate) fn snapshot(&self) -> Vec<(&'static str, u64)> {
+        let panics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        panics.iter().map(|(task, times)| (*task, *times)).collect()
+    }
+
     /// How often `task` has panicked.
     #[cfg(test)]
     pub(crate) fn of(&self, task: &str) -> u64 {

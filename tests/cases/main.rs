@@ -1,5 +1,6 @@
 //! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
 
+mod admin;
 mod bad_input;
 mod caches;
 mod connections;

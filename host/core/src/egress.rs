@@ -11,35 +11,65 @@ mod target;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use ipnet::IpNet;
+use crate::grants::{Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 
 pub use self::address::{AddressClass, canonical};
-pub use self::target::{Host, Scheme, Target, TargetError, is_method};
+pub use self::target::{Host, Target, TargetError, is_method};
 
-/// What one rule allows: every dimension must match.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpRule {
-    /// With TLS or without.
-    pub scheme: Scheme,
-    /// A name, in which `*` stands for exactly one label, or an address, which only itself matches.
-    pub host: String,
-    /// None: the scheme's own.
-    pub port: Option<u16>,
-    /// Such as `GET`; `*` for all.
-    pub methods: Vec<String>,
-    /// Addresses that are reached although they are not public.
-    pub addresses: Vec<IpNet>,
+/// Addresses that rules name, beside the public ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    ranges: Vec<Cidr>,
 }
 
-impl HttpRule {
-    /// Whether this rule is about `method` on `target`, wherever that may lead.
-    #[must_use]
-    pub fn covers(&self, method: &str, target: &Target) -> bool {
-        self.scheme == target.scheme
-            && self.port.unwrap_or(self.scheme.default_port()) == target.port
-            && self.methods.iter().any(|allowed| allowed == "*" || allowed == method)
-            && host_matches(&self.host, &target.host)
+/// Finds the rules that cover `method` on `target`, and with them the addresses that it may reach. A denial is counted.
+pub fn allow(grants: &LiveGrants, method: &str, target: &Target) -> Result<Reach, Denial> {
+    let current = grants.current();
+    let mut covering = current.http().iter().filter(|rule| covers(rule, method, target)).peekable();
+    if covering.peek().is_some() {
+        // A range that cannot be read names nothing.
+        return Ok(Reach {
+            ranges: covering.flat_map(|rule| &rule.addresses).filter_map(|it| it.parse().ok()).collect(),
+        });
     }
+    let lacking = current.lacking_http(|rule| covers(rule, method, target));
+    let denial = Denial {
+        access: format!("{method} {target}"),
+        cause: Cause::NoRule(if lacking.is_empty() { vec![Layer::Policy] } else { lacking }),
+        missing: missing_rule(method, target, ""),
+    };
+    grants.note(method, &target.to_string(), &denial);
+    Err(denial)
+}
+
+/// Says that `method` on `target` was denied for where it leads, and counts it.
+#[must_use]
+pub fn deny(grants: &LiveGrants, method: &str, target: &Target, denied: &AddressDenied) -> Denial {
+    let AddressDenied { address, class } = denied;
+    let prefix = if address.is_ipv4() { 32 } else { 128 };
+    let denial = Denial {
+        access: format!("{method} {target} at {address}, which is {class}"),
+        // A manifest cannot ask for addresses; the operator's layers name them.
+        cause: Cause::NoRule(vec![Layer::Policy]),
+        missing: missing_rule(method, target, &format!(", addresses: [\"{address}/{prefix}\"]")),
+    };
+    grants.note(method, &target.to_string(), &denial);
+    denial
+}
+
+/// An item of `http` in a policy.
+fn missing_rule(method: &str, target: &Target, more: &str) -> String {
+    let Target { scheme, host, port, .. } = target;
+    let port = if *port == scheme.default_port() { String::new() } else { format!(", port: {port}") };
+    format!("http: - {{scheme: {scheme}, host: \"{host}\"{port}, methods: [{method}]{more}}}")
+}
+
+/// Whether `rule` is about `method` on `target`, wherever that may lead.
+fn covers(rule: &HttpRule, method: &str, target: &Target) -> bool {
+    rule.scheme == target.scheme
+        && rule.port() == target.port
+        && rule.methods.iter().any(|allowed| allowed == "*" || allowed == method)
+        && host_matches(&rule.host, &target.host)
 }
 
 fn host_matches(pattern: &str, host: &Host) -> bool {
@@ -55,31 +85,6 @@ fn host_matches(pattern: &str, host: &Host) -> bool {
     }
 }
 
-/// Addresses that rules name, beside the public ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
-    networks: Vec<IpNet>,
-}
-
-/// Why a request may not be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule allows it to {method} {target}: it needs an `http` rule with this scheme, host, port and method")]
-pub struct NotAllowed {
-    /// The method.
-    pub method: String,
-    /// Where to, without path and query.
-    pub target: String,
-}
-
-/// Finds the rules that cover `method` on `target`, and with them the addresses that it may reach.
-pub fn allow(rules: &[HttpRule], method: &str, target: &Target) -> Result<Reach, NotAllowed> {
-    let mut covering = rules.iter().filter(|rule| rule.covers(method, target)).peekable();
-    if covering.peek().is_none() {
-        return Err(NotAllowed { method: method.to_owned(), target: target.to_string() });
-    }
-    Ok(Reach { networks: covering.flat_map(|rule| rule.addresses.iter().copied()).collect() })
-}
-
 /// What the host knows of the address that it is about to connect to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
@@ -90,7 +95,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Why an address may not be connected to.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressDenied {
     /// The address.
     pub address: IpAddr,
@@ -100,10 +105,7 @@ pub struct AddressDenied {
 
 impl fmt::Display for AddressDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, class } = self;
-        let prefix = if address.is_ipv4() { 32 } else { 128 };
-        let how = if class.needs_exact() { "as exactly" } else { "in `addresses`, such as" };
-        write!(f, "{address} is {class}: only an `http` rule that names it reaches it, {how} {address}/{prefix}")
+        write!(f, "{} is {}", self.address, self.class)
     }
 }
 
@@ -134,8 +136,7 @@ pub fn check_address(socket: SocketAddr, reach: &Reach, around: Surroundings<'_>
 
 impl Reach {
     fn names(&self, address: IpAddr, class: AddressClass) -> bool {
-        let is_single = |network: &IpNet| network.prefix_len() == network.max_prefix_len();
-        self.networks.iter().any(|network| network.contains(&address) && (!class.needs_exact() || is_single(network)))
+        self.ranges.iter().any(|range| range.contains(address) && (!class.needs_exact() || range.is_single()))
     }
 }
 

@@ -150,6 +150,11 @@ impl Grants {
         &self.http
     }
 
+    /// The layers that have no HTTP rule that `covers` a request.
+    pub(crate) fn lacking_http(&self, covers: impl Fn(&HttpRule) -> bool) -> Vec<Layer> {
+        self.lacking(|allowance| allowance.http.iter().any(&covers))
+    }
+
     /// Whether each layer has a rule about anything in this API group: if not, nothing need be asked about a kind of it.
     #[must_use]
     pub fn concern_group(&self, group: &str) -> bool {
@@ -259,6 +264,11 @@ impl LiveGrants {
             self.denials.note(access.verb, &resource_name(access.group, access.resource, access.subresource), denial);
         }
         checked
+    }
+
+    /// Counts a denial that was decided elsewhere.
+    pub(crate) fn note(&self, verb: &str, resource: &str, denial: &Denial) {
+        self.denials.note(verb, resource, denial);
     }
 
     /// What was denied so far.

@@ -21,7 +21,7 @@ pub use self::subscription::Subscription;
 use crate::budget::{Budget, Charges, Excess, Scope};
 use crate::cold;
 use crate::discovery::Resource;
-use crate::informer::InformerStatus;
+use crate::informer::{InformerFigures, InformerStatus};
 use crate::pointer::PointerError;
 use crate::store::{Contents, Store, StoreWriter};
 
@@ -277,6 +277,12 @@ impl Feed {
     pub(crate) fn is_late(&self, object: &Object) -> bool {
         let is_before = |seen: &Version| object.header.version.compare(seen) == Some(Ordering::Less);
         self.store.get(&object.header.key).is_none() && self.store.version().as_ref().is_some_and(is_before)
+    }
+
+    /// What there is to say of it now.
+    pub(crate) fn figures(&self) -> InformerFigures {
+        let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
+        InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status }
     }
 
     /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.

@@ -126,6 +126,19 @@ pub struct InformerStatus {
     pub panics: u64,
 }
 
+/// One cache at one moment.
+#[derive(Clone, Debug)]
+pub struct InformerFigures {
+    /// What is watched.
+    pub watch: WatchSpec,
+    /// How many objects it holds.
+    pub objects: usize,
+    /// Roughly what they occupy in memory.
+    pub bytes: usize,
+    /// How the informer is doing.
+    pub status: InformerStatus,
+}
+
 /// How informers work.
 #[derive(Clone, Debug)]
 pub struct InformerOptions {
@@ -205,6 +218,12 @@ impl Informers {
     /// Subscribes to what `spec` watches, with indexes and a budget. An error says which index is no JSON pointer.
     pub fn subscribe_with(&self, spec: WatchSpec, options: SubscribeOptions) -> Result<Subscription, PointerError> {
         self.with_feed(spec, |feed| feed.subscribe_with(options))
+    }
+
+    /// How each cache is doing, in no order.
+    #[must_use]
+    pub fn figures(&self) -> Vec<InformerFigures> {
+        self.shared.feeds().iter().map(|feed| feed.figures()).collect()
     }
 
     /// Lets `subscribe` join the feed, which cannot end meanwhile.

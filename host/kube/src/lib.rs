@@ -52,7 +52,7 @@ pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
 pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
-pub use crate::informer::{InformerError, InformerOptions, InformerStatus, Informers};
+pub use crate::informer::{InformerError, InformerFigures, InformerOptions, InformerStatus, Informers};
 pub use crate::live::{LiveBudget, LiveReader};
 pub use crate::parse::ParseError;
 pub use crate::pointer::PointerError;

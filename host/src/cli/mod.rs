@@ -4,6 +4,7 @@ mod dev;
 mod run;
 mod size;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -68,6 +69,12 @@ pub(crate) struct PluginArgs {
     /// How much any one cache may hold, whoever shares it.
     #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
     pub(crate) cache_limit: Size,
+    /// Where /healthz, /readyz, /metrics and /plugins are served, to everyone who can connect. Without it, nowhere.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    pub(crate) admin_address: Option<SocketAddr>,
+    /// Certificate authorities that HTTPS requests of plugins trust beside the system's, in PEM.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
+    pub(crate) http_ca: Option<PathBuf>,
 }
 
 fn namespace(text: &str) -> Result<String, String> {

@@ -21,8 +21,10 @@ use windlass_kube::{Discovery, Informers, Subscription};
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::metrics::HostMetrics;
 use crate::outage::Switch;
 use crate::running::{End, Running, tracker};
+use crate::status::Status;
 use crate::supervise::supervise;
 
 #[test]
@@ -122,6 +124,11 @@ impl Stage {
             permit_worth: 0.5,
             last_call: CancellationToken::new(),
             panics: Panics::default(),
+            status: Status::new(CancellationToken::new()).plugin("a").controller(
+                "a",
+                1,
+                HostMetrics::new().controller("a", "a"),
+            ),
         });
         for _ in 0..workers {
             let dispatch = dispatch.clone();

@@ -64,7 +64,8 @@ fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
 fn broken(error: &hyper::Error, limits: &HttpLimits) -> HttpError {
     if error.is_parse_too_large() {
         let HttpLimits { headers, header_bytes, .. } = limits;
-        let message = format!("the response has more than {headers} headers, or more than {header_bytes} bytes of them");
+        let message =
+            format!("the response has more than {headers} headers, or more than {header_bytes} bytes of them");
         return failed(HttpReason::TooLarge, message);
     }
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();

@@ -9,10 +9,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use windlass_core::egress::{self, Host, Reach, Surroundings, Target};
+use windlass_core::egress::{self, AddressDenied, Host, Reach, Surroundings, Target};
 use windlass_core::http::{HttpError, HttpReason};
 
-use super::{Egress, Turn, failed};
+use super::{Shared, Turn, failed};
 
 /// How long the API server's addresses are taken to stay the same.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
@@ -75,7 +75,7 @@ impl ApiServer {
     }
 }
 
-impl Egress {
+impl Shared {
     /// The addresses of `target`, all of which may be connected to. If one may not, none is: a name that leads to
     /// both sides of a fence is not one to be trusted with the other.
     pub(super) async fn checked_addresses(
@@ -83,17 +83,17 @@ impl Egress {
         target: &Target,
         reach: &Reach,
         turn: &Turn,
-    ) -> Result<Vec<SocketAddr>, HttpError> {
+    ) -> Result<Result<Vec<SocketAddr>, AddressDenied>, HttpError> {
         let (found, api_server) =
             tokio::join!(self.resolve(target, turn), self.api_server.addresses(self.resolver.as_ref()));
         let addresses = found?;
         for socket in &addresses {
             let around = Surroundings { api_server: &api_server, is_own: is_own(*socket) };
-            egress::check_address(*socket, reach, around).map_err(|denied| {
-                failed(HttpReason::NotGranted, format!("{} leads to where it may not: {denied}", target.host))
-            })?;
+            if let Err(denied) = egress::check_address(*socket, reach, around) {
+                return Ok(Err(denied));
+            }
         }
-        Ok(addresses)
+        Ok(Ok(addresses))
     }
 
     async fn resolve(&self, target: &Target, turn: &Turn) -> Result<Vec<SocketAddr>, HttpError> {

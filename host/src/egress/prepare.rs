@@ -80,7 +80,8 @@ fn bytes(body: Option<HttpBody>, limits: &HttpLimits) -> Result<Bytes, HttpError
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), HttpError> {
     // Neither name nor value is repeated: they may be long, or a secret in the wrong place.
-    let named = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a name of a header is none".to_owned()))?;
+    let named =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a name of a header is none".to_owned()))?;
     if FORBIDDEN.contains(&named.as_str()) || named.as_str().starts_with(FORBIDDEN_PREFIX) {
         return Err(invalid(format!("the header `{named}` is the host's to set")));
     }

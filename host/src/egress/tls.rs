@@ -71,8 +71,7 @@ fn config(added: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Err
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier::new_with_extra_roots(added.iter().cloned(), provider.clone())?;
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config =
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+    let mut config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // A resumed session would tie the requests of plugins together.
     config.resumption = Resumption::disabled();

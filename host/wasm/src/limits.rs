@@ -28,7 +28,7 @@ pub struct Limits {
     pub response_bytes: usize,
     /// The body of a write; the API server itself takes no more.
     pub write_bytes: usize,
-    /// Import calls that the host works for, in one call. Logging, time and randomness do not count.
+    /// Import calls that the host works for, in one call. Logging, metrics, time and randomness do not count.
     pub host_calls: u32,
     /// Reads of the API server itself, in one call; more are refused.
     pub live_reads: u32,
@@ -40,6 +40,8 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Bytes of one log line; longer ones are cut.
     pub log_line_bytes: usize,
+    /// Values of metrics in one call; more are dropped and counted.
+    pub metric_values: u32,
     /// The file of a plugin.
     pub file_bytes: u64,
     /// Wall time of compiling one.
@@ -67,6 +69,7 @@ impl Default for Limits {
             log_lines: 1_000,
             log_bytes: 256 << 10,
             log_line_bytes: 8 << 10,
+            metric_values: 10_000,
             file_bytes: 64 << 20,
             compile_deadline: Duration::from_mins(2),
             manifest_bytes: 1 << 20,

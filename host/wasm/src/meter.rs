@@ -21,6 +21,7 @@ pub(crate) struct Meter {
     log_lines: u32,
     log_bytes: usize,
     dropped_log_lines: u64,
+    metric_values: u32,
 }
 
 impl Meter {
@@ -38,6 +39,7 @@ impl Meter {
             log_lines: 0,
             log_bytes: 0,
             dropped_log_lines: 0,
+            metric_values: 0,
         }
     }
 
@@ -47,6 +49,11 @@ impl Meter {
 
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// Until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
     }
 
     pub(crate) fn deadline_overrun(&self) -> Overrun {
@@ -83,6 +90,13 @@ impl Meter {
         self.log_lines += 1;
         self.log_bytes = bytes;
         true
+    }
+
+    /// Whether one more value of a metric is still within the limits.
+    pub(crate) fn metric_value(&mut self) -> bool {
+        let is_within = self.metric_values < self.limits.metric_values;
+        self.metric_values += u32::from(is_within);
+        is_within
     }
 
     pub(crate) fn dropped_log_lines(&self) -> u64 {

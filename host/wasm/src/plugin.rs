@@ -57,7 +57,7 @@ pub struct Called {
 pub struct PluginStats {
     /// Log lines beyond a call's limit.
     pub dropped_log_lines: u64,
-    /// Values of metrics, which this version does not implement.
+    /// Values of metrics beyond a call's limit.
     pub dropped_metric_values: u64,
 }
 

@@ -148,7 +148,8 @@ async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
     })
 }
 
-struct AbortOnDrop<R>(JoinHandle<R>);
+/// A task that ends with whoever waits for it.
+pub(crate) struct AbortOnDrop<R>(pub(crate) JoinHandle<R>);
 
 impl<R> Drop for AbortOnDrop<R> {
     fn drop(&mut self) {

@@ -119,15 +119,6 @@ async fn a_flood_of_log_lines_is_dropped_and_counted() {
 }
 
 #[tokio::test]
-async fn values_of_metrics_are_counted_and_dropped() {
-    let import = r#"(import "windlass:plugin/metrics@0.1.0" "add" (func $add (param i32 i32 f64 i32 i32)))"#;
-    let add = "(call $add (i32.const 2048) (i32.const 2) (f64.const 1) (i32.const 0) (i32.const 0))";
-    let plugin = load(&sandbox(Limits::default()), "guest", &Core::reconciling(import, add)).await.expect("it loads");
-    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
-    assert_eq!(plugin.stats().dropped_metric_values, 1);
-}
-
-#[tokio::test]
 async fn a_component_with_more_memory_than_allowed_does_not_load() {
     let greedy = Core { pages: 3000, ..Core::default() }.component();
     let message = load(&sandbox(Limits::default()), "guest", &greedy).await.expect_err("too much").to_string();

@@ -243,12 +243,32 @@ fn watching_and_owning_imply_access() {
 
 #[test]
 fn what_this_version_does_not_implement_is_named() {
-    let mut manifest = with("/metrics", json!([{"name": "a_total", "type": "counter", "help": "a"}]));
-    manifest["http"] = json!([{"scheme": "https", "host": "*.example.com", "methods": ["GET"]}]);
-    manifest["config"] = json!({"schema": {}});
+    let mut manifest = with("/config", json!({"schema": {}}));
     manifest["crds"] = json!([{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}]);
     manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000});
     let found = read(&manifest).expect("valid").unimplemented();
-    assert_eq!(found.len(), 5, "{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[0].starts_with("controllers[0].options.finalizer"), "{found:?}");
+}
+
+#[test]
+fn a_label_of_a_metric_that_the_host_needs_is_reserved() {
+    for label in ["plugin", "le", "__name__"] {
+        let metric = json!([{"name": "a", "type": "gauge", "help": "a", "labels": [label]}]);
+        let error = read(&with("/metrics", metric)).expect_err("reserved").to_string();
+        assert!(error.contains("metrics[0].labels") && error.contains("reserved"), "{error}");
+    }
+}
+
+#[test]
+fn an_http_rule_names_a_host_or_an_address_and_methods() {
+    let rule = |host: &str, method: &str| {
+        read(&with("/http", json!([{"scheme": "https", "host": host, "methods": [method]}])))
+    };
+    for host in ["*.example.com", "10.0.0.1", "[fd00::1]"] {
+        assert_eq!(rule(host, "GET").expect("valid").unimplemented(), Vec::<String>::new());
+    }
+    for (host, method) in [("a/b", "GET"), ("[::", "GET"), ("a:80", "GET"), ("a", "CONNECT"), ("a", "get it")] {
+        assert!(rule(host, method).is_err(), "{host} {method}");
+    }
 }

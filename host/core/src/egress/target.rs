@@ -7,40 +7,13 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::grants::Scheme;
+
 /// The longest URL.
 const MOST_BYTES: usize = 8 << 10;
 /// The longest name of a host, and of one label of it.
 const MOST_NAME: usize = 253;
 const MOST_LABEL: usize = 63;
-
-/// How a server is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// With TLS.
-    Https,
-    /// In the clear.
-    Http,
-}
-
-impl Scheme {
-    /// As in a URL.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Https => "https",
-            Self::Http => "http",
-        }
-    }
-
-    /// The port where none is named.
-    #[must_use]
-    pub fn default_port(self) -> u16 {
-        match self {
-            Self::Https => 443,
-            Self::Http => 80,
-        }
-    }
-}
 
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +49,7 @@ pub struct Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.scheme.as_str(), self.authority())
+        write!(f, "{}://{}", self.scheme, self.authority())
     }
 }
 

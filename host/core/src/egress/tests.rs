@@ -1,4 +1,5 @@
 use super::*;
+use crate::grants::{Allowance, Grants, Scheme};
 
 fn target(url: &str) -> Target {
     Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
@@ -14,12 +15,16 @@ fn rule(host: &str) -> HttpRule {
     }
 }
 
+fn asked(http: Vec<HttpRule>) -> LiveGrants {
+    LiveGrants::new(Grants::asked(Allowance { http, ..Allowance::default() }))
+}
+
 fn is_allowed(rule: &HttpRule, method: &str, url: &str) -> bool {
-    allow(std::slice::from_ref(rule), method, &target(url)).is_ok()
+    allow(&asked(vec![rule.clone()]), method, &target(url)).is_ok()
 }
 
 fn reach(networks: &[&str]) -> Reach {
-    Reach { networks: networks.iter().map(|network| network.parse().expect("a network")).collect() }
+    Reach { ranges: networks.iter().map(|network| network.parse().expect("a network")).collect() }
 }
 
 fn denied(address: &str, networks: &[&str]) -> Option<AddressClass> {
@@ -142,9 +147,22 @@ fn an_address_is_matched_by_itself_and_by_no_star() {
 }
 
 #[test]
-fn a_denial_names_what_is_missing_and_no_path() {
-    let error = allow(&[], "GET", &target("https://a.b/secret?token=1")).expect_err("no rule").to_string();
-    assert!(error.contains("GET https://a.b:") && !error.contains("secret"), "{error}");
+fn a_denial_names_what_is_missing_and_where_and_no_path_and_is_counted() {
+    let grants = asked(vec![rule("a.b")]);
+    let error = allow(&grants, "POST", &target("https://a.b:8443/secret?token=1")).expect_err("no rule").to_string();
+    for part in [
+        "its manifest",
+        "POST https://a.b:8443",
+        r#"http: - {scheme: https, host: "a.b", port: 8443, methods: [POST]}"#,
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(!error.contains("secret"), "{error}");
+    let counted = grants.denials().snapshot();
+    assert_eq!(
+        (counted[0].verb.as_str(), counted[0].resource.as_str(), counted[0].count),
+        ("POST", "https://a.b:8443", 1)
+    );
 }
 
 #[test]
@@ -234,6 +252,27 @@ fn the_api_server_and_the_host_itself_are_denied_although_public() {
 #[test]
 fn a_denied_address_says_how_it_would_be_reached() {
     let socket = "10.0.0.1:80".parse().expect("an address");
-    let error = check_address(socket, &Reach::default(), Surroundings::default()).expect_err("private").to_string();
-    assert!(error.contains("10.0.0.1 is a private address") && error.contains("10.0.0.1/32"), "{error}");
+    let denied = check_address(socket, &Reach::default(), Surroundings::default()).expect_err("private");
+    let grants = asked(vec![]);
+    let error = deny(&grants, "GET", &target("http://intranet/"), &denied).to_string();
+    assert!(error.contains("10.0.0.1, which is a private address"), "{error}");
+    assert!(error.contains(r#"addresses: ["10.0.0.1/32"]"#), "{error}");
+    assert_eq!(grants.denials().snapshot().len(), 1);
+}
+
+#[test]
+fn only_an_operators_layer_opens_addresses_that_are_closed_to_all() {
+    use std::sync::Arc;
+    let rules = |addresses: &[&str]| {
+        let addresses = addresses.iter().map(|range| (*range).to_owned()).collect();
+        Allowance { http: vec![HttpRule { addresses, ..rule("localhost") }], ..Allowance::default() }
+    };
+    let socket = "127.0.0.1:443".parse().expect("an address");
+    let check = |grants: Grants| {
+        let reach = allow(&LiveGrants::new(grants), "GET", &target("https://localhost/")).expect("the host is granted");
+        check_address(socket, &reach, Surroundings::default())
+    };
+    let policy = || Arc::new(rules(&["127.0.0.0/8"]));
+    assert!(check(Grants::asked(rules(&["127.0.0.0/8"]))).is_err(), "the author's word is not enough");
+    assert!(check(Grants::asked(rules(&[])).bounded(Layer::Policy, policy())).is_ok());
 }

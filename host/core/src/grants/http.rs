@@ -163,6 +163,12 @@ impl Cidr {
         self.address.is_ipv4() == address.is_ipv4() && (number(address) ^ number(self.address)) & self.mask() == 0
     }
 
+    /// Whether it holds one address and no other.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.bits == if self.address.is_ipv4() { 32 } else { 128 }
+    }
+
     fn mask(&self) -> u128 {
         match self.bits {
             0 => 0,

@@ -20,6 +20,7 @@ pub(crate) mod bindings {
             "windlass:plugin/cache.get-many": async | trappable,
             "windlass:plugin/live": async | trappable,
             "windlass:plugin/owners": async | trappable,
+            "windlass:plugin/http": async | trappable,
             default: trappable,
         },
         exports: { default: async },

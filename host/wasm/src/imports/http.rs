@@ -1,12 +1,74 @@
-//! `http`: not implemented in this version.
+//! `http`: requests, each handed to the port and carried out on the caller's runtime.
+//!
+//! Unlike a write, a fetch ends with the call that asked for it: nobody is left who could use the response.
 
-use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Host, HttpError, HttpReason, Request, Response};
+use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreReason, HttpRequest, HttpResponse};
+
+use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
+use crate::abi::v0_1_0::convert::milliseconds;
+use crate::sandbox::AbortOnDrop;
 use crate::state::CallState;
 
 impl Host for CallState {
-    fn fetch(&mut self, _: Request) -> wasmtime::Result<Result<Response, HttpError>> {
-        self.enter("http.fetch")?;
-        let message = "http.fetch is not implemented in this version".to_owned();
-        Ok(Err(HttpError { reason: HttpReason::Other, message }))
+    async fn fetch(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
+        let (left, limit) = (self.meter.time_left(), self.meter.limits().response_bytes);
+        let world = self.enter("http.fetch")?;
+        let mut request = from_wit(request);
+        // What comes after the call's end is of no use, so it need not be waited for.
+        request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
+        let (http, call) = (world.ports.http.clone(), world.call.clone());
+        let mut task = AbortOnDrop(world.caller.spawn(async move { http.fetch(call, request).await }));
+        self.waiting_in = Some("http.fetch");
+        let answer = (&mut task.0).await;
+        self.waiting_in = None;
+        let answer = answer.map_err(|error| wasmtime::format_err!("the host failed in http.fetch: {error}"))?;
+        Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
     }
+}
+
+fn from_wit(request: Request) -> HttpRequest {
+    let Request { method, url, headers, body, timeout_ms } = request;
+    let body = body.map(|body| match body {
+        Body::Text(text) => HttpBody::Text(text),
+        Body::Bytes(bytes) => HttpBody::Bytes(bytes),
+    });
+    HttpRequest { method, url, headers, body, timeout: timeout_ms.map(milliseconds) }
+}
+
+/// `response`, if it is no larger than what the host hands to a guest at once.
+fn within(response: HttpResponse, limit: usize) -> Result<HttpResponse, CoreError> {
+    let body = match &response.body {
+        HttpBody::Text(text) => text.len(),
+        HttpBody::Bytes(bytes) => bytes.len(),
+    };
+    let size = response.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + body;
+    if size <= limit {
+        return Ok(response);
+    }
+    let message = format!("the response has {size} bytes, and one call returns at most `response_bytes`, {limit}");
+    Err(CoreError { reason: CoreReason::TooLarge, message })
+}
+
+fn to_wit(response: HttpResponse) -> Response {
+    let HttpResponse { status, headers, body } = response;
+    let body = match body {
+        HttpBody::Text(text) => Body::Text(text),
+        HttpBody::Bytes(bytes) => Body::Bytes(bytes),
+    };
+    Response { status, headers, body }
+}
+
+fn error_to_wit(error: CoreError) -> HttpError {
+    let reason = match error.reason {
+        CoreReason::NotGranted => HttpReason::NotGranted,
+        CoreReason::InvalidRequest => HttpReason::InvalidRequest,
+        CoreReason::Dns => HttpReason::Dns,
+        CoreReason::Connect => HttpReason::Connect,
+        CoreReason::Tls => HttpReason::Tls,
+        CoreReason::Timeout => HttpReason::Timeout,
+        CoreReason::TooLarge => HttpReason::TooLarge,
+        CoreReason::Protocol => HttpReason::Protocol,
+        CoreReason::Other => HttpReason::Other,
+    };
+    HttpError { reason, message: error.message }
 }

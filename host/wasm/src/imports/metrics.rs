@@ -1,4 +1,6 @@
-//! `metrics`: not implemented in this version. Values are counted and dropped; a plugin loses nothing but its graphs.
+//! `metrics`: values for the port, which keeps those that fit what the manifest declares.
+
+use windlass_core::ports::MetricChange;
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::metrics::Host;
 use crate::state::CallState;
@@ -6,25 +8,41 @@ use crate::state::CallState;
 type Labels = Vec<(String, String)>;
 
 impl Host for CallState {
-    fn add(&mut self, _: String, _: f64, _: Labels) -> wasmtime::Result<()> {
-        drop_value(self, "metrics.add")
+    fn add(&mut self, name: String, value: f64, labels: Labels) -> wasmtime::Result<()> {
+        record(self, "metrics.add", MetricChange::Add, &name, value, &labels)
     }
 
-    fn set(&mut self, _: String, _: f64, _: Labels) -> wasmtime::Result<()> {
-        drop_value(self, "metrics.set")
+    fn set(&mut self, name: String, value: f64, labels: Labels) -> wasmtime::Result<()> {
+        record(self, "metrics.set", MetricChange::Set, &name, value, &labels)
     }
 
-    fn observe(&mut self, _: String, _: f64, _: Labels) -> wasmtime::Result<()> {
-        drop_value(self, "metrics.observe")
+    fn observe(&mut self, name: String, value: f64, labels: Labels) -> wasmtime::Result<()> {
+        record(self, "metrics.observe", MetricChange::Observe, &name, value, &labels)
     }
 }
 
-fn drop_value(state: &mut CallState, import: &'static str) -> wasmtime::Result<()> {
+fn record(
+    state: &mut CallState,
+    import: &'static str,
+    change: MetricChange,
+    name: &str,
+    value: f64,
+    labels: &[(String, String)],
+) -> wasmtime::Result<()> {
+    // Not counted as a host call: like a line of the log, one too many is dropped and does not end the call.
+    let is_within = state.meter.metric_value();
     let world = state.reconcile(import)?;
-    if world.counters.metric_dropped() {
+    if is_within {
+        world.ports.metrics.record(&world.call, change, name, value, labels);
+    } else if world.counters.metric_dropped() {
+        let limit = state.meter.limits().metric_values;
+        let call = &state.reconcile(import)?.call;
         tracing::warn!(
-            plugin = &*world.call.principal.plugin,
-            "metrics of plugins are not implemented in this version: the values are counted and dropped"
+            plugin = &*call.principal.plugin,
+            controller = &*call.controller,
+            key = %call.primary_key,
+            trace_id = &*call.trace_id,
+            "values of metrics are dropped: one call may give {limit}; further ones are only counted"
         );
     }
     Ok(())

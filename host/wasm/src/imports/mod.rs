@@ -36,9 +36,6 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-fn not_implemented(verb: &'static str, import: &str) -> types::ApiError {
-    convert::api_error(ApiError::not_implemented(verb, import))
-}
 
 /// Waits for `work`, which is done on the caller's runtime: a busy guest thread must not delay it. When the call is cancelled,
 /// so is the work.

@@ -12,9 +12,7 @@ impl Manifest {
         }
         for (present, field) in [
             (!self.crds.is_empty(), "crds: installing definitions"),
-            (!self.metrics.is_empty(), "metrics: metrics of plugins"),
             (self.config.is_some(), "config: configuration of plugins"),
-            (!self.http.is_empty(), "http: HTTP requests"),
         ] {
             if present {
                 found.push(field.to_owned());

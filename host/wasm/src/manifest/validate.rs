@@ -204,6 +204,11 @@ impl Metric {
             problems.add(path, format!("{} is not a name: letters, digits and `_`", quoted(name)));
         }
         problems.unique(format_args!("{path}.labels"), self.labels.iter().map(|label| &**label));
+        // The host's own, and those that have a meaning in Prometheus.
+        let is_reserved = |label: &str| matches!(label, "plugin" | "le" | "quantile") || label.starts_with("__");
+        for label in self.labels.iter().filter(|label| is_reserved(label)) {
+            problems.add(format_args!("{path}.labels"), format!("{} is reserved", quoted(label)));
+        }
         if self.metric_type != MetricType::Histogram && !self.buckets.is_empty() {
             problems.add(format_args!("{path}.buckets"), "only histograms have buckets");
         }
@@ -217,12 +222,21 @@ impl Metric {
 
 impl HttpHost {
     fn check(&self, path: &str, problems: &mut Problems) {
-        let labels_fit = self.host.split('.').all(|label| label == "*" || is_dns_label(label));
-        if !labels_fit || self.host.len() > 253 {
+        let is_label = |label: &str| label == "*" || is_dns_label(label);
+        let bare = self.host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let is_ipv6 = bare.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
+        let fits = is_ipv6 || self.host.split('.').all(is_label);
+        if !fits || self.host.len() > 253 {
             problems.add(format_args!("{path}.host"), format!("{} is not the name of a host", quoted(&self.host)));
         }
         if self.methods.is_empty() {
             problems.add(format_args!("{path}.methods"), "is empty, so nothing can be asked");
+        }
+        problems.count(format_args!("{path}.methods"), self.methods.len());
+        let can_be = |method: &str| method == "*" || windlass_core::egress::is_method(method);
+        for method in self.methods.iter().filter(|method| !can_be(method)) {
+            let what = format!("{} is no method that can be asked for, which is like `GET`", quoted(method));
+            problems.add(format_args!("{path}.methods"), what);
         }
     }
 }

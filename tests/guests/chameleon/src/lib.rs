@@ -3,6 +3,7 @@
 //! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
 
 mod modes;
+mod outside;
 mod watching;
 mod writing;
 
@@ -67,6 +68,7 @@ impl Reconciler for Chameleon {
             &["patch"],
         ));
         match mode {
+            Mode::Outside(port) => outside::declare(manifest, port),
             Mode::DescribeUnstable => {
                 manifest.description(format!("described at {} with {}", clock::now(), random::number()))
             }
@@ -91,6 +93,7 @@ impl Reconciler for Chameleon {
             Mode::Referring => watching::count_referrers(&request),
             Mode::Slim => watching::tell_fields(&request),
             Mode::Batch => writing::batch(),
+            Mode::Outside(port) => outside::visit(&request, port),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

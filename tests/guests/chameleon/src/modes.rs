@@ -33,6 +33,8 @@ pub(crate) enum Mode {
     Concerned,
     Slim,
     Batch,
+    /// With the port of the server that it asks.
+    Outside(u16),
 }
 
 /// The mode that the marker names now.
@@ -46,6 +48,9 @@ pub(crate) fn chosen() -> Mode {
 /// # Panics
 /// At an unknown name: the test that patched it is wrong.
 fn parse(name: &str) -> Mode {
+    if let Some(port) = name.strip_prefix("outside-") {
+        return Mode::Outside(port.parse().expect("chameleon: a port"));
+    }
     match name {
         "good" => Mode::Good,
         "describe-traps" => Mode::DescribeTraps,

@@ -82,7 +82,7 @@ fn reported_error(error: wit::ApiError) -> ApiError {
     }
 }
 
-fn milliseconds(ms: u32) -> Duration {
+pub(crate) fn milliseconds(ms: u32) -> Duration {
     Duration::from_millis(ms.min(MAX_DURATION_MS).into())
 }
 

@@ -1,0 +1,174 @@
+//! What the host counts, and how `/metrics` shows it: OpenMetrics, under client-go's and controller-runtime's names where
+//! they have one.
+//!
+//! What happens is counted where it happens, in families that are kept here. What simply is, such as the depth of a queue,
+//! is looked up when somebody asks (`collect`). The metrics that plugins declare are in `plugin`; no plugin's can have the
+//! name of another's or of the host's.
+
+mod collect;
+mod plugin;
+mod ports;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+pub(crate) use self::collect::Sources;
+pub(crate) use self::plugin::PluginMetrics;
+pub(crate) use self::ports::counted;
+
+/// What labels are made of.
+type Labels = Vec<(&'static str, String)>;
+type Counters = Family<Labels, Counter>;
+
+/// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
+const RECONCILE_SECONDS: [f64; 33] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
+];
+
+/// The host's own counters. Clones share them.
+#[derive(Clone)]
+pub(crate) struct HostMetrics {
+    registry: Arc<Mutex<Registry>>,
+    plugins: PluginMetrics,
+    http: HttpTotals,
+    reads: Counters,
+    live: Counters,
+    writes: Counters,
+    claims: Counters,
+    events: Counters,
+    reconciles: Counters,
+    reconcile_errors: Counters,
+    terminal_errors: Counters,
+    reconcile_time: Family<Labels, Histogram, fn() -> Histogram>,
+    active: Family<Labels, Gauge>,
+}
+
+/// How fetches ended, by plugin and reason.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HttpTotals(Counters);
+
+impl HttpTotals {
+    /// One more fetch of `plugin` that ended for `reason`.
+    pub(crate) fn count(&self, plugin: &str, reason: &'static str) {
+        self.0.get_or_create(&vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).inc();
+    }
+
+    /// How many there were.
+    #[cfg(test)]
+    pub(crate) fn of(&self, plugin: &str, reason: &'static str) -> u64 {
+        self.0.get_or_create(&vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
+    }
+}
+
+/// What one controller's calls come to.
+#[derive(Clone, Debug)]
+pub(crate) struct ControllerMetrics {
+    pub(crate) success: Counter,
+    pub(crate) requeue_after: Counter,
+    /// Failures that are tried again.
+    pub(crate) error: Counter,
+    pub(crate) errors: Counter,
+    pub(crate) terminal: Counter,
+    pub(crate) time: Histogram,
+    pub(crate) active: Gauge,
+}
+
+impl HostMetrics {
+    /// All at zero, with the metrics that plugins declare.
+    pub(crate) fn new() -> Self {
+        let metrics = Self {
+            registry: Arc::default(),
+            plugins: PluginMetrics::default(),
+            http: HttpTotals::default(),
+            reads: Counters::default(),
+            live: Counters::default(),
+            writes: Counters::default(),
+            claims: Counters::default(),
+            events: Counters::default(),
+            reconciles: Counters::default(),
+            reconcile_errors: Counters::default(),
+            terminal_errors: Counters::default(),
+            reconcile_time: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
+            active: Family::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // The encoder adds `_total` to the names of counters.
+        for (name, help, counters) in [
+            ("windlass_http_requests", "HTTP requests of plugins, by how they ended", &self.http.0),
+            ("windlass_cache_reads", "Reads of plugins from caches, by verb and result", &self.reads),
+            ("windlass_live_reads", "Reads of plugins from the API server, by verb and result", &self.live),
+            ("windlass_writes", "Writes of plugins, by verb, HTTP status and outcome", &self.writes),
+            ("windlass_claims", "Claims of plugins, by result", &self.claims),
+            ("windlass_events", "Kubernetes Events that plugins and the host have emitted", &self.events),
+            ("controller_runtime_reconcile", "Calls of plugins, by result", &self.reconciles),
+            ("controller_runtime_reconcile_errors", "Calls of plugins that failed", &self.reconcile_errors),
+            (
+                "controller_runtime_terminal_reconcile_errors",
+                "Calls of plugins that failed for good",
+                &self.terminal_errors,
+            ),
+        ] {
+            registry.register(name, help, counters.clone());
+        }
+        let time = "How long a call took";
+        registry.register("controller_runtime_reconcile_time_seconds", time, self.reconcile_time.clone());
+        registry.register("controller_runtime_active_workers", "Calls that run", self.active.clone());
+        registry.register_collector(Box::new(self.plugins.clone()));
+    }
+
+    /// From now on, what `sources` has is shown too.
+    pub(crate) fn show(&self, sources: Sources) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(sources));
+    }
+
+    /// The metrics of plugins.
+    pub(crate) fn plugins(&self) -> &PluginMetrics {
+        &self.plugins
+    }
+
+    /// How fetches ended.
+    pub(crate) fn http(&self) -> &HttpTotals {
+        &self.http
+    }
+
+    /// The counters of `controller` of `plugin`, which from now on are shown, at zero.
+    pub(crate) fn controller(&self, plugin: &str, controller: &str) -> ControllerMetrics {
+        let labels = || vec![("controller", controller.to_owned()), ("plugin", plugin.to_owned())];
+        let result = |result: &str| {
+            let mut labels = labels();
+            labels.push(("result", result.to_owned()));
+            self.reconciles.get_or_create_owned(&labels)
+        };
+        ControllerMetrics {
+            success: result("success"),
+            requeue_after: result("requeue_after"),
+            error: result("error"),
+            errors: self.reconcile_errors.get_or_create_owned(&labels()),
+            terminal: self.terminal_errors.get_or_create_owned(&labels()),
+            time: self.reconcile_time.get_or_create_owned(&labels()),
+            active: self.active.get_or_create_owned(&labels()),
+        }
+    }
+
+    /// Everything, as OpenMetrics text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing into a text cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}

@@ -1,0 +1,191 @@
+//! The ports of a plugin, with everything counted that goes through them.
+//!
+//! Counted here and not at the other end: what a plugin asked for and what it was told is the same wherever it is carried
+//! out, and this is the one place that sees all of it.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use prometheus_client::metrics::counter::Counter;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::ports::{
+    CallContext, Claimed, Event, Events, ListQuery, Live, LiveQuery, Owners, Page, Ports, Reads, Writes, Written,
+};
+use windlass_core::write::Operation;
+
+use super::{Counters, HostMetrics, Labels};
+
+/// `ports` of `plugin`, counted in `metrics`. The plugin's own metrics and HTTP are counted where they are kept.
+pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Ports {
+    let plugin: Arc<str> = plugin.into();
+    let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone() };
+    let events = metrics.events.get_or_create_owned(&vec![("plugin", plugin.to_string())]);
+    Ports {
+        reads: Arc::new(CountedReads {
+            reads: ports.reads,
+            got: totals(&metrics.reads).counter("get", "ok"),
+            listed: totals(&metrics.reads).counter("list", "ok"),
+            totals: totals(&metrics.reads),
+        }),
+        live: Arc::new(CountedLive { live: ports.live, totals: totals(&metrics.live) }),
+        writes: Arc::new(CountedWrites { writes: ports.writes, totals: totals(&metrics.writes) }),
+        owners: Arc::new(CountedOwners { owners: ports.owners, totals: totals(&metrics.claims) }),
+        events: Arc::new(CountedEvents { events: ports.events, emitted: events }),
+        ..ports
+    }
+}
+
+/// The counters of one plugin.
+#[derive(Clone)]
+struct Totals {
+    counters: Counters,
+    plugin: Arc<str>,
+}
+
+impl Totals {
+    fn labels(&self, verb: &'static str) -> Labels {
+        vec![("plugin", self.plugin.to_string()), ("verb", verb.to_owned())]
+    }
+
+    fn counter(&self, verb: &'static str, result: &'static str) -> Counter {
+        let mut labels = self.labels(verb);
+        labels.push(("result", result.to_owned()));
+        self.counters.get_or_create_owned(&labels)
+    }
+
+    fn count<T>(&self, verb: &'static str, result: &Result<T, ApiError>) {
+        self.counter(verb, result.as_ref().err().map_or("ok", |error| error.reason.as_str())).inc();
+    }
+
+    fn count_write(&self, verb: &'static str, written: &Written) {
+        let (code, outcome) = ended(written);
+        let mut labels = self.labels(verb);
+        labels.push(("code", code.map_or_else(String::new, |code| code.to_string())));
+        labels.push(("outcome", outcome.to_owned()));
+        self.counters.get_or_create(&labels).inc();
+    }
+}
+
+/// How a write ended: *committed*, *refused* or *unknown* (§3.4), or the host did not let it go.
+fn ended(written: &Written) -> (Option<u16>, &'static str) {
+    match written {
+        Ok(_) => (None, "committed"),
+        Err(error) => match error.reason {
+            ApiReason::UnknownOutcome => (Some(error.code), "unknown"),
+            ApiReason::NotGranted | ApiReason::LeaseLost | ApiReason::ReadOnly => (Some(error.code), "denied"),
+            _ => (Some(error.code), "refused"),
+        },
+    }
+}
+
+struct CountedReads {
+    reads: Arc<dyn Reads>,
+    /// The two that matter are ready: reads are the most frequent thing that a guest does.
+    got: Counter,
+    listed: Counter,
+    totals: Totals,
+}
+
+impl CountedReads {
+    fn count<T>(&self, verb: &'static str, ready: &Counter, result: &Result<T, ApiError>) {
+        if result.is_ok() {
+            ready.inc();
+        } else {
+            self.totals.count(verb, result);
+        }
+    }
+}
+
+impl Reads for CountedReads {
+    fn get(
+        &self,
+        call: &CallContext,
+        target: &ObjectRef,
+        fields: Option<&[String]>,
+    ) -> Result<Option<Arc<str>>, ApiError> {
+        let result = self.reads.get(call, target, fields);
+        self.count("get", &self.got, &result);
+        result
+    }
+
+    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+        let result = self.reads.list(call, query);
+        self.count("list", &self.listed, &result);
+        result
+    }
+}
+
+struct CountedLive {
+    live: Arc<dyn Live>,
+    totals: Totals,
+}
+
+impl Live for CountedLive {
+    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
+        let totals = self.totals.clone();
+        self.live.get(call, target).inspect(move |result| totals.count("get", result)).boxed()
+    }
+
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+        let totals = self.totals.clone();
+        self.live.list(call, query).inspect(move |result| totals.count("list", result)).boxed()
+    }
+}
+
+struct CountedWrites {
+    writes: Arc<dyn Writes>,
+    totals: Totals,
+}
+
+impl Writes for CountedWrites {
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        let (totals, verb) = (self.totals.clone(), operation.verb());
+        self.writes.write(call, operation).inspect(move |written| totals.count_write(verb, written)).boxed()
+    }
+
+    fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        let verbs: Vec<_> = operations.iter().map(Operation::verb).collect();
+        let totals = self.totals.clone();
+        let count = move |written: &Vec<Written>| {
+            for (verb, written) in verbs.iter().zip(written) {
+                totals.count_write(verb, written);
+            }
+        };
+        self.writes.batch(call, operations).inspect(count).boxed()
+    }
+}
+
+struct CountedOwners {
+    owners: Arc<dyn Owners>,
+    totals: Totals,
+}
+
+impl Owners for CountedOwners {
+    fn claim(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+        label_selector: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
+        let totals = self.totals.clone();
+        let count = move |result: &Result<Claimed, Vec<ApiError>>| {
+            let first = result.as_ref().err().and_then(|errors| errors.first());
+            totals.counter("claim", first.map_or("ok", |error| error.reason.as_str())).inc();
+        };
+        self.owners.claim(call, kind, label_selector).inspect(count).boxed()
+    }
+}
+
+struct CountedEvents {
+    events: Arc<dyn Events>,
+    emitted: Counter,
+}
+
+impl Events for CountedEvents {
+    fn emit(&self, call: &CallContext, event: Event) {
+        self.emitted.inc();
+        self.events.emit(call, event);
+    }
+}

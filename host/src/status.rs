@@ -1,0 +1,421 @@
+//! What each plugin and each of its controllers is doing, for the admin endpoint.
+//!
+//! Whoever changes something writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
+//! nobody decides anything by it. `admin` and `metrics` read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::grants::Denials;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::Queue;
+use windlass_wasm::Plugin;
+
+use crate::metrics::ControllerMetrics;
+
+/// Keys of one controller that are listed as given up. More are only counted.
+const MOST_GIVEN_UP: usize = 1000;
+/// An error as it is shown; the log has all of it.
+const MOST_ERROR_BYTES: usize = 1024;
+
+/// What a plugin is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "policies and switches set the others")]
+pub(crate) enum PluginState {
+    /// Its file cannot be run.
+    NotLoaded,
+    /// There is no policy for it.
+    WaitingForPolicy,
+    /// The operator has paused it.
+    Paused,
+    /// Its controllers work, or wait for what they need.
+    Running,
+    /// The host has stopped it until it is replaced.
+    Suspended,
+}
+
+/// What a controller is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ControllerState {
+    /// It looks for its kinds.
+    Starting,
+    /// For a kind that is not served, or for the API server.
+    Waiting,
+    /// Its caches take their first lists.
+    Syncing,
+    /// Its workers work.
+    Running,
+    /// It will not run again under this host's settings.
+    Stopped,
+}
+
+/// The status of everything. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Status(Arc<Shared>);
+
+struct Shared {
+    plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
+    /// The plugins of the directory have been loaded, or have failed to.
+    loaded: AtomicBool,
+    /// The host stops.
+    stop: CancellationToken,
+}
+
+impl Status {
+    /// Of a host that has not loaded anything yet, and that ends with `stop`.
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self(Arc::new(Shared { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
+    }
+
+    /// The plugin `name`, which is known from now on.
+    pub(crate) fn plugin(&self, name: &str) -> Arc<PluginStatus> {
+        let mut plugins = self.plugins_by_name();
+        if let Some(known) = plugins.get(name) {
+            return known.clone();
+        }
+        let (name, new): (Arc<str>, _) = (name.into(), Arc::new(PluginStatus::new(name)));
+        plugins.insert(name, new.clone());
+        new
+    }
+
+    /// All plugins, by name.
+    pub(crate) fn plugins(&self) -> Vec<Arc<PluginStatus>> {
+        self.plugins_by_name().values().cloned().collect()
+    }
+
+    /// The plugins of the directory are known now.
+    pub(crate) fn loaded(&self) {
+        self.0.loaded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the host does its work. If not, why not.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        if self.0.stop.is_cancelled() {
+            return Err("the host stops".to_owned());
+        }
+        if !self.0.loaded.load(Ordering::Relaxed) {
+            return Err("plugins are being loaded".to_owned());
+        }
+        let plugins = self.plugins();
+        let controllers = plugins.iter().flat_map(|plugin| plugin.controllers());
+        let unready = controllers
+            .filter(|controller| matches!(controller.state().0, ControllerState::Starting | ControllerState::Syncing));
+        let names: Vec<_> = unready.map(|controller| controller.name.to_string()).collect();
+        if names.is_empty() { Ok(()) } else { Err(format!("these controllers are starting: {}", names.join(", "))) }
+    }
+
+    /// Everything, for `/plugins`.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"plugins": self.plugins().iter().map(|plugin| plugin.to_json()).collect::<Vec<_>>()})
+    }
+
+    fn plugins_by_name(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<PluginStatus>>> {
+        locked(&self.0.plugins)
+    }
+}
+
+/// The status of one plugin, whichever of its generations runs.
+pub(crate) struct PluginStatus {
+    pub(crate) name: Arc<str>,
+    /// What it was denied.
+    pub(crate) denials: Denials,
+    current: Mutex<Current>,
+    controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Current {
+    state: PluginState,
+    reason: Option<String>,
+    plugin: Option<Arc<Plugin>>,
+}
+
+impl PluginStatus {
+    fn new(name: &str) -> Self {
+        let current = Current { state: PluginState::NotLoaded, reason: None, plugin: None };
+        Self {
+            name: name.into(),
+            denials: Denials::default(),
+            current: Mutex::new(current),
+            controllers: Mutex::default(),
+        }
+    }
+
+    /// It does `state` now, and why.
+    pub(crate) fn set(&self, state: PluginState, reason: Option<String>) {
+        let mut current = locked(&self.current);
+        current.state = state;
+        current.reason = reason.map(shortened);
+    }
+
+    /// This generation runs now.
+    pub(crate) fn runs(&self, plugin: Arc<Plugin>) {
+        *locked(&self.current) = Current { state: PluginState::Running, reason: None, plugin: Some(plugin) };
+    }
+
+    /// What it does.
+    pub(crate) fn state(&self) -> PluginState {
+        locked(&self.current).state
+    }
+
+    /// The generation that runs.
+    pub(crate) fn generation(&self) -> Option<Arc<Plugin>> {
+        locked(&self.current).plugin.clone()
+    }
+
+    /// The controller `name`, which is known from now on.
+    pub(crate) fn controller(&self, name: &str, workers: u32, metrics: ControllerMetrics) -> Arc<ControllerStatus> {
+        let new = || {
+            Arc::new(ControllerStatus {
+                plugin: self.name.clone(),
+                name: format!("{}/{name}", self.name).into(),
+                workers,
+                metrics,
+                doing: Mutex::new(Doing::default()),
+            })
+        };
+        locked(&self.controllers).entry(name.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Its controllers, by name.
+    pub(crate) fn controllers(&self) -> Vec<Arc<ControllerStatus>> {
+        locked(&self.controllers).values().cloned().collect()
+    }
+
+    fn to_json(&self) -> Value {
+        let Current { state, reason, plugin } = locked(&self.current).clone();
+        let controllers: Vec<_> =
+            locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();
+        let denials = self.denials.snapshot().into_iter().map(|denial| {
+            json!({
+                "verb": denial.verb, "resource": denial.resource, "cause": denial.cause,
+                "count": denial.count, "last": denial.last,
+            })
+        });
+        json!({
+            "name": &*self.name,
+            "state": state,
+            "reason": reason,
+            "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
+            "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
+            "controllers": controllers,
+            "denials": denials.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The status of one controller, over all its rounds.
+pub(crate) struct ControllerStatus {
+    pub(crate) plugin: Arc<str>,
+    /// `PLUGIN/CONTROLLER`
+    pub(crate) name: Arc<str>,
+    pub(crate) workers: u32,
+    pub(crate) metrics: ControllerMetrics,
+    doing: Mutex<Doing>,
+}
+
+struct Doing {
+    state: ControllerState,
+    reason: Option<String>,
+    queue: Option<Queue<ObjectKey>>,
+    given_up: BTreeMap<ObjectKey, String>,
+    /// How many are given up that `given_up` had no room for.
+    unlisted: u64,
+    last_error: Option<(ObjectKey, String, Instant)>,
+}
+
+impl Default for Doing {
+    fn default() -> Self {
+        Self {
+            state: ControllerState::Starting,
+            reason: None,
+            queue: None,
+            given_up: BTreeMap::new(),
+            unlisted: 0,
+            last_error: None,
+        }
+    }
+}
+
+/// A call that runs; counted as long as this lives.
+pub(crate) struct Active<'a>(&'a ControllerMetrics);
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.active.dec();
+    }
+}
+
+impl ControllerStatus {
+    /// It does `state` now, and why.
+    pub(crate) fn set(&self, state: ControllerState, reason: Option<String>) {
+        let mut doing = locked(&self.doing);
+        doing.state = state;
+        doing.reason = reason.map(shortened);
+    }
+
+    /// What it does, and why.
+    pub(crate) fn state(&self) -> (ControllerState, Option<String>) {
+        let doing = locked(&self.doing);
+        (doing.state, doing.reason.clone())
+    }
+
+    /// A round begins, with this queue. What the last one had given up is queued again like all else.
+    pub(crate) fn begins(&self, queue: Queue<ObjectKey>) {
+        let mut doing = locked(&self.doing);
+        *doing = Doing { state: ControllerState::Syncing, queue: Some(queue), ..Doing::default() };
+    }
+
+    /// The queue of the current round.
+    pub(crate) fn queue(&self) -> Option<Queue<ObjectKey>> {
+        locked(&self.doing).queue.clone()
+    }
+
+    /// How many keys are given up (§3.1).
+    pub(crate) fn given_up(&self) -> u64 {
+        let doing = locked(&self.doing);
+        doing.given_up.len() as u64 + doing.unlisted
+    }
+
+    /// A call runs, until the result is dropped.
+    pub(crate) fn call(&self) -> Active<'_> {
+        self.metrics.active.inc();
+        Active(&self.metrics)
+    }
+
+    /// A call took so long.
+    pub(crate) fn called(&self, took: Duration) {
+        self.metrics.time.observe(took.as_secs_f64());
+    }
+
+    /// A call about `key` ended well; it asks to run again, or not.
+    pub(crate) fn succeeded(&self, key: &ObjectKey, again: bool) {
+        if again { &self.metrics.requeue_after } else { &self.metrics.success }.inc();
+        self.forget(key);
+    }
+
+    /// A call about `key` failed, and is made again after a while.
+    pub(crate) fn failed(&self, key: &ObjectKey, error: &str) {
+        self.note_error(key, error);
+    }
+
+    /// A call about `key` failed for good.
+    pub(crate) fn failed_for_good(&self, key: &ObjectKey, error: &str) {
+        self.metrics.terminal.inc();
+        self.note_error(key, error);
+        self.forget(key);
+    }
+
+    /// A call about `key` failed, and it is tried rarely from now on.
+    pub(crate) fn gave_up(&self, key: &ObjectKey, error: &str) {
+        self.note_error(key, error);
+        let mut doing = locked(&self.doing);
+        if doing.given_up.len() < MOST_GIVEN_UP || doing.given_up.contains_key(key) {
+            doing.given_up.insert(key.clone(), shortened(error.to_owned()));
+        } else {
+            doing.unlisted += 1;
+        }
+    }
+
+    fn note_error(&self, key: &ObjectKey, error: &str) {
+        self.metrics.error.inc();
+        self.metrics.errors.inc();
+        locked(&self.doing).last_error = Some((key.clone(), shortened(error.to_owned()), Instant::now()));
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        locked(&self.doing).given_up.remove(key);
+    }
+
+    fn to_json(&self, name: &str) -> Value {
+        let queue = self.queue().map(|queue| queue.metrics());
+        let doing = locked(&self.doing);
+        let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
+        let last_error = doing.last_error.as_ref().map(
+            |(key, error, at)| json!({"key": key.to_string(), "error": error, "secondsAgo": at.elapsed().as_secs()}),
+        );
+        json!({
+            "name": name,
+            "state": doing.state,
+            "reason": doing.reason,
+            "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked})),
+            "givenUp": given_up.collect::<Vec<_>>(),
+            "givenUpUnlisted": doing.unlisted,
+            "lastError": last_error,
+        })
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MOST_ERROR_BYTES {
+        text.truncate(text.floor_char_boundary(MOST_ERROR_BYTES));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::HostMetrics;
+
+    fn controller(status: &Status) -> Arc<ControllerStatus> {
+        status.plugin("webapp").controller("web", 1, HostMetrics::new().controller("webapp", "web"))
+    }
+
+    #[test]
+    fn a_host_is_ready_once_every_controller_works_or_says_what_it_waits_for() {
+        let stop = CancellationToken::new();
+        let status = Status::new(stop.clone());
+        assert!(status.ready().is_err_and(|why| why.contains("loaded")));
+        let controller = controller(&status);
+        status.loaded();
+        assert!(status.ready().is_err_and(|why| why.contains("webapp/web")));
+        controller.set(ControllerState::Waiting, Some("no such kind".to_owned()));
+        assert_eq!(status.ready(), Ok(()));
+        controller.set(ControllerState::Syncing, None);
+        assert!(status.ready().is_err());
+        controller.set(ControllerState::Running, None);
+        assert_eq!(status.ready(), Ok(()));
+        stop.cancel();
+        assert!(status.ready().is_err_and(|why| why.contains("stops")));
+    }
+
+    #[tokio::test]
+    async fn a_key_is_given_up_until_it_ends_well() {
+        let status = Status::new(CancellationToken::new());
+        let controller = controller(&status);
+        let key = ObjectKey::namespaced("prod", "shop");
+        controller.gave_up(&key, "it cannot");
+        let shown = status.to_json();
+        let web = &shown["plugins"][0]["controllers"][0];
+        assert_eq!(web["givenUp"][0], json!({"key": "prod/shop", "error": "it cannot"}));
+        assert_eq!(web["lastError"]["error"], "it cannot");
+        controller.succeeded(&key, false);
+        assert_eq!(controller.given_up(), 0);
+        assert_eq!(controller.metrics.success.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_given_up_keys_is_counted_and_not_kept() {
+        let status = Status::new(CancellationToken::new());
+        let controller = controller(&status);
+        for index in 0..=MOST_GIVEN_UP {
+            controller.gave_up(&ObjectKey::cluster(format!("a{index}")), &"long".repeat(1000));
+        }
+        assert_eq!(controller.given_up(), MOST_GIVEN_UP as u64 + 1);
+        assert!(status.to_json().to_string().len() < (MOST_ERROR_BYTES + 100) * (MOST_GIVEN_UP + 2));
+    }
+}

@@ -1,0 +1,222 @@
+//! What an operator sees of a running host: `/healthz`, `/readyz`, `/metrics`, `/plugins`, and a trace through the log.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use windlass_tests::chameleon;
+use windlass_tests::host::Host;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::story::Story;
+use windlass_tests::wait::until;
+
+use crate::webapp::plugin_directory;
+
+/// A host with an admin endpoint, and where that is.
+async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Result<(Host, SocketAddr)> {
+    let mut arguments: Vec<OsString> = vec!["run".into(), "--kubeconfig".into(), server.kubeconfig().into()];
+    arguments.extend(["--namespace".into(), server.objects().namespace().into()]);
+    arguments.extend(["--plugins".into(), plugins.into(), "--admin-address".into(), "127.0.0.1:0".into()]);
+    arguments.extend(more.iter().map(OsString::from));
+    let host = Host::start(&arguments, None)?;
+    let line = host.says("admin endpoint").await?;
+    let address = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
+    let address = address.filter_map(|word| word.parse().ok()).next().with_context(|| line.clone())?;
+    Ok((host, address))
+}
+
+/// The status and the body of GET `path`.
+async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
+    let status = head.split(' ').nth(1).context("a status")?.parse()?;
+    Ok((status, body.to_owned()))
+}
+
+async fn plugin(address: SocketAddr, name: &str) -> anyhow::Result<Value> {
+    let shown: Value = serde_json::from_str(&get(address, "/plugins").await?.1)?;
+    let plugins = shown["plugins"].as_array().context("a list")?;
+    plugins.iter().find(|it| it["name"] == name).cloned().with_context(|| format!("no {name} in {shown}"))
+}
+
+async fn shows(address: SocketAddr, lines: &[&str]) -> anyhow::Result<()> {
+    until(&format!("/metrics has {lines:?}"), || async {
+        let text = get(address, "/metrics").await?.1;
+        let missing: Vec<_> = lines.iter().filter(|line| !text.lines().any(|it| it.starts_with(**line))).collect();
+        anyhow::ensure!(missing.is_empty(), "{missing:?} not in:\n{text}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = plugin_directory()?;
+    std::fs::write(plugins.path().join("broken.wasm"), b"no component")?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
+    assert_eq!(get(address, "/healthz").await?.0, 200);
+    // The plugin's kind is not there: that is told, and is no reason to take the host out of service.
+    until("the host is ready", || async {
+        let (status, why) = get(address, "/readyz").await?;
+        anyhow::ensure!(status == 200, "{why}");
+        Ok(())
+    })
+    .await?;
+    let webapp = plugin(address, "webapp").await?;
+    assert_eq!((&webapp["state"], &webapp["controllers"][0]["state"]), (&json!("running"), &json!("waiting")));
+    assert!(webapp["controllers"][0]["reason"].as_str().is_some_and(|it| it.contains("WebApp")), "{webapp}");
+    assert_eq!(webapp["digest"].as_str().map(str::len), Some(64), "{webapp}");
+    let broken = plugin(address, "broken").await?;
+    assert_eq!(broken["state"], "not-loaded", "{broken}");
+    assert!(broken["reason"].as_str().is_some_and(|it| it.contains("WebAssembly")), "{broken}");
+
+    server.install_webapp().await?;
+    Story::new(server.objects()).create().await?;
+    Story::new(server.objects()).run().await?;
+    assert_eq!(plugin(address, "webapp").await?["controllers"][0]["state"], "running");
+    let of = |name: &str| format!(r#"{name}{{controller="webapp",plugin="webapp""#);
+    let reconciled = of("controller_runtime_reconcile_total");
+    shows(
+        address,
+        &[
+            &reconciled,
+            &of("controller_runtime_reconcile_time_seconds_count"),
+            &of("controller_runtime_active_workers"),
+            &of("workqueue_depth"),
+            &of("workqueue_adds_total"),
+            &of("workqueue_queue_duration_seconds_bucket").replace('{', r#"{le="0.001","#),
+            r#"windlass_writes_total{plugin="webapp",verb="patch",code="",outcome="committed"}"#,
+            r#"windlass_cache_reads_total{plugin="webapp",verb="get",result="ok"}"#,
+            r#"windlass_events_total{plugin="webapp"}"#,
+            r#"windlass_loaded_plugin{plugin="webapp",version=""#,
+            r#"windlass_informer_objects{watch=""#,
+            "# EOF",
+        ],
+    )
+    .await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+/// Answers every request with its path.
+async fn echo() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let port = listener.local_addr()?.port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&request[..read]).into_owned();
+            let path = text.split(' ').nth(1).unwrap_or_default();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    Ok(port)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = tempfile::tempdir()?;
+    chameleon::write(&format!("outside-{}", echo().await?), &plugins.path().join("chameleon.wasm"))?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
+    host.says("controller started").await?;
+    let visitor = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"path": "/secret-path"},
+        "metadata": {"name": "visitor", "labels": {"chameleon": "true"}},
+    });
+    server.objects().apply(&visitor).await?;
+    // Loopback is nobody's, whatever a manifest says; only an operator's policy opens it.
+    let refused = host.says("chameleon got nothing").await?;
+    assert!(refused.contains("loopback") && refused.contains("addresses: ["), "{refused}");
+    shows(
+        address,
+        &[
+            r#"windlass_http_requests_total{plugin="chameleon",reason="not-granted"} 1"#,
+            r#"windlass_plugin_chameleon_visits_total{plugin="chameleon",result="failed"} 1"#,
+            r#"# HELP windlass_plugin_chameleon_visits Visits, by what came of them.\nOf all time."#,
+            r#"windlass_metric_values_dropped_total{plugin="chameleon",reason="undeclared"} 1"#,
+            r#"windlass_grants_denied_total{plugin="chameleon",verb="GET",resource="http://127.0.0.1:"#,
+        ],
+    )
+    .await?;
+    let shown = plugin(address, "chameleon").await?;
+    assert_eq!(shown["denials"][0]["count"], 1, "{shown}");
+    assert!(!shown.to_string().contains("secret-path"), "{shown}");
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_error_of_a_controller_is_shown() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = tempfile::tempdir()?;
+    chameleon::write("reconcile-transient", &plugins.path().join("chameleon.wasm"))?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
+    host.says("controller started").await?;
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck", "labels": {"chameleon": "true"}},
+    });
+    server.objects().apply(&object).await?;
+    until("its last error is shown", || async {
+        let shown = plugin(address, "chameleon").await?;
+        let error = &shown["controllers"][0]["lastError"];
+        anyhow::ensure!(error["error"].as_str().is_some_and(|it| it.contains("told to fail for now")), "{shown}");
+        Ok(())
+    })
+    .await?;
+    shows(address, &[r#"controller_runtime_reconcile_errors_total{controller="chameleon",plugin="chameleon"}"#])
+        .await?;
+    drop(host);
+    Ok(())
+}
+
+/// Every line that a call caused has its trace: the guest's own, the host's, the audit's. And so have its requests.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    let plugins = plugin_directory()?;
+    let more = ["--log-format", "json", "--log-level", "windlass=debug,windlass_kube=debug,windlass_wasm=debug"];
+    let (host, _) = watched(&server, plugins.path(), &more).await?;
+    host.says("controller started").await?;
+    Story::new(server.objects()).create().await?;
+    let trace_of = |line: &Value| {
+        let own = line["trace_id"].as_str().or_else(|| line["span"]["trace_id"].as_str());
+        own.map(str::to_owned)
+    };
+    let lines = || host.log().lines().filter_map(|it| serde_json::from_str::<Value>(it).ok()).collect::<Vec<_>>();
+    until("a call is told from all sides under one trace", || async {
+        let lines = lines();
+        let guest = lines.iter().filter(|it| it["target"] == "windlass::plugin").filter_map(&trace_of);
+        let told = |trace: &str| {
+            let of = |target: &str| {
+                let own = |it: &&Value| it["target"] == target && trace_of(it).as_deref() == Some(trace);
+                lines.iter().filter(own).count()
+            };
+            of("windlass::audit") > 0 && of("windlass::dispatch") > 0
+        };
+        anyhow::ensure!(guest.into_iter().any(|trace| told(&trace)), "not yet");
+        Ok(())
+    })
+    .await?;
+    for line in lines() {
+        let target = line["target"].as_str().unwrap_or_default();
+        if matches!(target, "windlass::plugin" | "windlass::audit" | "windlass::dispatch")
+            && line["message"] != "controller started"
+        {
+            let trace = trace_of(&line).with_context(|| format!("no trace in {line}"))?;
+            assert!(trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
+        }
+    }
+    Ok(())
+}
