@@ -7,6 +7,7 @@ mod cache;
 mod live;
 mod lost;
 mod malformed;
+mod outside;
 mod overlay;
 mod owners;
 mod refusals;

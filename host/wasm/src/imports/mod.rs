@@ -36,7 +36,6 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-
 /// Waits for `work`, which is done on the caller's runtime: a busy guest thread must not delay it. When the call is cancelled,
 /// so is the work.
 async fn elsewhere<T: Send + 'static>(

@@ -1,6 +1,8 @@
 //! What the probe watches, and what it may and may not do. The README has the list; tests rely on what is left out.
 
-use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, Permission, Watch};
+use windlass_sdk::manifest::{
+    Controller, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric, MetricType, Permission, Watch,
+};
 
 pub(crate) const API_VERSION: &str = "probe.windlass.dev/v1";
 pub(crate) const KIND: &str = "Probe";
@@ -10,7 +12,7 @@ const SEEN: &str = "probe.windlass.dev/probe";
 
 pub(crate) fn manifest() -> Manifest {
     let manifest = Manifest::new("probe", "0.1.0").controller(controller());
-    permissions().into_iter().fold(manifest, Manifest::permission)
+    permissions().into_iter().fold(with_outside(manifest), Manifest::permission)
 }
 
 fn controller() -> Controller {
@@ -40,4 +42,14 @@ fn permissions() -> Vec<Permission> {
         Permission::new("apiextensions.k8s.io", "customresourcedefinitions", &["get", "list"]),
         Permission::new("absent.windlass.dev", "*", ALL),
     ]
+}
+
+/// Metrics of each type, a host, and an address that only an operator can open.
+fn with_outside(manifest: Manifest) -> Manifest {
+    manifest
+        .metric(Metric::new("counted_total", MetricType::Counter, "What scripts counted.").labels(&["color"]))
+        .metric(Metric::new("level", MetricType::Gauge, "What a script found last."))
+        .metric(Metric::new("sizes", MetricType::Histogram, "What scripts measured.").buckets(&[1.0, 10.0]))
+        .http(HttpAccess::new(HttpScheme::Https, "api.probe.test", &["GET"]))
+        .http(HttpAccess::new(HttpScheme::Http, "127.0.0.1", &["GET"]).port(9))
 }
