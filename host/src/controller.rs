@@ -13,11 +13,11 @@ use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
-use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::{Absent, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{Budget, DiscoveryError, Excess, Readable, Reader, SubscribeOptions, Subscription};
+use windlass_kube::{Budget, DiscoveryError, Excess, Followed, Readable, Reader, SubscribeOptions, Subscription};
 use windlass_wasm::manifest::Controller as Declared;
 use windlass_wasm::{CallLimits, Plugin};
 
@@ -287,6 +287,7 @@ impl Controller {
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
         self.status.begins(queue.clone());
+        let followed = followed(&readable, &subscriptions, &primaries);
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(self.plugin.clone()),
             share: self.share.clone(),
@@ -300,7 +301,7 @@ impl Controller {
                 grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
                 impersonate: None,
             }),
-            ports: self.ports(readable),
+            ports: self.ports(readable, followed),
             status: self.status.clone(),
             config: "{}".into(),
             queue: queue.clone(),
@@ -335,10 +336,10 @@ impl Controller {
     }
 
     /// What the plugin may ask of the world, and all of it counted.
-    fn ports(&self, readable: Vec<Readable>) -> Ports {
+    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
         let ports = Ports {
             reads: Arc::new(Reader::new(readable)),
-            writes: self.host.writer.clone(),
+            writes: Arc::new(self.host.writer.of_controller(followed)),
             events: self.host.recorder.clone(),
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
@@ -359,6 +360,18 @@ impl Controller {
             primary = %running.dispatch.primary.kind, workers, "controller started"
         );
     }
+}
+
+/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
+fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
+    let routes = subscriptions.iter().map(|(_, route)| route);
+    let whole = readable.iter().zip(routes).filter(|(_, route)| route.predicates.is_empty());
+    let followed = whole.map(|(readable, route)| {
+        let (route, primaries) = (route.clone(), primaries.clone());
+        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+        Followed { readable: readable.clone(), runs: Arc::new(runs) }
+    });
+    followed.collect()
 }
 
 /// What completes when the informer finds that its kind is not served any more.

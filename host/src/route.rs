@@ -58,6 +58,14 @@ impl Route {
         }
     }
 
+    /// Whether a change of `object` runs `key`, if no predicate holds it back.
+    pub(crate) fn concerns(&self, object: &Object, key: &ObjectKey, primaries: &Stores) -> bool {
+        if self.concerns_all() {
+            return primaries.get(key).is_some();
+        }
+        self.mapping.keys(object, &self.primary, primaries).contains(key)
+    }
+
     /// Whether each event concerns every primary.
     pub(crate) fn concerns_all(&self) -> bool {
         self.mapping == Mapping::All

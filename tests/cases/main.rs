@@ -13,3 +13,4 @@ mod outage;
 mod proxy;
 mod storm;
 mod webapp;
+mod writes;

@@ -15,6 +15,7 @@ pub mod grants;
 pub mod http;
 pub mod labels;
 pub mod mapping;
+pub mod no_op;
 pub mod object;
 pub mod outcome;
 pub mod overlay;

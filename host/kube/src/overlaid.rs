@@ -52,23 +52,37 @@ fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&Left>) -> Option<Ob
         None => watch.store.get(key),
         // Which of two incarnations of a name is the later one, UIDs do not tell.
         Some(Left::Nothing(_)) => None,
-        Some(Left::Unkept(version)) => caught_up(watch, key, version)?,
-        Some(Left::State(kind, object)) => match caught_up(watch, key, &object.header.version) {
-            Some(cached) => cached,
-            None if *kind == watch.spec.kind => would_show(&watch.spec, object),
-            None => None,
+        Some(Left::Unkept(version)) => match cached(watch, key, version) {
+            Cached::New(cached) => cached,
+            Cached::Stale => None,
+        },
+        Some(Left::State(kind, object)) => match cached(watch, key, &object.header.version) {
+            Cached::New(cached) => cached,
+            Cached::Stale if *kind == watch.spec.kind => would_show(&watch.spec, object),
+            Cached::Stale => None,
         },
     }
 }
 
-/// What the store has of the object, if that is not older than `version`.
-fn caught_up(watch: &Readable, key: &ObjectKey, version: &Version) -> Option<Option<Object>> {
+/// What a store has of an object that the call has written.
+enum Cached {
+    /// It has caught up with the write. None: it has no such object now.
+    New(Option<Object>),
+    /// A state before the write, or none.
+    Stale,
+}
+
+/// What the store has of the object, as against the state of `version` that a write has left.
+fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Cached {
     let reaches = |other: &Version| other.compare(version).map_or(other == version, Ordering::is_ge);
     // Asked before the object is read: in the other order, both might miss what comes between.
     let is_past = watch.store.version().is_some_and(|applied| reaches(&applied));
-    let cached = watch.store.get(key);
-    let is_new = is_past || cached.as_ref().is_some_and(|cached| reaches(&cached.header.version));
-    is_new.then_some(cached)
+    let object = watch.store.get(key);
+    if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {
+        Cached::New(object)
+    } else {
+        Cached::Stale
+    }
 }
 
 /// What a watch of `spec` keeps of `object`. None: nothing, or nobody here knows.

@@ -38,6 +38,8 @@ struct Top<'a> {
     metadata: Option<Metadata<'a>>,
     #[serde(borrow)]
     details: Option<Details<'a>>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -60,6 +62,18 @@ struct Details<'a> {
     uid: Option<Cow<'a, str>>,
 }
 
+/// What holds a namespace beside the finalizers of its metadata: its content.
+fn has_content(top: &Top<'_>) -> bool {
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow, default)]
+        finalizers: Vec<&'a RawValue>,
+    }
+    let is_namespace = top.api_version.as_deref() == Some("v1") && top.kind.as_deref() == Some("Namespace");
+    let spec = top.spec.filter(|_| is_namespace).and_then(|spec| serde_json::from_str::<Spec<'_>>(spec.get()).ok());
+    spec.is_some_and(|spec| !spec.finalizers.is_empty())
+}
+
 impl Metadata<'_> {
     /// Whether nothing holds the object any more: the server has removed it with this answer.
     fn has_gone(&self) -> bool {
@@ -76,12 +90,13 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
     if plan.how == How::Delete && top.kind.as_deref() == Some("Status") {
         return Ok(Answered::Gone { uid: uid(top.details.and_then(|details| details.uid)), last: None });
     }
+    let has_content = has_content(&top);
     let is_whole = is_of(&top, &plan.resource.kind, &plan.subresource);
     let metadata = top.metadata.unwrap_or_default();
     // What a delete leaves, and what a server without `deletionGracePeriodSeconds` says of it.
     let is_deleted = plan.how == How::Delete && metadata.deletion_timestamp.is_none();
     let is_named = metadata.name.as_deref() == Some(&*plan.key.name);
-    if is_deleted || (is_whole && is_named && metadata.has_gone()) {
+    if is_deleted || (is_whole && is_named && !has_content && metadata.has_gone()) {
         let last = (plan.how != How::Delete).then(|| parse::clean(text, &plan.resource.kind)).transpose()?;
         return Ok(Answered::Gone { uid: uid(metadata.uid), last });
     }

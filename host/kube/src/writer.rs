@@ -23,8 +23,9 @@ use crate::discovery::Discovery;
 use crate::parse::ParseError;
 use crate::request::{self, Answer};
 use crate::settling::Unsettled;
+use crate::skip::{Followed, Skips};
 use crate::status::{Fate, Subject};
-use crate::write_answer;
+use crate::write_answer::{self, Answered};
 use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
 
 /// How many names are tried for one `generateName`.
@@ -38,6 +39,8 @@ pub struct Writer {
     runtime: Handle,
     read_only: bool,
     counts: Arc<Counts>,
+    /// None: every write is sent.
+    skips: Option<Arc<Skips>>,
 }
 
 /// How a write ended for now.
@@ -61,13 +64,19 @@ impl Writer {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
-        Self { client, discovery, runtime: Handle::current(), read_only: false, counts: Arc::default() }
+        Self { client, discovery, runtime: Handle::current(), read_only: false, counts: Arc::default(), skips: None }
     }
 
     /// The same, which refuses every mutation if `read_only` (`--read-only`).
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
+    }
+
+    /// The same for the calls of one controller, whose watches these are: what provably changes nothing is not sent.
+    #[must_use]
+    pub fn of_controller(&self, followed: Vec<Followed>) -> Self {
+        Self { skips: Some(Arc::new(Skips::new(followed))), ..self.clone() }
     }
 
     /// How many mutations ended in this way, of all plugins together.
@@ -97,6 +106,10 @@ impl Writer {
 
     async fn send(&self, call: &CallContext, plan: Plan) -> Ended {
         let sent = Instant::now();
+        if let Some(object) = self.skips.as_ref().and_then(|skips| skips.unchanged(call, &plan)) {
+            self.audit(call, &plan).ended(WriteOutcome::Skipped, None, sent.elapsed());
+            return Ended { written: Ok(Some(object.text())), unsettled: None };
+        }
         let result = request::mutate(&self.client, plan.mutation.clone(), STILL_POSSIBLE).await;
         let (code, took) = (audit::code(&result), sent.elapsed());
         let audit = self.audit(call, &plan);
@@ -104,12 +117,12 @@ impl Writer {
             Ok(answer) => {
                 audit.ended(WriteOutcome::Committed, code, took);
                 warn(call, &plan.subject, &answer);
-                match committed(call, &plan, &answer) {
+                match self.committed(call, &plan, &answer) {
                     Ok(written) => Ended { written: Ok(written), unsettled: None },
                     Err(error) if plan.dry_run => unreadable(&plan.subject, &answer, &error).into(),
                     Err(error) => {
                         let error = unreadable(&plan.subject, &answer, &error);
-                        self.unknown(call, plan, error, sent)
+                        unknown(call, plan, error, sent)
                     }
                 }
             }
@@ -118,15 +131,22 @@ impl Writer {
                 audit.ended(WriteOutcome::of_failure(&error, fate), code, took);
                 match fate {
                     Fate::Refused => failure.into(),
-                    Fate::Unknown => self.unknown(call, plan, failure, sent),
+                    Fate::Unknown => unknown(call, plan, failure, sent),
                 }
             }
         }
     }
 
-    fn unknown(&self, call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {
-        call.overlay.doubt(&plan.resource.kind, plan.key.clone());
-        Ended { written: Err(error), unsettled: Some(Unsettled::new(plan, sent)) }
+    /// What the plugin gets for what the server carried out. The call's later reads see it.
+    fn committed(&self, call: &CallContext, plan: &Plan, answer: &Answer) -> Result<Option<Arc<str>>, ParseError> {
+        let answered = write_answer::read(plan, &answer.text)?;
+        if let (Some(skips), Answered::Whole(object)) = (&self.skips, &answered) {
+            skips.learn(call, plan, object);
+        }
+        if !plan.dry_run {
+            answered.lay(plan, &call.overlay);
+        }
+        Ok(answered.into_text())
     }
 
     /// Keeps the call from ending until the write can no longer be carried out.
@@ -199,18 +219,14 @@ fn unsent_after(operation: &Operation, last: ApiError) -> ApiError {
     ApiError { message, verb: operation.verb(), resource: String::new(), object, ..last }
 }
 
+fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {
+    call.overlay.doubt(&plan.resource.kind, plan.key.clone());
+    Ended { written: Err(error), unsettled: Some(Unsettled::new(plan, sent)) }
+}
+
 fn read_only(operation: &Operation) -> ApiError {
     let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
     subject.refuse(ApiReason::ReadOnly, "the host runs with --read-only: nothing is changed, and nothing was sent")
-}
-
-/// What the plugin gets for what the server carried out. The call's later reads see it.
-fn committed(call: &CallContext, plan: &Plan, answer: &Answer) -> Result<Option<Arc<str>>, ParseError> {
-    let answered = write_answer::read(plan, &answer.text)?;
-    if !plan.dry_run {
-        answered.lay(plan, &call.overlay);
-    }
-    Ok(answered.into_text())
 }
 
 fn unreadable(subject: &Subject, answer: &Answer, error: &ParseError) -> ApiError {

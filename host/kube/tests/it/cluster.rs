@@ -208,3 +208,216 @@ async fn events_are_recorded_with_their_series() {
     assert_eq!((&event["reason"], &event["series"]["count"]), (&json!("Failed"), &json!(3)));
     assert_eq!(events.store().len(), 1);
 }
+
+#[tokio::test]
+async fn a_delete_tells_what_is_not_there_and_what_is_another_incarnation() {
+    let cluster = cluster().await;
+    cluster.apply("a", "1").await;
+    let options = || DeleteOptions {
+        resource_version: None,
+        propagation: Propagation::Background,
+        grace_period_seconds: None,
+        dry_run: false,
+    };
+    let delete =
+        |name: &str, uid: Option<&str>| Operation::Delete { target: cluster.target(name, uid), options: options() };
+    let error = cluster.write(delete("a", Some("other"))).await.expect_err("another incarnation");
+    assert_eq!(error.reason, ApiReason::Conflict, "{error}");
+    let error = cluster.write(delete("missing", None)).await.expect_err("nothing to delete");
+    assert_eq!((error.reason, error.code), (ApiReason::NotFound, 404));
+    assert_eq!(cluster.write(delete("a", None)).await, Ok(None));
+}
+
+#[tokio::test]
+async fn nothing_is_created_in_a_namespace_that_terminates() {
+    let cluster = cluster().await;
+    let kept = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "finalizers": ["windlass.dev/test"]},
+    });
+    cluster.write(create(&kept)).await.expect("created");
+    let options = DeleteOptions {
+        resource_version: None,
+        propagation: Propagation::Background,
+        grace_period_seconds: None,
+        dry_run: false,
+    };
+    let namespace = ObjectRef {
+        kind: ObjectKind::new("v1", "Namespace"),
+        key: ObjectKey::cluster(Arc::clone(&cluster.namespace)),
+        uid: None,
+    };
+    let left = cluster.write(Operation::Delete { target: namespace, options }).await.expect("deleted");
+    assert!(left.is_some(), "it waits for what is in it");
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}});
+    let error = cluster.write(create(&object)).await.expect_err("too late");
+    assert_eq!(error.reason, ApiReason::NamespaceTerminating, "{error}");
+    let patch = Operation::Patch {
+        target: cluster.target("kept", None),
+        patch_type: PatchType::Merge,
+        patch: json!({"metadata": {"finalizers": null}}).to_string(),
+        options: WriteOptions::default(),
+    };
+    let call = Arc::new(cluster.call());
+    cluster.writer.write(call.clone(), patch).await.expect("patched");
+    let known = call.overlay.get(&config_maps(), &cluster.target("kept", None).key);
+    // The namespace's controller may not have come to delete it: then it is still there.
+    assert!(known.and_then(|known| known.left).is_some());
+}
+
+mod skipping {
+    //! What is skipped against what the server would have made of it.
+
+    use rand::rngs::SmallRng;
+    use rand::{RngExt as _, SeedableRng as _};
+    use windlass_core::object::Object;
+    use windlass_kube::{Followed, Readable, WriteOutcome};
+
+    use super::*;
+
+    /// Chance, and what was applied last.
+    struct Random(SmallRng, Option<Value>);
+
+    impl Random {
+        fn one_of<'a>(&mut self, values: &[&'a str]) -> &'a str {
+            values[self.0.random_range(0..values.len())]
+        }
+
+        /// A few fields each of a few values, so that writes often repeat what is there.
+        fn service(&mut self) -> Value {
+            let mut labels = json!({"app": self.one_of(&["x", "y"])});
+            if self.0.random_bool(0.3) {
+                labels["tier"] = json!("gold");
+            }
+            let mut ports = vec![json!({"name": "web", "port": 80})];
+            if self.0.random_bool(0.5) {
+                ports.insert(self.0.random_range(0..2), json!({"name": "metrics", "port": 81, "protocol": "TCP"}));
+            }
+            let mut spec = json!({"ports": ports});
+            match self.0.random_range(0..5) {
+                0 => {}
+                1 => spec["selector"] = json!({}),
+                _ => spec["selector"] = json!({"app": self.one_of(&["x", "x", "y"])}),
+            }
+            let mut metadata = json!({"name": "s", "labels": labels});
+            if self.0.random_bool(0.5) {
+                metadata["annotations"] = json!({"note": self.one_of(&["1", "2"])});
+            }
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        }
+
+        fn operation(&mut self, target: ObjectRef, cached: Option<&Object>) -> Operation {
+            let options = WriteOptions { force: true, ..WriteOptions::default() };
+            let service = self.service();
+            match (self.0.random_range(0..4), cached) {
+                (0, Some(_)) => {
+                    let patch = json!({"metadata": {"labels": service["metadata"]["labels"]}}).to_string();
+                    Operation::Patch { target, patch_type: PatchType::Merge, patch, options: WriteOptions::default() }
+                }
+                (1, Some(cached)) => {
+                    let mut object: Value = serde_json::from_str(&cached.text()).expect("JSON");
+                    if self.0.random_bool(0.5) {
+                        object["metadata"]["labels"] = service["metadata"]["labels"].clone();
+                    }
+                    Operation::Update { object: object.to_string(), options: WriteOptions::default() }
+                }
+                _ => {
+                    let again = self.1.take().filter(|_| self.0.random_bool(0.6));
+                    let object = self.1.insert(again.unwrap_or(service)).to_string();
+                    Operation::Apply { object, options }
+                }
+            }
+        }
+    }
+
+    fn version(text: &str) -> String {
+        let object: Value = serde_json::from_str(text).expect("JSON");
+        object["metadata"]["resourceVersion"].as_str().expect("a version").to_owned()
+    }
+
+    #[tokio::test]
+    async fn what_is_skipped_would_have_changed_nothing() {
+        let cluster = cluster().await;
+        let spec = cluster.all(ObjectKind::new("v1", "Service"));
+        let subscription = cluster.informers.subscribe(spec.clone());
+        subscription.when(|status| status.synced).await;
+        let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
+        let runs = |_: &Object, _: &ObjectKey| true;
+        let skipping =
+            cluster.writer.of_controller(vec![Followed { readable: readable.clone(), runs: Arc::new(runs) }]);
+        let mut random = Random(SmallRng::seed_from_u64(5), None);
+        let target = ObjectRef { kind: ObjectKind::new("v1", "Service"), ..cluster.target("s", None) };
+        let mut skipped = [0; 3];
+        for _ in 0..300 {
+            let cached = readable.store.get(&target.key);
+            let operation = random.operation(target.clone(), cached.as_ref());
+            let how = match &operation {
+                Operation::Apply { .. } => 0,
+                Operation::Update { .. } => 1,
+                _ => 2,
+            };
+            let before = cluster.writer.count(WriteOutcome::Skipped);
+            let written = skipping.write(Arc::new(cluster.call()), operation.clone()).await;
+            let written = written.expect("carried out").expect("an object");
+            if cluster.writer.count(WriteOutcome::Skipped) > before {
+                skipped[how] += 1;
+                let sent = cluster.writer.write(Arc::new(cluster.call()), operation.clone()).await;
+                let sent = sent.expect("carried out").expect("an object");
+                assert_eq!(version(&written), version(&sent), "{operation:?} was skipped at {cached:?}");
+            }
+            let wanted = version(&written);
+            let caught_up =
+                || readable.store.get(&target.key).is_some_and(|it| it.header.version.to_string() == wanted);
+            timeout(Duration::from_secs(30), async {
+                while !caught_up() {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await
+            .expect("the watch shows it");
+        }
+        println!("skipped of applies, updates and patches: {skipped:?}");
+        assert!(skipped.iter().all(|count| *count > 5), "{skipped:?}");
+    }
+
+    #[tokio::test]
+    async fn what_no_watch_would_correct_is_sent() {
+        let cluster = cluster().await;
+        let spec = cluster.all(config_maps());
+        let subscription = cluster.informers.subscribe(spec.clone());
+        subscription.when(|status| status.synced).await;
+        let store = subscription.store().clone();
+        let readable = Readable { spec, store: store.clone(), indexes: vec![] };
+        let runs = |object: &Object, _: &ObjectKey| &*object.header.key.name == "a";
+        let followed = Followed { readable, runs: Arc::new(runs) };
+        let skipping = cluster.writer.of_controller(vec![followed.clone()]);
+        let patch = |name: &str, value: &str, dry_run: bool| Operation::Patch {
+            target: cluster.target(name, None),
+            patch_type: PatchType::Merge,
+            patch: json!({"data": {"value": value}}).to_string(),
+            options: WriteOptions { dry_run, ..WriteOptions::default() },
+        };
+        for name in ["a", "b"] {
+            cluster.apply(name, "1").await;
+        }
+        timeout(Duration::from_secs(30), subscription.when(|status| status.synced)).await.expect("synced");
+        while store.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let skips = async |call: &Arc<CallContext>, operation: Operation| {
+            let before = cluster.writer.count(WriteOutcome::Skipped);
+            skipping.write(call.clone(), operation).await.expect("carried out");
+            cluster.writer.count(WriteOutcome::Skipped) > before
+        };
+        let call = || Arc::new(cluster.call());
+        assert!(skips(&call(), patch("a", "1", false)).await);
+        assert!(!skips(&call(), patch("a", "1", true)).await, "the server is to check it");
+        assert!(!skips(&call(), patch("b", "1", false)).await, "no event of it runs the key");
+        let doubting = call();
+        doubting.overlay.doubt(&config_maps(), cluster.target("a", None).key);
+        assert!(!skips(&doubting, patch("a", "1", false)).await, "a write may be under way");
+        let writing = call();
+        assert!(!skips(&writing, patch("a", "2", false)).await);
+        assert!(!skips(&writing, patch("a", "1", false)).await, "this call has changed it, whatever the cache shows");
+        assert!(skips(&writing, patch("a", "1", false)).await, "and now it is as it was");
+    }
+}

@@ -299,7 +299,12 @@ async fn failures_keep_what_the_server_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_an_unknown_outcome() {
-    for reply in [Reply::Never, Reply::Broken(vec!["{".into()]), Reply::Text(200, "no JSON".into())] {
+    for reply in [
+        Reply::Never,
+        Reply::Broken(vec!["{".into()]),
+        Reply::Text(200, "no JSON".into()),
+        Reply::Text(200, " ".repeat(9 << 20)),
+    ] {
         let error = answered(reply.clone()).await;
         assert_eq!(error.reason, ApiReason::UnknownOutcome, "{reply:?}");
     }
