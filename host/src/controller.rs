@@ -8,26 +8,34 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::ports::{Absent, Ports};
-use windlass_core::principal::Principal;
+use windlass_core::ports::Ports;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{Budget, DiscoveryError, Excess, Followed, Readable, Reader, SubscribeOptions, Subscription};
+use windlass_kube::{
+    Budget, Claimer, DiscoveryError, Excess, Followed, LiveReader, Readable, Reader, SubscribeOptions, Subscription,
+};
 use windlass_wasm::manifest::Controller as Declared;
-use windlass_wasm::{CallLimits, Plugin};
+use windlass_wasm::{CallLimits, Entry, Plugin};
 
 use crate::clock::SystemClock;
-use crate::dispatch::Dispatch;
+use crate::composite::{Composite, Owned, Related, Surroundings};
+use crate::config::{self, Configured};
+use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
+use crate::finalize::{self, Finalized};
+use crate::install::Ready;
 use crate::kinds::Definitions;
 use crate::manager::Host;
 use crate::metrics::counted;
 use crate::outage::Setbacks;
+use crate::pause::Pausable;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::resync::resync;
 use crate::route::{Route, Stores};
@@ -48,9 +56,15 @@ pub(crate) struct Controller {
     share: Share,
     /// What the plugin's caches may hold, for all its controllers together.
     budget: Arc<Budget>,
+    /// The plugin's reads of the API server itself, for all its controllers together.
+    live: LiveReader,
     /// Which of the manifest's controllers.
     index: usize,
     status: Arc<ControllerStatus>,
+    /// Whether the plugin's definitions are there.
+    ready: Ready,
+    /// The plugin's configuration.
+    configured: Configured,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -60,10 +74,13 @@ struct Watching {
     primary: PrimaryKind,
     primaries: Stores,
     readable: Vec<Readable>,
+    /// What each declared watch became, in the manifest's order.
+    declared: Vec<(Route, Vec<Readable>)>,
     subscriptions: Vec<(Subscription, Route)>,
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
     grants: Grants,
+    keeping: Grants,
 }
 
 /// Why a controller cannot go on although the host does.
@@ -79,11 +96,33 @@ enum Loss {
 
 impl Controller {
     /// The `index`th controller of `plugin`, which does nothing yet.
-    pub(crate) fn new(host: Arc<Host>, plugin: Arc<Plugin>, share: Share, budget: Arc<Budget>, index: usize) -> Self {
+    pub(crate) fn new(
+        host: Arc<Host>,
+        plugin: Arc<Plugin>,
+        share: Share,
+        budget: Arc<Budget>,
+        live: LiveReader,
+        index: usize,
+    ) -> Self {
         let declared = &plugin.manifest().controllers[index];
         let metrics = host.metrics.controller(plugin.name(), &declared.name);
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
-        Self { host, plugin, share, budget, index, status, workers: tracker() }
+        let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
+        Self { host, plugin, share, budget, live, index, status, ready, configured, workers: tracker() }
+    }
+
+    /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.
+    pub(crate) fn after(self, ready: Ready, configured: Configured) -> Self {
+        Self { ready, configured, ..self }
+    }
+
+    /// Waits for what the plugin needs before it looks for its kinds. False: the host stops.
+    async fn prepared(&self, stop: &CancellationToken) -> bool {
+        let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
+        let both = async {
+            ready.wait_for(|ready| *ready).await.is_ok() && configured.wait_for(Option::is_some).await.is_ok()
+        };
+        stop.run_until_cancelled(both).await == Some(true)
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
@@ -92,6 +131,9 @@ impl Controller {
     }
 
     async fn rounds(&self, stop: &CancellationToken) -> End {
+        if !self.prepared(stop).await {
+            return End::Clean;
+        }
         loop {
             let definitions = self.host.kinds.snapshot();
             let resolved = match stop.run_until_cancelled(self.resolve()).await {
@@ -237,9 +279,11 @@ impl Controller {
     fn subscribe(&self, resolved: Resolved) -> Watching {
         let mut primaries = Vec::new();
         let mut readable = Vec::new();
+        let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
         let mut defined = Vec::new();
         for watched in resolved.watches {
+            let first = readable.len();
             for (name, spec) in watched.definition.iter().zip(&watched.specs) {
                 defined.push((spec.kind.clone(), name.clone()));
             }
@@ -255,10 +299,11 @@ impl Controller {
                 readable.push(Readable { spec, store, indexes: watched.indexes.clone() });
                 subscriptions.push((subscription, watched.route.clone()));
             }
+            declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores(primaries.into());
-        let Resolved { primary, grants, .. } = resolved;
-        Watching { primary, primaries, readable, subscriptions, defined, grants }
+        let Resolved { primary, grants, keeping, .. } = resolved;
+        Watching { primary, primaries, readable, declared, subscriptions, defined, grants, keeping }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
@@ -281,29 +326,35 @@ impl Controller {
 
     /// Starts the tasks, but for the workers.
     fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, subscriptions, grants, .. } = watching;
+        let Watching { primary, primaries, readable, declared, subscriptions, grants, keeping, .. } = watching;
         let options = &self.declared().options;
         let stop = stop.child_token();
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
         self.status.begins(queue.clone());
+        let principal = Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: self.plugin.name().clone(),
+            digest: self.plugin.short_digest().into(),
+            replica: self.host.replica.clone(),
+            grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
+            impersonate: None,
+        });
+        let mut plugin = self.callee(&primaries, declared);
+        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
+            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
+        }
         let followed = followed(&readable, &subscriptions, &primaries);
         let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(self.plugin.clone()),
+            plugin: Box::new(Pausable::new(plugin)),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
             primaries: primaries.clone(),
-            principal: Arc::new(Principal {
-                plugin: self.plugin.name().clone(),
-                digest: self.plugin.short_digest().into(),
-                replica: self.host.replica.clone(),
-                grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
-                impersonate: None,
-            }),
+            principal,
             ports: self.ports(readable, followed),
             status: self.status.clone(),
-            config: "{}".into(),
+            config: self.configured.clone(),
             queue: queue.clone(),
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
@@ -323,6 +374,8 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
+        let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
         let period = options.resync();
         running.feed("resync", move || {
             let (primaries, queue) = (primaries.clone(), queue.clone());
@@ -337,20 +390,45 @@ impl Controller {
 
     /// What the plugin may ask of the world, and all of it counted.
     fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
+        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
+        let writes = Arc::new(self.host.writer.of_controller(followed));
         let ports = Ports {
-            reads: Arc::new(Reader::new(readable)),
-            writes: Arc::new(self.host.writer.of_controller(followed)),
+            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
+            reads: reader,
+            live,
+            writes,
             events: self.host.recorder.clone(),
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
-            ..Absent::ports()
         };
         counted(ports, &self.host.metrics, self.plugin.name())
     }
 
+    /// What the workers call: the plugin itself, or what does as it composes.
+    fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
+        let plugin = self.plugin.clone();
+        if plugin.entry() == Entry::Reconciler {
+            return Box::new(plugin);
+        }
+        let owns = &self.declared().owns;
+        let mut watches = declared.into_iter().skip(1); // The primary.
+        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
+            kind: watch.object_kind(),
+            strategy: watch.core_strategy(),
+            watches,
+        });
+        let owned = owned.collect();
+        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
+        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
+    }
+
     /// Starts the workers.
     fn work(&self, running: &Running) {
-        let workers = self.declared().options.workers;
+        let options = &self.declared().options;
+        let workers = options.workers;
+        if !options.finalizer {
+            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
+        }
         for _ in 0..workers {
             running.work();
         }

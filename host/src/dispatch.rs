@@ -24,6 +24,7 @@ use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
+use crate::config::Configured;
 use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
 use crate::status::ControllerStatus;
@@ -71,7 +72,7 @@ pub(crate) struct Dispatch {
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     /// The operator's configuration of the plugin, a JSON object.
-    pub(crate) config: Arc<str>,
+    pub(crate) config: Configured,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
@@ -228,7 +229,7 @@ impl Dispatch {
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
-            config: self.config.clone(),
+            config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         });
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();

@@ -8,20 +8,26 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::StreamExt;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
+use windlass_core::grants::{Grants, LiveGrants};
+use windlass_core::principal::{Principal, Role};
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
-    Budget, Discovery, InformerError, InformerOptions, Informers, Recorder, RequestError, Selector, Writer,
+    Budget, Discovery, InformerError, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, RequestError,
+    Secrets, Selector, Writer,
 };
 use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use crate::admin::{self, Admin};
 use crate::cli::PluginArgs;
+use crate::config::{self, Configured};
 use crate::controller::Controller;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
+use crate::install::{self, Installer, Ready, Rivalry};
 use crate::kinds::{self, Kinds};
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
@@ -40,6 +46,7 @@ const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 #[derive(Debug)]
 pub(crate) struct Settings {
     plugins: PathBuf,
+    config_dir: Option<PathBuf>,
     namespace: Option<String>,
     concurrent_calls: u32,
     /// The most that the caches of one plugin may hold together, in bytes.
@@ -49,18 +56,25 @@ pub(crate) struct Settings {
     admin_address: Option<SocketAddr>,
     /// Authorities that plugins' HTTPS requests trust too.
     http_ca: Option<PathBuf>,
+    /// How often one plugin may read the API server itself.
+    live: LiveBudget,
 }
 
 impl From<PluginArgs> for Settings {
     fn from(arguments: PluginArgs) -> Self {
         Self {
             plugins: arguments.plugins,
+            config_dir: arguments.config_dir,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
             admin_address: arguments.admin_address,
             http_ca: arguments.http_ca,
+            live: LiveBudget {
+                per_second: arguments.live_reads_per_second.into(),
+                burst: arguments.live_reads_burst.into(),
+            },
         }
     }
 }
@@ -83,8 +97,14 @@ pub(crate) struct Host {
     pub(crate) egress: Egress,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
+    definitions: windlass_kube::Definitions,
+    secrets: Arc<Secrets>,
+    /// Where configurations are. None: beside their plugins.
+    config_dir: Option<PathBuf>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
+    /// Reads of the API server itself; each plugin has such with a budget of its own.
+    live: LiveReader,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
     pub(crate) permit_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
@@ -140,7 +160,7 @@ async fn prepare(
     let files = directory::plugins(directory)?;
     let version = client::check(connection).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
-    Ok(load(sandbox, &files, shown).await)
+    Ok(without_rivals(load(sandbox, &files, shown).await))
 }
 
 /// Serves the admin endpoint, if there is to be one, until the result is dropped.
@@ -159,6 +179,7 @@ impl Host {
     fn new(connection: Connection, settings: &Settings, shown: Admin, trust: Trust) -> Self {
         let Admin { status, metrics } = shown;
         let discovery = Discovery::new(connection.client.clone());
+        let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let options = InformerOptions {
             most_bytes: settings.cache,
             reachability: connection.reachability.clone(),
@@ -178,7 +199,9 @@ impl Host {
         });
         Self {
             informers,
-            writer: Arc::new(Writer::new(connection.client, discovery.clone())),
+            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
+            definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
+            secrets: Arc::new(Secrets::new(connection.client)),
             recorder: Arc::new(recorder),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
@@ -188,7 +211,9 @@ impl Host {
             egress,
             discovery,
             namespace: settings.namespace.clone(),
+            config_dir: settings.config_dir.clone(),
             plugin_cache: settings.plugin_cache,
+            live,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica: replica().into(),
         }
@@ -223,14 +248,9 @@ async fn load(sandbox: &Sandbox, files: &[PathBuf], shown: &Admin) -> Vec<Arc<Pl
     plugins
 }
 
-/// Refuses a plugin that needs what this version does not have, or that no server would understand: half of a plugin
-/// would be worse than none.
+/// Refuses a plugin that no server would understand: half of a plugin would be worse than none.
 fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
     let path = plugin.path().display();
-    let missing = plugin.manifest().unimplemented();
-    if !missing.is_empty() {
-        bail!("{path}: its manifest asks for what this version does not implement: {}", missing.join(", "));
-    }
     if let Some(problem) = unreadable_selector(plugin.manifest()) {
         bail!("{path}: {problem}");
     }
@@ -253,16 +273,87 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
 fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
     let mut controllers = JoinSet::new();
     for plugin in plugins {
+        let (Some(configured), Some(ready)) = (configure(host, plugin, stop), install(host, plugin, stop)) else {
+            continue;
+        };
         let share = fair.share(EQUAL);
         let budget = Budget::new(host.plugin_cache);
+        let live = host.live.for_another();
         for index in 0..plugin.manifest().controllers.len() {
-            let controller = Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), index);
+            let controller =
+                Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
+                    .after(ready.clone(), configured.clone());
             let stop = stop.clone();
             controllers.spawn(async move { controller.run(&stop).await });
         }
     }
     host.status.loaded();
     controllers
+}
+
+/// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
+fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Ready> {
+    let definitions = install::definitions(plugin).ok()?;
+    let (sender, ready) = watch::channel(definitions.is_empty());
+    if definitions.is_empty() {
+        return Some(ready);
+    }
+    let asked = Grants::asked(plugin.manifest().asked(vec![]));
+    let names = definitions.iter().map(|definition| definition.name().to_owned()).collect();
+    let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
+    let installer = Installer {
+        plugin: plugin.name().clone(),
+        definitions,
+        edge: host.definitions.clone(),
+        role: Principal {
+            role: Role::Definitions,
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: host.replica.clone(),
+            grants: LiveGrants::new(keeping),
+            impersonate: None,
+        },
+        granted: LiveGrants::new(asked),
+        read_only: false,
+        ready: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("definitions", &panics, &stop, || installer.run())).await;
+    });
+    Some(ready)
+}
+
+/// The plugins without those that bring a definition which one before them brings.
+fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
+    let rivals = install::rivalries(plugins.iter().map(|it| (&**it.name(), it.manifest().crd_names().collect())));
+    for Rivalry { definition, first, second } in &rivals {
+        tracing::error!(
+            plugin = second,
+            definition,
+            "plugin not started: it brings a definition that the plugin {first} brings already; remove one of the two"
+        );
+    }
+    plugins.into_iter().filter(|plugin| !rivals.iter().any(|rival| rival.second == **plugin.name())).collect()
+}
+
+/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
+/// it was loaded.
+fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
+    let schema = config::Schema::of(plugin.manifest()).ok()?;
+    let (sender, configured) = watch::channel(None);
+    let follower = config::Follower {
+        plugin: plugin.name().clone(),
+        path: config::path_of(plugin.path(), host.config_dir.as_deref()),
+        schema,
+        source: host.secrets.clone(),
+        configured: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("config", &panics, &stop, || follower.run())).await;
+    });
+    Some(configured)
 }
 
 /// Follows the definitions of kinds, from the moment that a controller needs one, until `stop`.

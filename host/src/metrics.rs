@@ -1,4 +1,4 @@
-//! What the host counts, and how `/metrics` shows it: OpenMetrics, under client-go's and controller-runtime's names where
+//! What the host counts, and how `/metrics` shows it: in the form `OpenMetrics`, under client-go's and controller-runtime's names where
 //! they have one.
 //!
 //! What happens is counted where it happens, in families that are kept here. What simply is, such as the depth of a queue,
@@ -163,7 +163,7 @@ impl HostMetrics {
         }
     }
 
-    /// Everything, as OpenMetrics text.
+    /// Everything, as text of the form `OpenMetrics`.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use windlass_core::grants::{Grants, Rule};
 use windlass_core::mapping::{Mapping, PrimaryKind};
 use windlass_core::object::ObjectKind;
+use windlass_core::principal::Role;
 use windlass_core::watch::{IndexSource, WatchSpec};
 use windlass_kube::{Discovery, DiscoveryError, Resource};
 use windlass_wasm::Manifest;
@@ -51,6 +52,8 @@ pub(crate) struct Resolved {
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
     pub(crate) grants: Grants,
+    /// What the host itself may do to keep a finalizer on the primaries.
+    pub(crate) keeping: Grants,
 }
 
 /// Resolves `controller` of `manifest`; `only` is the host's `--namespace`.
@@ -62,6 +65,9 @@ pub(crate) async fn resolve(
 ) -> Result<Resolved, ResolveError> {
     let resource = discovery.resolve(&controller.primary.object_kind()).await?;
     let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
+    let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
+    let keeping =
+        Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
     let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
     let mapping = |watch: &Watch| watch.mapping.as_ref()?.to_core(&controller.primary);
@@ -72,7 +78,7 @@ pub(crate) async fn resolve(
     }
     watches[0].is_primary = true;
     let grants = grants(discovery, manifest, controller, only).await?;
-    Ok(Resolved { primary, watches, grants })
+    Ok(Resolved { primary, watches, grants, keeping })
 }
 
 fn watched(

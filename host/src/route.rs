@@ -27,6 +27,11 @@ impl Stores {
         self.0.iter().find_map(|store| store.get(key))
     }
 
+    /// All primaries.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
+        self.0.iter().flat_map(Store::all)
+    }
+
     /// Whether a primary that is not there has gone, as far as is known: every store has had its first list, and has not
     /// been emptied since.
     pub(crate) fn are_synced(&self) -> bool {
@@ -52,9 +57,16 @@ impl Route {
         match event {
             WatchEvent::Deleted(tombstone) => keys(&tombstone.last),
             WatchEvent::Applied { old: None, new, .. } => keys(new),
-            WatchEvent::Applied { old: Some(old), new, .. } if !predicate::passes(&self.predicates, old, new) => vec![],
+            WatchEvent::Applied { old: Some(old), new, .. } if !self.passes(old, new) => vec![],
             WatchEvent::Applied { new, .. } if self.concerns_all() => keys(new),
             WatchEvent::Applied { old: Some(old), new, .. } => [keys(old), keys(new)].concat(),
+        }
+    }
+
+    fn passes(&self, old: &Object, new: &Object) -> bool {
+        match self.mapping {
+            Mapping::Itself => predicate::passes_primary(&self.predicates, old, new),
+            _ => predicate::passes(&self.predicates, old, new),
         }
     }
 

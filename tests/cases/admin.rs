@@ -24,8 +24,8 @@ async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Resu
     arguments.extend(more.iter().map(OsString::from));
     let host = Host::start(&arguments, None)?;
     let line = host.says("admin endpoint").await?;
-    let address = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
-    let address = address.filter_map(|word| word.parse().ok()).next().with_context(|| line.clone())?;
+    let mut address = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
+    let address = address.find_map(|word| word.parse().ok()).with_context(|| line.clone())?;
     Ok((host, address))
 }
 
@@ -143,7 +143,7 @@ async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too()
         &[
             r#"windlass_http_requests_total{plugin="chameleon",reason="not-granted"} 1"#,
             r#"windlass_plugin_chameleon_visits_total{plugin="chameleon",result="failed"} 1"#,
-            r#"# HELP windlass_plugin_chameleon_visits Visits, by what came of them.\nOf all time."#,
+            r"# HELP windlass_plugin_chameleon_visits Visits, by what came of them.\nOf all time.",
             r#"windlass_metric_values_dropped_total{plugin="chameleon",reason="undeclared"} 1"#,
             r#"windlass_grants_denied_total{plugin="chameleon",verb="GET",resource="http://127.0.0.1:"#,
         ],
@@ -209,7 +209,8 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    for line in lines() {
+    // Events are sent later, many calls' together: the host's role is in their lines, and no trace.
+    for line in lines().into_iter().filter(|line| line["role"].is_null()) {
         let target = line["target"].as_str().unwrap_or_default();
         if matches!(target, "windlass::plugin" | "windlass::audit" | "windlass::dispatch")
             && line["message"] != "controller started"

@@ -3,9 +3,13 @@
 mod admin;
 mod bad_input;
 mod caches;
+mod composite;
+mod config;
 mod connections;
+mod definitions;
 mod dev;
 mod fairness;
+mod finalizers;
 mod imports;
 mod kinds;
 mod kubectl;

@@ -12,7 +12,7 @@ use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::{Left, Overlay};
 use windlass_core::ports::{CallContext, Writes as _};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::{self, Settled};
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{ConnectOptions, Discovery, Writer, client};
@@ -43,6 +43,7 @@ impl Behind {
         let all = || vec!["*".to_owned()];
         let rules = vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }];
         let principal = Principal {
+            role: Role::Plugin,
             plugin: "writes".into(),
             digest: "0123456789ab".into(),
             replica: "test".into(),

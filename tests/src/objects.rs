@@ -97,6 +97,7 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
     let (group, version, plural) = match kind {
         "WebApp" => ("apps.kubedojo.io", "v1beta1", "webapps"),
         "Probe" => ("probe.windlass.dev", "v1", "probes"),
+        "Composite" => ("tests.windlass.dev", "v1", "composites"),
         "Deployment" => ("apps", "v1", "deployments"),
         "ReplicaSet" => ("apps", "v1", "replicasets"),
         "Pod" => ("", "v1", "pods"),

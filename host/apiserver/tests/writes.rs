@@ -177,6 +177,10 @@ async fn bad_requests_are_told_apart() {
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let message = cluster.post(CONFIG_MAPS, &config_map("a")).await.refused(409, "AlreadyExists");
     assert_eq!(message, "configmaps \"a\" already exists");
+    // What is wrong with an object is told first.
+    let mut invalid = config_map("a");
+    invalid["metadata"]["labels"] = json!({ "l": "no label!" });
+    cluster.post(CONFIG_MAPS, &invalid).await.refused(422, "Invalid");
 }
 
 #[tokio::test]

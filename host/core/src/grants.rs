@@ -183,7 +183,9 @@ impl Grants {
     }
 
     fn always_denied(&self, access: &Access<'_>) -> Option<Cause> {
-        if self.is_outside(access.namespace()) {
+        // A list over all namespaces would leave the one that there is, were it not narrowed before it is asked for.
+        let is_everywhere = self.only.is_some() && access.namespaced && access.key.is_none();
+        if is_everywhere || self.is_outside(access.namespace()) {
             return Some(Cause::Confined);
         }
         if self.is_the_hosts(access) {

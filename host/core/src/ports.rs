@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use crate::confidential::Confidential;
 use crate::error::ApiError;
 use crate::http::{HttpError, HttpRequest, HttpResponse};
 use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
@@ -37,8 +38,8 @@ pub struct CallContext {
     pub hold: Hold,
     /// What this call's own writes have left; its cache reads show it.
     pub overlay: Overlay,
-    /// The operator's configuration of the plugin, a JSON object.
-    pub config: Arc<str>,
+    /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.
+    pub config: Confidential,
 }
 
 impl CallContext {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::object::Object;
+use crate::pause;
 
 /// One kind of change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,13 @@ pub fn passes(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
         || old.header.uid != new.header.uid
         || old.header.deleting != new.header.deleting
         || predicates.iter().any(|predicate| predicate.changed(old, new))
+}
+
+/// As [`passes`], for the primary itself: that it is paused or no longer paused passes always. What had been changed while
+/// it was paused has found nobody to act on it.
+#[must_use]
+pub fn passes_primary(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
+    passes(predicates, old, new) || pause::is_paused(old) != pause::is_paused(new)
 }
 
 impl Predicate {
@@ -79,6 +87,15 @@ mod tests {
     fn a_status_change_does_not_pass_generation() {
         assert!(!passes(&[Predicate::Generation], &object(1, "{}"), &object(1, r#"{"status":{}}"#)));
         assert!(passes(&[Predicate::Generation], &object(1, "{}"), &object(2, "{}")));
+    }
+
+    #[test]
+    fn the_end_of_a_pause_passes_for_the_primary_itself() {
+        let paused = object(1, r#"{"metadata":{"annotations":{"windlass.dev/paused":"true"}}}"#);
+        let (resumed, predicates) = (object(1, "{}"), [Predicate::Generation]);
+        assert!(passes_primary(&predicates, &paused, &resumed));
+        assert!(!passes_primary(&predicates, &paused, &paused));
+        assert!(!passes(&predicates, &paused, &resumed), "a pause of another object concerns nobody");
     }
 
     #[test]

@@ -2,11 +2,67 @@
 
 use std::sync::Arc;
 
-use crate::grants::{Access, Denial, Grants, LiveGrants};
+use crate::grants::{Access, Denial, Grants, LiveGrants, Rule};
+
+/// On whose account a mutation is made: a plugin's own, or one that the host makes for it.
+///
+/// The host's own work has rights of its own, exactly those that the work needs, so that a plugin need not be granted what
+/// only its host does, and an audit log tells the two apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The plugin itself asks for it.
+    #[default]
+    Plugin,
+    /// The host keeps the plugin's finalizer.
+    Finalizer,
+    /// The host installs the plugin's definitions.
+    Definitions,
+    /// The host tells of the plugin in Kubernetes Events.
+    Events,
+    /// The host elects who runs the plugin.
+    Lease,
+}
+
+impl Role {
+    /// Its name in User-Agents, field managers and logs. None: a plugin goes by its own.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Plugin => None,
+            Self::Finalizer => Some("finalizer"),
+            Self::Definitions => Some("crd"),
+            Self::Events => Some("events"),
+            Self::Lease => Some("lease"),
+        }
+    }
+
+    /// What the role needs to work on `resource` of `group`, in `namespaces` (empty: all) and on `names` (empty: any).
+    #[must_use]
+    pub fn grants(self, group: &str, resource: &str, namespaces: Vec<String>, names: Vec<String>) -> Grants {
+        let verbs: &[&str] = match self {
+            // A plugin's own come from its policy.
+            Self::Plugin => return Grants::default(),
+            Self::Finalizer => &["patch"],
+            Self::Definitions => &["get", "patch"],
+            Self::Events => &["create", "patch"],
+            Self::Lease => &["get", "list", "watch", "create", "update", "delete"],
+        };
+        Grants::new(vec![Rule {
+            groups: vec![group.to_owned()],
+            resources: vec![resource.to_owned()],
+            verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+            cluster: namespaces.is_empty(),
+            namespaces,
+            names,
+        }])
+    }
+}
 
 /// A plugin generation or a system role, with what it may do. Every mutation carries one.
 #[derive(Debug)]
 pub struct Principal {
+    /// On whose account.
+    pub role: Role,
     /// The plugin's identity: the stem of its file.
     pub plugin: Arc<str>,
     /// The first twelve hexadecimal digits of the component's SHA-256.
@@ -40,15 +96,76 @@ impl Principal {
         self.grants.current()
     }
 
-    /// The server-side apply manager: `windlass/<plugin>`.
+    /// The host at work for this principal in a system `role`, with these `grants`. It acts as the host, whoever the plugin
+    /// acts as.
     #[must_use]
-    pub fn field_manager(&self) -> String {
-        format!("windlass/{}", self.plugin)
+    pub fn in_role(&self, role: Role, grants: Grants) -> Self {
+        let Self { plugin, digest, replica, .. } = self;
+        Self {
+            role,
+            plugin: plugin.clone(),
+            digest: digest.clone(),
+            replica: replica.clone(),
+            grants: LiveGrants::new(grants),
+            impersonate: None,
+        }
     }
 
-    /// `windlass/<version> (<plugin>@<digest>; <replica>)`, which an audit log shows.
+    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for what the host does itself, so that it is never taken
+    /// for fields that the plugin applied. Definitions are the plugin's: the server refuses another plugin that brings one.
+    #[must_use]
+    pub fn field_manager(&self) -> String {
+        match (self.role, self.role.name()) {
+            (Role::Definitions, _) | (_, None) => format!("windlass/{}", self.plugin),
+            (_, Some(role)) => format!("windlass-{role}"),
+        }
+    }
+
+    /// What an audit log shows: `windlass/<version> (<plugin>@<digest>; <replica>)`, and for what the host does itself
+    /// `windlass/<version> (<plugin>@<digest>; <replica>; <role>)`.
     #[must_use]
     pub fn user_agent(&self) -> String {
-        format!("windlass/{} ({}@{}; {})", env!("CARGO_PKG_VERSION"), self.plugin, self.digest, self.replica)
+        let role = self.role.name().map(|role| format!("; {role}")).unwrap_or_default();
+        format!("windlass/{} ({}@{}; {}{role})", env!("CARGO_PKG_VERSION"), self.plugin, self.digest, self.replica)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectKey;
+
+    fn plugin() -> Principal {
+        Principal {
+            role: Role::Plugin,
+            plugin: "webapp".into(),
+            digest: "0123456789ab".into(),
+            replica: "windlass-0".into(),
+            grants: LiveGrants::default(),
+            impersonate: Some(ServiceAccount { namespace: "prod".into(), name: "webapp".into() }),
+        }
+    }
+
+    #[test]
+    fn an_audit_log_tells_a_plugin_from_the_host_at_work_for_it() {
+        let (plugin, version) = (plugin(), env!("CARGO_PKG_VERSION"));
+        assert_eq!(plugin.user_agent(), format!("windlass/{version} (webapp@0123456789ab; windlass-0)"));
+        assert_eq!(plugin.field_manager(), "windlass/webapp");
+        let host = plugin.in_role(Role::Finalizer, Grants::default());
+        assert_eq!(host.user_agent(), format!("windlass/{version} (webapp@0123456789ab; windlass-0; finalizer)"));
+        assert_eq!(host.field_manager(), "windlass-finalizer");
+        assert_eq!(host.impersonate, None);
+    }
+
+    #[test]
+    fn the_finalizer_role_may_patch_primaries_and_nothing_else() {
+        let key = ObjectKey::namespaced("prod", "shop");
+        let host = plugin().in_role(Role::Finalizer, Role::Finalizer.grants("apps", "webapps", vec![], vec![]));
+        let access = |verb, resource| {
+            let access = Access { verb, group: "apps", resource, subresource: "", namespaced: true, key: Some(&key) };
+            host.check(&access).is_ok()
+        };
+        assert!(access("patch", "webapps"));
+        assert!(!access("delete", "webapps") && !access("patch", "deployments"));
     }
 }

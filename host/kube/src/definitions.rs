@@ -1,4 +1,4 @@
-//! Installs the CustomResourceDefinitions that manifests bring: by server-side apply, without force, and never so that
+//! Installs the definitions (CRDs) that manifests bring: by server-side apply, without force, and never so that
 //! stored objects would be lost. None is ever deleted.
 //!
 //! What is to be done is decided in [`change`]; here it is carried out, under a system role. Whether the operator allows
@@ -143,9 +143,9 @@ impl Definitions {
         let deadline = Instant::now() + limit;
         let unsound = |problem| DefinitionError::Unsound { name: definition.name().to_owned(), problem };
         let headers = headers::of_principal(role).map_err(|error| unsound(error.to_string()))?;
-        let installer = Installer { client: &self.client, role, headers, field_manager, definition };
-        let (installed, latest) = installer.write().await?;
-        installer.established(latest, deadline, limit).await?;
+        let work = Installer { client: &self.client, role, headers, field_manager, definition };
+        let (installed, latest) = work.write().await?;
+        work.established(latest, deadline, limit).await?;
         if installed != Installed::Unchanged {
             self.discovery.invalidate(definition.group());
             tracing::info!(plugin = field_manager, definition = definition.name(), ?installed, "definition installed");

@@ -3,7 +3,7 @@
 //! One request a group-version, on the first question about it. A kind that is missing from the answer is asked for
 //! again at most once in ten seconds, so that a CRD that is installed later is found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 
 use crate::request::{self, RequestError};
 use crate::selector::is_dns_subdomain;
+use crate::sweep::SweepError;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -178,6 +179,33 @@ impl Discovery {
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
     }
 
+    /// Every resource that the server serves, each once, in the version that the server prefers; and the group-versions that
+    /// it names and tells nothing of.
+    pub(crate) async fn everything(&self) -> Result<(Vec<Arc<Resource>>, Vec<(String, DiscoveryError)>), SweepError> {
+        #[derive(Deserialize)]
+        struct Core {
+            versions: Vec<String>,
+        }
+        let core: Core = serde_json::from_str(&request::get(&self.client, "/api", REQUEST_LIMIT).await?)?;
+        let groups: Groups = serde_json::from_str(&request::get(&self.client, "/apis", REQUEST_LIMIT).await?)?;
+        let group_versions =
+            core.versions.into_iter().chain(groups.groups.into_iter().flat_map(Group::preferred_first));
+        let (mut found, mut failed) = (BTreeMap::new(), Vec::new());
+        let mut asked = HashSet::new();
+        for group_version in group_versions.filter(|it| asked.insert(it.clone())) {
+            match self.fetch(&ObjectKind::new(group_version.as_str(), "*")).await {
+                Ok(resources) => {
+                    for resource in resources.into_values() {
+                        let name = (resource.group().to_owned(), resource.plural.clone());
+                        found.entry(name).or_insert(resource);
+                    }
+                }
+                Err(error) => failed.push((group_version, error)),
+            }
+        }
+        Ok((found.into_values().collect(), failed))
+    }
+
     /// Has the next question about `kind` answered by the server, unless it has just been asked. For whoever saw that
     /// the cached answer is wrong.
     pub(crate) fn doubt(&self, kind: &ObjectKind) {
@@ -213,6 +241,31 @@ impl Discovery {
             Err(error) if error.code() == Some(404) => Ok(HashMap::new()),
             Err(error) => Err(DiscoveryError::Unreachable { kind: kind.clone(), source: Arc::new(error) }),
         }
+    }
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    versions: Vec<GroupVersionName>,
+    preferred_version: Option<GroupVersionName>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersionName {
+    group_version: String,
+}
+
+impl Group {
+    /// Its group-versions; the preferred one comes first, and may come twice.
+    fn preferred_first(self) -> impl Iterator<Item = String> {
+        self.preferred_version.into_iter().chain(self.versions).map(|version| version.group_version)
     }
 }
 

@@ -36,6 +36,7 @@ const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), 
 pub struct Recorder {
     queue: mpsc::Sender<Message>,
     dropped: Arc<AtomicU64>,
+    read_only: bool,
 }
 
 enum Message {
@@ -62,7 +63,13 @@ impl Recorder {
     pub fn new(client: Client) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
         tokio::spawn(Worker { client, correlator: Correlator::default() }.run(messages));
-        Self { queue, dropped: Arc::default() }
+        Self { queue, dropped: Arc::default(), read_only: false }
+    }
+
+    /// The same, which sends nothing if `read_only` (`--read-only`).
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
     }
 
     /// Waits until what was emitted before has been sent or given up, at most for `limit`. False: some was left.
@@ -81,6 +88,9 @@ impl Recorder {
 
 impl Events for Recorder {
     fn emit(&self, call: &CallContext, mut event: Event) {
+        if self.read_only {
+            return;
+        }
         let principal = &call.principal;
         let regarding = &event.regarding.get_or_insert_with(|| call.primary_ref()).key;
         if !principal.grants().may_regard(&call.primary_key, regarding) {

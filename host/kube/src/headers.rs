@@ -68,11 +68,13 @@ fn value(what: &'static str, text: &str) -> Result<HeaderValue, HeaderError> {
 #[cfg(test)]
 mod tests {
     use windlass_core::grants::LiveGrants;
+    use windlass_core::principal::Role;
 
     use super::*;
 
     fn principal(impersonate: Option<(&str, &str)>) -> Principal {
         Principal {
+            role: Role::Plugin,
             plugin: "webapp".into(),
             digest: "0123456789ab".into(),
             replica: "host-1".into(),

@@ -11,7 +11,7 @@ use kube::Client;
 use tokio::time::Instant;
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Live, LiveQuery, Page};
 use windlass_core::queue::TokenBucket;
 use windlass_core::watch::WatchSpec;
@@ -20,7 +20,7 @@ use crate::discovery::{Discovery, Resource};
 use crate::field_selector;
 use crate::headers;
 use crate::listing;
-use crate::parse::{self, ParseError, Parser};
+use crate::parse::{ParseError, Parser};
 use crate::request::{self, MOST_ANSWER, Query, RequestError};
 use crate::selector::{Selector, SelectorError};
 use crate::status::Subject;
@@ -67,6 +67,12 @@ impl LiveReader {
         let bucket = Mutex::new(TokenBucket::new(budget.per_second, budget.burst));
         Self(Arc::new(Shared { client, discovery, budget, bucket, origin: Instant::now() }))
     }
+
+    /// The reads of another plugin, with a budget of its own.
+    #[must_use]
+    pub fn for_another(&self) -> Self {
+        Self::new(self.0.client.clone(), self.0.discovery.clone(), self.0.budget)
+    }
 }
 
 impl Live for LiveReader {
@@ -112,7 +118,11 @@ impl Shared {
         // No version is asked for, so that the server answers with the newest.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
         match self.ask(call, &subject, &uri, MOST_PAGE).await? {
-            Ok(text) => page(&text, &resource.kind).map_err(|error| malformed(&subject, &error)),
+            Ok(text) => {
+                let grants = call.principal.grants();
+                let page = page(&text, parser(&subject, &resource.kind)?, |key| !grants.hides(key));
+                page.map_err(|error| malformed(&subject, &error))
+            }
             Err(RequestError::TooLarge { most }) => {
                 let message =
                     format!("a page of {} has more than {most} bytes: ask for fewer objects", resource.plural);
@@ -176,11 +186,16 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-/// The server adds kind and version to no item of a list.
-fn page(text: &str, kind: &ObjectKind) -> Result<Page, ParseError> {
+/// The objects of an answer that the plugin `may_see`. The server adds kind and version to no item of a list, the parser does.
+fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<Page, ParseError> {
     let page: listing::Page<'_> = serde_json::from_str(text)?;
-    let items = page.items.unwrap_or_default();
-    let items = items.into_iter().map(|item| parse::clean(item.get(), kind)).collect::<Result<_, _>>()?;
+    let mut items = Vec::new();
+    for item in page.items.unwrap_or_default() {
+        let object = parser.object(item.get())?;
+        if may_see(&object.header.key) {
+            items.push(object.text());
+        }
+    }
     Ok(Page { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
 }
 

@@ -33,6 +33,9 @@ pub enum ParseError {
     /// `metadata.name` is missing or empty.
     #[error("not a Kubernetes object: metadata.name is missing")]
     NoName,
+    /// The watch keeps what no pointer names.
+    #[error(transparent)]
+    Pointer(#[from] PointerError),
     /// It is a list without a `resourceVersion`.
     #[error("the list has no metadata.resourceVersion, so it cannot be watched from there")]
     NoVersion,
@@ -117,6 +120,11 @@ impl<'de> Visitor<'de> for PairsVisitor {
         }
         Ok(Pairs(pairs))
     }
+}
+
+/// Reads `text`, what a write returned, as the watch `spec` would have kept it.
+pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
+    Parser::new(spec)?.object(text)
 }
 
 /// Reads the objects of one watch.

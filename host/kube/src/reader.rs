@@ -53,7 +53,7 @@ impl Reader {
     }
 
     /// The watches that may show objects of `kind` in `namespace`; None there means anywhere.
-    fn covering(
+    pub(crate) fn covering(
         &self,
         subject: &Subject,
         kind: &ObjectKind,
@@ -192,12 +192,16 @@ impl Reader {
 }
 
 /// How a grant's decision is asked about all objects of a namespace: no rule that lists names allows the empty one.
-fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
+pub(crate) fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
     ObjectKey::namespaced(namespace, "")
 }
 
 /// The resource of the watches. Their stores have it once they have synced, before which nothing can be said about an object.
-fn resource_of(watches: &[&Readable], subject: &mut Subject, kind: &ObjectKind) -> Result<Arc<Resource>, ApiError> {
+pub(crate) fn resource_of(
+    watches: &[&Readable],
+    subject: &mut Subject,
+    kind: &ObjectKind,
+) -> Result<Arc<Resource>, ApiError> {
     let resources: Option<Vec<_>> = watches.iter().map(|watch| watch.store.resource()).collect();
     let Some(resource) = resources.and_then(|resources| resources.into_iter().next()) else {
         return Err(subject.unavailable(format!("the cache of {kind} has not been filled yet")));
@@ -206,7 +210,7 @@ fn resource_of(watches: &[&Readable], subject: &mut Subject, kind: &ObjectKind) 
     Ok(resource)
 }
 
-fn check_grant(
+pub(crate) fn check_grant(
     call: &CallContext,
     subject: &Subject,
     resource: &Resource,

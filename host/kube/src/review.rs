@@ -94,7 +94,7 @@ struct Status {
 }
 
 /// Whether `account` may list and watch `resource` in `namespace`, or all of it. Asked in the name of `role`, which needs
-/// the right to create SubjectAccessReviews.
+/// the right to create `SubjectAccessReview`s.
 pub async fn may_watch(
     client: &Client,
     role: &Principal,

@@ -1,6 +1,7 @@
 //! The command line, one file a subcommand.
 
 mod dev;
+mod finalizers;
 mod run;
 mod size;
 
@@ -49,6 +50,12 @@ enum Command {
     #[command(after_help = "Example:\n  windlass dev --plugins target/plugins\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp")]
     Dev(dev::DevArgs),
+    /// Find and take off the finalizers that plugins have left on objects.
+    ///
+    /// A plugin with `finalizer: true` in its manifest has the finalizer windlass.dev/PLUGIN put on its objects, so that it can
+    /// clean up before they go. When the plugin is removed, or a new version no longer wants it, nobody takes it off: an
+    /// object that carries it and is deleted stays for ever, "Terminating". These commands find such objects, and let them go.
+    Finalizers(finalizers::FinalizersArgs),
 }
 
 /// Where plugins come from and how they run; the same for every command that runs them.
@@ -57,6 +64,9 @@ pub(crate) struct PluginArgs {
     /// The directory of plugins: each NAME.wasm in it is one.
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
     pub(crate) plugins: PathBuf,
+    /// Where the configurations of plugins are, each as NAME.config.yaml. Default: beside the plugins.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
+    pub(crate) config_dir: Option<PathBuf>,
     /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
@@ -75,6 +85,12 @@ pub(crate) struct PluginArgs {
     /// Certificate authorities that HTTPS requests of plugins trust beside the system's, in PEM.
     #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
     pub(crate) http_ca: Option<PathBuf>,
+    /// How often one plugin may read the API server itself, in the long run. Reads of caches cost nothing.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_per_second: u16,
+    /// How often one plugin may read the API server itself, at once.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) live_reads_burst: u16,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -94,8 +110,18 @@ impl Cli {
             match self.command {
                 Command::Run(args) => args.run().await,
                 Command::Dev(args) => args.run().await,
+                Command::Finalizers(args) => args.run().await,
             }
         })
+    }
+}
+
+/// Writes to standard output. That its reader has had enough, as `head` has, is no error.
+fn print(text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fair::Fair;
@@ -14,6 +14,7 @@ use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
 use windlass_core::outcome::Failure;
 use windlass_core::ports::Absent;
+use windlass_core::principal::Role;
 use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
@@ -100,6 +101,7 @@ impl Stage {
         let fair = Fair::new(permits);
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
         let principal = Principal {
+            role: Role::Plugin,
             plugin: "a".into(),
             digest: "0".into(),
             replica: "test".into(),
@@ -114,7 +116,7 @@ impl Stage {
             primaries,
             principal: Arc::new(principal),
             ports,
-            config: "{}".into(),
+            config: watch::channel(None).1,
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
             limits: CallLimits::default(),
             max_retries: 15,

@@ -271,7 +271,7 @@ fn finite(sum: f64) -> Result<f64, Misfit> {
     if sum.is_finite() { Ok(sum) } else { Err(Misfit::Value) }
 }
 
-/// The text in one line, as OpenMetrics has it: the encoder takes it as it comes.
+/// The text in one line, as `OpenMetrics` has it: the encoder takes it as it comes.
 fn escaped(help: &str) -> String {
     let help: String = help.chars().filter(|character| *character == '\n' || !character.is_control()).collect();
     help.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"")

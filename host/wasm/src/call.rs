@@ -1,5 +1,7 @@
 //! One call of one export: a fresh store and instance, its limits, and what became of it.
 
+pub(crate) mod compose;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,7 +59,7 @@ pub(crate) async fn reconcile(
     ended(answer, store.data())
 }
 
-fn store(engine: &Engine, meter: Meter, world: World) -> Store<CallState> {
+pub(crate) fn store(engine: &Engine, meter: Meter, world: World) -> Store<CallState> {
     let transfer = meter.limits().transfer_bytes;
     let mut store = Store::new(engine, CallState::new(meter, world));
     store.set_hostcall_fuel(transfer);
@@ -70,12 +72,12 @@ fn store(engine: &Engine, meter: Meter, world: World) -> Store<CallState> {
     store
 }
 
-fn latest_end(store: &Store<CallState>) -> tokio::time::Instant {
+pub(crate) fn latest_end(store: &Store<CallState>) -> tokio::time::Instant {
     let end: Instant = store.data().meter.deadline() + GRACE;
     end.into()
 }
 
-fn ended<R>(answer: Result<wasmtime::Result<R>, Elapsed>, state: &CallState) -> Result<R, Stopped> {
+pub(crate) fn ended<R>(answer: Result<wasmtime::Result<R>, Elapsed>, state: &CallState) -> Result<R, Stopped> {
     match answer {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(trap::stopped(&error, state)),
@@ -83,17 +85,17 @@ fn ended<R>(answer: Result<wasmtime::Result<R>, Elapsed>, state: &CallState) -> 
     }
 }
 
-fn report_dropped_lines(state: &CallState) {
+pub(crate) fn report_dropped_lines(state: &CallState) {
     let dropped = state.meter.dropped_log_lines();
-    let World::Reconcile(world) = &state.world else { return };
+    let (Some(call), Some(counters)) = (state.world.call(), state.world.counters()) else { return };
     if dropped > 0 {
-        world.counters.log_lines_dropped(dropped);
+        counters.log_lines_dropped(dropped);
         let limits = state.meter.limits();
         tracing::warn!(
-            plugin = &*world.call.principal.plugin,
-            controller = &*world.call.controller,
-            key = %world.call.primary_key,
-            trace_id = &*world.call.trace_id,
+            plugin = &*call.principal.plugin,
+            controller = &*call.controller,
+            key = %call.primary_key,
+            trace_id = &*call.trace_id,
             "dropped {dropped} log lines of one call: it may log {} lines and {} bytes",
             limits.log_lines,
             limits.log_bytes,

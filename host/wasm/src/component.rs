@@ -11,6 +11,9 @@ const PACKAGE: &str = "windlass:plugin/";
 const RECONCILER: &str = "windlass:plugin/reconciler@";
 const COMPOSER: &str = "windlass:plugin/composer@";
 
+/// What a composer may import; `types` has no functions.
+const OF_COMPOSERS: [&str; 5] = ["types", "log", "clock", "random", "config"];
+
 /// Names in messages are the author's, and may be many.
 const NAME_BYTES: usize = 120;
 const NAMES: usize = 8;
@@ -29,8 +32,9 @@ pub enum ComponentError {
     CoreModule,
     /// No export that could be called.
     #[error(
-        "it exports no `windlass:plugin/reconciler@{}`, so it is not a plugin{}; a plugin targets the WIT world \
-         `windlass:plugin/reconciler-plugin`", AbiVersion::V0_1_0, exported(.exports)
+        "it exports no `windlass:plugin/reconciler@{}` or `windlass:plugin/composer@{0}`, so it is not a plugin{}; a \
+         plugin targets the WIT world `windlass:plugin/reconciler-plugin` or `windlass:plugin/composer-plugin`",
+        AbiVersion::V0_1_0, exported(.exports)
     )]
     NoExport {
         /// What it exports.
@@ -39,12 +43,6 @@ pub enum ComponentError {
     /// Built for another version of the interface.
     #[error("it is built for `{found}`, and this host runs version {}: {}", supported(), advice(.found))]
     OtherVersion {
-        /// The export.
-        found: String,
-    },
-    /// A composer.
-    #[error("it is a composer (`{found}`), which is not implemented in this version: only reconcilers run")]
-    Composer {
         /// The export.
         found: String,
     },
@@ -60,6 +58,15 @@ pub enum ComponentError {
          languages use the toolchain's option for components without WASI (such as `--stub-wasi`)", list(.imports)
     )]
     Wasi {
+        /// The imports.
+        imports: Vec<String>,
+    },
+    /// Imports that only reconcilers get.
+    #[error(
+        "it is a composer and imports {}: a composer computes and does nothing else, so it gets `log`, `clock`, \
+         `random` and `config` only; answer with what should be, or write a reconciler", list(.imports)
+    )]
+    NotForComposers {
         /// The imports.
         imports: Vec<String>,
     },
@@ -81,34 +88,51 @@ pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
     }
 }
 
-/// Which version of the interface `component` is built for.
-pub(crate) fn abi(engine: &Engine, component: &Component) -> Result<AbiVersion, ComponentError> {
-    let ty = component.component_type();
-    let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
-    choose_abi(&exports)
+/// What a plugin is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// To bring about what should be.
+    Reconciler,
+    /// To say what should be; the host brings it about.
+    Composer,
 }
 
-fn choose_abi(exports: &[&str]) -> Result<AbiVersion, ComponentError> {
+/// What `component` is asked for, and for which version of the interface it is built.
+pub(crate) fn entry(engine: &Engine, component: &Component) -> Result<(Entry, AbiVersion), ComponentError> {
+    let ty = component.component_type();
+    let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
+    choose_entry(&exports)
+}
+
+fn choose_entry(exports: &[&str]) -> Result<(Entry, AbiVersion), ComponentError> {
     let entries: Vec<&str> =
         exports.iter().copied().filter(|name| name.starts_with(RECONCILER) || name.starts_with(COMPOSER)).collect();
     match entries[..] {
         [] => Err(ComponentError::NoExport { exports: names(exports.iter().copied()) }),
-        [name] if name.starts_with(COMPOSER) => Err(ComponentError::Composer { found: shown(name) }),
-        [name] => AbiVersion::ALL
-            .into_iter()
-            .find(|version| name.strip_prefix(RECONCILER) == Some(version.as_str()))
-            .ok_or_else(|| ComponentError::OtherVersion { found: shown(name) }),
+        [name] => {
+            let known = |(entry, prefix): (Entry, &str)| {
+                let version = name.strip_prefix(prefix)?;
+                Some((entry, AbiVersion::ALL.into_iter().find(|known| known.as_str() == version)?))
+            };
+            let entries = [(Entry::Reconciler, RECONCILER), (Entry::Composer, COMPOSER)];
+            entries.into_iter().find_map(known).ok_or_else(|| ComponentError::OtherVersion { found: shown(name) })
+        }
         _ => Err(ComponentError::Ambiguous { exports: names(entries.into_iter()) }),
     }
 }
 
-/// Names the imports that no version of the interface has. What they have, linking checks.
-pub(crate) fn check_imports(engine: &Engine, component: &Component) -> Result<(), ComponentError> {
+/// Names the imports that no version of the interface has, or none for this `entry`. What they have, linking checks.
+pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: Entry) -> Result<(), ComponentError> {
     let ty = component.component_type();
-    let foreign: Vec<&str> =
-        ty.imports(engine).map(|(name, _)| name).filter(|name| !name.starts_with(PACKAGE)).collect();
+    let imports: Vec<&str> = ty.imports(engine).map(|(name, _)| name).collect();
+    let (ours, foreign): (Vec<&str>, Vec<&str>) = imports.into_iter().partition(|name| name.starts_with(PACKAGE));
     if foreign.is_empty() {
-        return Ok(());
+        let acts = |name: &&str| !OF_COMPOSERS.iter().any(|interface| is_interface(name, interface));
+        let acting: Vec<&str> = ours.into_iter().filter(|name| entry == Entry::Composer && acts(name)).collect();
+        if acting.is_empty() {
+            return Ok(());
+        }
+        return Err(ComponentError::NotForComposers { imports: names(acting.into_iter()) });
     }
     let (wasi, unknown): (Vec<&str>, Vec<&str>) = foreign.into_iter().partition(|name| name.starts_with("wasi:"));
     // What is not WASI is the graver mistake.
@@ -117,6 +141,12 @@ pub(crate) fn check_imports(engine: &Engine, component: &Component) -> Result<()
     } else {
         Err(ComponentError::UnknownImports { imports: names(unknown.into_iter()) })
     }
+}
+
+/// Whether the import `name` is that of the interface `interface`, in whichever version.
+fn is_interface(name: &str, interface: &str) -> bool {
+    let rest = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(interface));
+    rest.is_some_and(|rest| rest.starts_with('@'))
 }
 
 fn shown(name: &str) -> String {
@@ -146,7 +176,7 @@ fn supported() -> String {
 
 fn advice(found: &str) -> &'static str {
     let version = |text: &str| semver::Version::parse(text).ok();
-    let found = found.strip_prefix(RECONCILER).and_then(version);
+    let found = found.rsplit_once('@').and_then(|(_, found)| version(found));
     let newest = AbiVersion::ALL.iter().rev().find_map(|known| version(known.as_str()));
     if found > newest { "use a newer host, or build it with an older SDK" } else { "build it with a current SDK" }
 }
@@ -165,27 +195,36 @@ mod tests {
 
     #[test]
     fn the_version_is_chosen_by_the_exact_name_of_an_export() {
-        assert_eq!(choose_abi(&["init", "windlass:plugin/reconciler@0.1.0"]), Ok(AbiVersion::V0_1_0));
+        let chosen = |entry: &str| choose_entry(&["init", entry]);
+        assert_eq!(chosen("windlass:plugin/reconciler@0.1.0"), Ok((Entry::Reconciler, AbiVersion::V0_1_0)));
+        assert_eq!(chosen("windlass:plugin/composer@0.1.0"), Ok((Entry::Composer, AbiVersion::V0_1_0)));
     }
 
     #[test]
     fn another_version_names_both() {
-        let newer = choose_abi(&["windlass:plugin/reconciler@0.2.0"]).expect_err("unknown").to_string();
+        let newer = choose_entry(&["windlass:plugin/reconciler@0.2.0"]).expect_err("unknown").to_string();
         assert!(
             newer.contains("reconciler@0.2.0") && newer.contains("0.1.0") && newer.contains("newer host"),
             "{newer}"
         );
-        let older = choose_abi(&["windlass:plugin/reconciler@0.0.9"]).expect_err("unknown").to_string();
+        let older = choose_entry(&["windlass:plugin/composer@0.0.9"]).expect_err("unknown").to_string();
         assert!(older.contains("current SDK"), "{older}");
     }
 
     #[test]
-    fn a_composer_and_two_entries_are_told_from_no_entry() {
-        let composer = "windlass:plugin/composer@0.1.0";
-        assert!(matches!(choose_abi(&[composer]), Err(ComponentError::Composer { .. })));
-        let both = choose_abi(&[composer, "windlass:plugin/reconciler@0.1.0"]);
+    fn two_entries_are_told_from_no_entry() {
+        let both = choose_entry(&["windlass:plugin/composer@0.1.0", "windlass:plugin/reconciler@0.1.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
-        let none = choose_abi(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
-        assert!(none.contains("wasi:cli/run@0.2.0") && none.contains("reconciler@0.1.0"), "{none}");
+        let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
+        for part in ["wasi:cli/run@0.2.0", "reconciler@0.1.0", "composer@0.1.0"] {
+            assert!(none.contains(part), "{part} is missing in {none}");
+        }
+    }
+
+    #[test]
+    fn an_interface_is_meant_by_its_whole_name() {
+        assert!(is_interface("windlass:plugin/log@0.1.0", "log"));
+        assert!(!is_interface("windlass:plugin/logs@0.1.0", "log"));
+        assert!(!is_interface("other:plugin/log@0.1.0", "log"));
     }
 }

@@ -4,7 +4,7 @@
 //! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through `windlass_core::ports`; this
 //! crate knows neither the API server nor the workqueue.
 //!
-//! The way of a call: [`Plugin::reconcile`] → `sandbox` (a permit, a task on the guests' own threads) → `call` (store,
+//! The way of a call: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit, a task on the guests' own threads) → `call` (store,
 //! instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
 
 mod abi;
@@ -26,10 +26,10 @@ mod ticker;
 mod trap;
 
 pub use abi::AbiVersion;
-pub use component::ComponentError;
+pub use component::{ComponentError, Entry};
 pub use engine::EngineError;
 pub use limits::{Limit, Limits};
 pub use loader::{LoadError, LoadProblem};
 pub use manifest::{Manifest, ManifestError};
-pub use plugin::{CallLimits, Called, Plugin, PluginStats, Request};
+pub use plugin::{CallLimits, Called, Composed, CompositionRequest, Plugin, PluginStats, Request};
 pub use sandbox::{Sandbox, SandboxError, SandboxOptions};

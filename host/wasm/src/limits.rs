@@ -103,6 +103,8 @@ pub enum Limit {
     HostCalls,
     /// Random bytes in one import call.
     RandomBytes,
+    /// What a composer is given.
+    Request,
 }
 
 impl Limit {
@@ -117,6 +119,7 @@ impl Limit {
             Self::Transfer => "transfer",
             Self::HostCalls => "host-calls",
             Self::RandomBytes => "random-bytes",
+            Self::Request => "request",
         }
     }
 
@@ -130,6 +133,10 @@ impl Limit {
             Self::Transfer => "`transfer_bytes`, a limit of the host for all plugins; hand over less at a time",
             Self::HostCalls => "`host_calls`, a limit of the host for all plugins; list instead of single reads",
             Self::RandomBytes => "`random_bytes`, a limit of the host for all plugins; ask for less at a time",
+            Self::Request => {
+                "`response_bytes`, a limit of the host for all plugins; project its watches to fewer fields, or map fewer \
+                 objects"
+            }
         }
     }
 }
@@ -174,6 +181,7 @@ impl fmt::Display for Overrun {
             Limit::Transfer => write!(f, "it hands more than {value} to the host at once"),
             Limit::HostCalls => write!(f, "it makes more than {value} calls to the host"),
             Limit::RandomBytes => write!(f, "it asks for more than {value} of randomness at once"),
+            Limit::Request => write!(f, "its parent, children and related objects are more than {value} together"),
         }?;
         write!(f, " ({})", self.limit.how_to_raise())
     }

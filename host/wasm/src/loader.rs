@@ -14,7 +14,7 @@ use wasmtime::component::Component;
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
-use crate::component::{ComponentError, abi, check_imports, check_preamble};
+use crate::component::{ComponentError, check_imports, check_preamble, entry};
 use crate::digest;
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::plugin::{Code, Plugin};
@@ -148,10 +148,12 @@ impl Sandbox {
 async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> {
     let name = plugin_name(path)?;
     let Compiled { component, digest, size } = compile(shared, path).await?;
-    let abi = abi(&shared.engine, &component)?;
-    check_imports(&shared.engine, &component)?;
-    let code = shared.linker.link(&component).map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?;
+    let (entry, abi) = entry(&shared.engine, &component)?;
+    check_imports(&shared.engine, &component, entry)?;
+    let linked = shared.linker.link(&component, entry);
+    let code = linked.map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?;
     let manifest = Manifest::from_value(describe(shared, &code).await?)?;
+    manifest.check_entry(entry)?;
     if *manifest.name != *name {
         return Err(LoadProblem::OtherName { manifest: manifest.name, file: name });
     }
@@ -161,6 +163,7 @@ async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> 
         path: path.to_owned(),
         size,
         abi,
+        entry,
         manifest,
         counters: Arc::default(),
         code: Code(code),

@@ -1,14 +1,14 @@
 //! What a plugin says of itself: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
 //!
 //! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is quietly
-//! ignored is found out in production. [`Manifest::unimplemented`] names what is known but not yet built.
+//! ignored is found out in production.
 //!
 //! Variants without content have braces here: serde refuses unknown fields beside a tag only in those.
 
 mod access;
 mod convert;
+mod entry;
 mod read;
-mod unimplemented;
 mod validate;
 
 use serde::Deserialize;
@@ -100,6 +100,20 @@ pub struct Watch {
     pub predicates: Vec<Predicate>,
     /// Which primaries an object concerns. For `watches` only, and required there.
     pub mapping: Option<Mapping>,
+    /// How a composer's children change. For `owns` only.
+    pub update_strategy: Option<UpdateStrategy>,
+}
+
+/// How a composer's children of a kind change; see [`windlass_core::compose::UpdateStrategy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UpdateStrategy {
+    /// By applying.
+    InPlace,
+    /// By deleting and creating them anew.
+    Recreate,
+    /// When somebody else deletes them.
+    OnDelete,
 }
 
 /// What of an object the cache keeps.

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use windlass_core::compose::Composition;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
+use crate::component::Entry;
 use crate::cpu::CpuTime;
 use crate::manifest::Manifest;
 use crate::sandbox::{Shared, TaskError};
@@ -36,6 +38,21 @@ pub struct Request {
     pub trace_id: Arc<str>,
 }
 
+/// What a composer is asked; as `composer.composition-request` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositionRequest {
+    /// Which object, and why now. Its `object` is None: it is the `parent`.
+    pub request: Request,
+    /// The parent as cached.
+    pub parent: Arc<str>,
+    /// The objects of the owned kinds that the parent controls.
+    pub children: Vec<Arc<str>>,
+    /// The objects of the other watches that map to the parent.
+    pub related: Vec<Arc<str>>,
+    /// The operator's configuration of the plugin.
+    pub config: Arc<str>,
+}
+
 /// Limits that a single call has instead of the sandbox's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
@@ -48,6 +65,15 @@ pub struct CallLimits {
 pub struct Called {
     /// How.
     pub result: CallResult,
+    /// The processor time of the guest's thread that it used.
+    pub cpu: Duration,
+}
+
+/// A call of `compose` that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composed {
+    /// What the plugin answered. Err: it failed, and how.
+    pub answer: Result<Composition, CallResult>,
     /// The processor time of the guest's thread that it used.
     pub cpu: Duration,
 }
@@ -70,6 +96,7 @@ pub struct Plugin {
     pub(crate) path: PathBuf,
     pub(crate) size: u64,
     pub(crate) abi: AbiVersion,
+    pub(crate) entry: Entry,
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: Code,
@@ -123,6 +150,12 @@ impl Plugin {
         self.abi
     }
 
+    /// What it is asked for.
+    #[must_use]
+    pub fn entry(&self) -> Entry {
+        self.entry
+    }
+
     /// What it says of itself.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
@@ -157,14 +190,41 @@ impl Plugin {
             let call = call::reconcile(&shared.engine, &plugin.code.0, shared.limits.clone(), time, &request, world);
             metered.metered(call).await
         };
-        let result = match self.shared.run(task).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(Stopped { reason, message })) => CallResult::Trapped { reason, message },
-            Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => {
-                CallResult::Trapped { reason: "host", message: error.to_string() }
-            }
-        };
+        let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
         Called { result, cpu: cpu.used() }
+    }
+
+    /// Calls `compose`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
+    pub async fn compose(
+        self: &Arc<Self>,
+        request: CompositionRequest,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> Composed {
+        let cpu = CpuTime::default();
+        let world = call::compose::world(&request.request, call, self.counters.clone());
+        let plugin = self.clone();
+        let metered = cpu.clone();
+        let task = async move {
+            let shared = &plugin.shared;
+            let time = limits.deadline.unwrap_or(shared.limits.deadline);
+            let limits = shared.limits.clone();
+            let call = call::compose::compose(&shared.engine, &plugin.code.0, limits, time, &request, world);
+            metered.metered(call).await
+        };
+        let answer = ended(self.shared.run(task).await).and_then(|answer| answer);
+        Composed { answer, cpu: cpu.used() }
+    }
+}
+
+/// What the guest answered; else how it was stopped.
+fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
+    match call {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Stopped { reason, message })) => Err(CallResult::Trapped { reason, message }),
+        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => {
+            Err(CallResult::Trapped { reason: "host", message: error.to_string() })
+        }
     }
 }
 

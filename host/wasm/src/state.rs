@@ -26,6 +26,36 @@ pub(crate) enum World {
     Describe(Box<DescribeWorld>),
     /// `reconcile`: the real thing.
     Reconcile(ReconcileWorld),
+    /// `compose`: time stands still, randomness follows from the request, nothing can be done.
+    Compose(Box<ComposeWorld>),
+}
+
+impl World {
+    /// For whom the guest works; nobody in `describe`.
+    pub(crate) fn call(&self) -> Option<&CallContext> {
+        match self {
+            Self::Describe(_) => None,
+            Self::Reconcile(world) => Some(&world.call),
+            Self::Compose(world) => Some(&world.call),
+        }
+    }
+
+    /// What is counted of the plugin.
+    pub(crate) fn counters(&self) -> Option<&Counters> {
+        match self {
+            Self::Describe(_) => None,
+            Self::Reconcile(world) => Some(&world.counters),
+            Self::Compose(world) => Some(&world.counters),
+        }
+    }
+}
+
+/// The world of a `compose`.
+pub(crate) struct ComposeWorld {
+    pub(crate) call: Arc<CallContext>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) now: Duration,
+    pub(crate) random: StdRng,
 }
 
 /// The world of one of the two runs of `describe`.
@@ -51,16 +81,21 @@ impl ReconcileWorld {
 
     /// The time since 1970, never less than it was before in this call.
     pub(crate) fn now(&mut self) -> Duration {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.latest = self.latest.max(now);
+        self.latest = self.latest.max(now());
         self.latest
     }
 }
 
-/// `describe` called an import that it may not call. It travels through wasmtime as the cause of the trap.
+/// The time since 1970.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// `describe` or `compose` called an import that it may not call. It travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
-#[error("`describe` calls `{import}`, but it must not do anything: it only answers with the manifest")]
+#[error("`{export}` calls `{import}`, but it must not do anything: it only answers")]
 pub(crate) struct ForbiddenImport {
+    pub(crate) export: &'static str,
     pub(crate) import: &'static str,
 }
 
@@ -79,8 +114,16 @@ impl CallState {
     pub(crate) fn reconcile(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
         match &mut self.world {
             World::Reconcile(world) => Ok(world),
-            World::Describe(_) => Err(ForbiddenImport { import }.into()),
+            World::Describe(_) => Err(ForbiddenImport { export: "describe", import }.into()),
+            // Not linked; no more than a second lock on the same door.
+            World::Compose(_) => Err(ForbiddenImport { export: "compose", import }.into()),
         }
+    }
+
+    /// For whom the guest logs: `describe` may not.
+    pub(crate) fn logging(&self) -> wasmtime::Result<&CallContext> {
+        let forbidden = || ForbiddenImport { export: "describe", import: "log.log" };
+        self.world.call().ok_or_else(|| forbidden().into())
     }
 
     /// Keeps what may explain a trap.

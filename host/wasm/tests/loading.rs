@@ -22,7 +22,6 @@ async fn the_webapp_plugin_loads_with_its_name_digest_and_manifest() {
     assert_eq!((plugin.digest().len(), plugin.short_digest().len()), (64, 12));
     assert_eq!(plugin.size(), webapp().len() as u64);
     assert_eq!(plugin.manifest().controllers[0].primary.kind, "WebApp");
-    assert_eq!(plugin.manifest().unimplemented(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -82,9 +81,20 @@ async fn another_version_of_the_interface_names_both() {
 }
 
 #[tokio::test]
-async fn a_composer_is_not_implemented() {
-    let message = load_error("guest", &exporting("windlass:plugin/composer@0.1.0")).await;
-    assert_says(&message, &["composer", "not implemented in this version"]);
+async fn a_composer_is_given_nothing_that_acts() {
+    let composer = |import: &str| {
+        let export = r#"(instance $i) (export "windlass:plugin/composer@0.1.0" (instance $i))"#;
+        wat::parse_str(format!(r#"(component (import "{import}" (instance)) {export})"#)).expect("well-formed")
+    };
+    for interface in ["writes", "cache", "live", "owners", "events", "metrics", "http"] {
+        let import = format!("windlass:plugin/{interface}@0.1.0");
+        let message = load_error("guest", &composer(&import)).await;
+        assert_says(&message, &["is a composer", &import, "write a reconciler"]);
+    }
+    let wasi = load_error("guest", &composer("wasi:sockets/tcp@0.2.0")).await;
+    assert_says(&wasi, &["wasi:sockets/tcp@0.2.0", "no WASI"]);
+    let fits = load_error("guest", &composer("windlass:plugin/log@0.1.0")).await;
+    assert_says(&fits, &["does not fit the interface", "describe"]);
 }
 
 #[tokio::test]

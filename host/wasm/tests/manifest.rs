@@ -146,7 +146,6 @@ fn a_reference_names_an_index_of_the_primary() {
     let controller = &manifest.controllers[0];
     let mapping = controller.watches[0].mapping.as_ref().and_then(|mapping| mapping.to_core(&controller.primary));
     assert_eq!(mapping, Some(Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()))));
-    assert!(manifest.unimplemented().is_empty(), "{:?}", manifest.unimplemented());
 }
 
 #[test]
@@ -241,14 +240,47 @@ fn watching_and_owning_imply_access() {
     );
 }
 
+/// A definition of this name, group and plural, with these annotations.
+fn definition(name: &str, group: &str, plural: &str, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"group": group, "names": {"plural": plural, "kind": "Widget"}},
+    })
+}
+
 #[test]
-fn what_this_version_does_not_implement_is_named() {
-    let mut manifest = with("/config", json!({"schema": {}}));
-    manifest["crds"] = json!([{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}]);
-    manifest["controllers"][0]["options"] = json!({"finalizer": true, "resyncMs": 60_000});
-    let found = read(&manifest).expect("valid").unimplemented();
-    assert_eq!(found.len(), 3, "{found:?}");
-    assert!(found[0].starts_with("controllers[0].options.finalizer"), "{found:?}");
+fn a_definition_has_the_name_that_the_server_wants() {
+    let right = definition("widgets.e.com", "e.com", "widgets", &json!({}));
+    let manifest = read(&with("/crds", json!([right]))).expect("valid");
+    assert_eq!(manifest.crd_names().collect::<Vec<_>>(), ["widgets.e.com"]);
+    let wrong = definition("widget.e.com", "e.com", "widgets", &json!({}));
+    let message = error(&with("/crds", json!([wrong])));
+    assert!(message.contains("crds[0].metadata.name") && message.contains("widgets.e.com"), "{message}");
+    assert!(error(&with("/crds", json!([right, right]))).contains("there twice"));
+}
+
+#[test]
+fn a_definition_in_a_group_of_kubernetes_needs_its_approval() {
+    let approval = json!({"api-approved.kubernetes.io": "https://example.com/1"});
+    for group in ["k8s.io", "storage.k8s.io", "x.kubernetes.io"] {
+        let name = format!("widgets.{group}");
+        let message = error(&with("/crds", json!([definition(&name, group, "widgets", &json!({}))])));
+        assert!(message.contains("api-approved.kubernetes.io"), "{message}");
+        read(&with("/crds", json!([definition(&name, group, "widgets", &approval)]))).expect("approved");
+    }
+    let name = "widgets.notk8s.io";
+    read(&with("/crds", json!([definition(name, "notk8s.io", "widgets", &json!({}))]))).expect("another's");
+}
+
+#[test]
+fn two_controllers_cannot_keep_the_finalizer_of_one_plugin_on_the_same_kind() {
+    let keeping = |name: &str, kind: &str, finalizer: bool| json!({"name": name, "primary": {"apiVersion": "v1", "kind": kind}, "options": {"finalizer": finalizer}});
+    let controllers = |second: Value| with("/controllers", json!([keeping("a", "Secret", true), second]));
+    read(&controllers(keeping("b", "Secret", false))).expect("only one of them does");
+    read(&controllers(keeping("b", "ConfigMap", true))).expect("another kind");
+    let message = error(&controllers(keeping("b", "Secret", true)));
+    assert!(message.contains("controllers[1].options.finalizer") && message.contains("`a`"), "{message}");
 }
 
 #[test]
@@ -266,7 +298,7 @@ fn an_http_rule_names_a_host_or_an_address_and_methods() {
         read(&with("/http", json!([{"scheme": "https", "host": host, "methods": [method]}])))
     };
     for host in ["*.example.com", "10.0.0.1", "[fd00::1]"] {
-        assert_eq!(rule(host, "GET").expect("valid").unimplemented(), Vec::<String>::new());
+        rule(host, "GET").expect("valid");
     }
     for (host, method) in [("a/b", "GET"), ("[::", "GET"), ("a:80", "GET"), ("a", "CONNECT"), ("a", "get it")] {
         assert!(rule(host, method).is_err(), "{host} {method}");

@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric,
-    MetricType, Options, Permission, Predicate, Projection, Watch,
+    MetricType, Options, Permission, Predicate, Projection, UpdateStrategy, Watch,
 };
 
 use support::{misfits, resolve, schema};
@@ -26,8 +26,9 @@ fn full_manifest() -> Manifest {
         .predicate(Predicate::Annotations)
         .predicate(Predicate::Fields { pointers: pointers() });
     let secrets = || Watch::of("v1", "Secret").projection(Projection::Metadata);
+    let slim_pods = Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() });
     let controller = Controller::new("things", primary)
-        .owns(Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() }))
+        .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete))
         .watches(secrets(), Mapping::Owner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })

@@ -72,7 +72,7 @@ async fn what_is_not_granted_is_not_asked_of_anybody(kind: Kind) -> anyhow::Resu
         // The manifest asks for it, but only an operator's policy opens an address of the host's own.
         (fetch("GET", "http://127.0.0.1:9/"), "not-granted"),
         (fetch("GET", "http://[::ffff:127.0.0.1]:9/"), "not-granted"),
-        (fetch("GET", "http://2130706433:9/"), "not-granted"),
+        (fetch("GET", "http://2130706433:9/"), "invalid-request"),
         (fetch("GET", "no url"), "invalid-request"),
         (fetch("GE T", "https://api.probe.test/"), "invalid-request"),
     ];

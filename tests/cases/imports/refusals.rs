@@ -149,15 +149,15 @@ async fn what_the_plugin_is_not_granted(kind: Kind) -> anyhow::Result<()> {
         ])
         .await?;
     for (step, verb, resource, words) in [
-        (1, "create", "secrets", "not granted to create secrets"),
-        (2, "patch", "secrets", "not granted to patch secrets"),
-        (3, "delete", "services", "not granted to delete services"),
+        (1, "create", "secrets", "allows it to create secrets"),
+        (2, "patch", "secrets", "allows it to patch secrets"),
+        (3, "delete", "services", "allows it to delete services"),
         // Of a group that no rule is about, the server is not even asked what there is.
         (4, "create", "", "granted nothing in the group of batch/v1 Job"),
-        (5, "create", "configmaps", "not granted to create configmaps default/a"),
-        (6, "patch", "configmaps", "not granted to patch configmaps default/a"),
-        (7, "delete", "configmaps", "not granted to delete configmaps default/a"),
-        (8, "patch", "configmaps/status", "not granted to patch configmaps/status"),
+        (5, "create", "configmaps", "create configmaps default/a is outside the namespace"),
+        (6, "patch", "configmaps", "patch configmaps default/a is outside the namespace"),
+        (7, "delete", "configmaps", "delete configmaps default/a is outside the namespace"),
+        (8, "patch", "configmaps/status", "allows it to patch configmaps/status"),
     ] {
         let error = call.error(step, "not-granted");
         assert_whole(error, 403, "NotGranted", verb, resource);

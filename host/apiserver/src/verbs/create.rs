@@ -56,6 +56,10 @@ pub(super) fn insert(
     new_metadata(target, &mut object);
     defaults::on_create(state, resource, &mut object);
     prepare::validate(resource, &object, None)?;
+    // Last, as a real server's storage finds it: who creates an invalid object learns that, also if the name is taken.
+    if state.store.get(&target.key(&name)).is_some() {
+        return Err(ApiError::already_exists(&resource.id, &name));
+    }
     let object = prepare::commit(state, target, options, object);
     Ok(Written { object, created: true, warnings })
 }
@@ -84,7 +88,7 @@ fn random_suffix() -> String {
     random.as_bytes()[..5].iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }
 
-/// The namespace exists and takes new objects, and the name is free.
+/// The namespace exists and takes new objects, and so does the kind.
 fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiError> {
     let resource = &target.resource;
     if let Some(namespace) = &target.namespace {
@@ -100,10 +104,7 @@ fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiErro
     if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
         return Err(ApiError::create_not_allowed_while_terminating(&resource.id));
     }
-    match state.store.get(&target.key(name)) {
-        Some(_) => Err(ApiError::already_exists(&resource.id, name)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// What the server alone decides about a new object.

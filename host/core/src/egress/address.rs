@@ -93,15 +93,15 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
     let segments = address.segments();
     let ipv4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
     match segments {
-        // NAT64 (RFC 6052), IPv4-translated (RFC 2765), IPv4-compatible (RFC 4291, deprecated).
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => [ipv4(high, low), None],
+        // NAT64 (RFC 6052); IPv4-translated (RFC 2765); 6to4 (RFC 3056); ISATAP (RFC 5214), in any prefix.
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x2002, high, low, ..]
+        | [.., 0 | 0x200, 0x5efe, high, low] => [ipv4(high, low), None],
+        // IPv4-compatible (RFC 4291, deprecated).
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => [ipv4(high, low), None],
-        // 6to4 (RFC 3056).
-        [0x2002, high, low, ..] => [ipv4(high, low), None],
         // Teredo (RFC 4380): the server, and the client with all bits turned.
         [0x2001, 0, server_high, server_low, .., high, low] => [ipv4(server_high, server_low), ipv4(!high, !low)],
-        // ISATAP (RFC 5214), in any prefix.
-        [.., 0 | 0x200, 0x5efe, high, low] => [ipv4(high, low), None],
         _ => [None, None],
     }
 }
@@ -133,7 +133,7 @@ fn of_ipv6(address: Ipv6Addr) -> Option<AddressClass> {
         // AWS, and Google.
         [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => AddressClass::Metadata,
         [0xfe80..=0xfebf, ..] => AddressClass::LinkLocal,
-        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => AddressClass::Private,
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressClass::Private,
         [0xff00..=0xffff, ..] => AddressClass::Multicast,
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => AddressClass::Documentation,
         // Protocol assignments: Teredo, benchmarks, identifiers that are no addresses.

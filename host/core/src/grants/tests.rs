@@ -60,6 +60,9 @@ fn what_is_confined_to_a_namespace_does_not_leave_it() {
     assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
     assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "")));
     assert!(!grants.allows(&patch(&ObjectKey::namespaced("kube-system", "a"), "")));
+    let key = ObjectKey::cluster("a");
+    let all = Access { key: None, ..patch(&key, "") };
+    assert!(!grants.allows(&all), "all namespaces are more than one");
 }
 
 #[test]

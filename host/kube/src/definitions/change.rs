@@ -11,7 +11,7 @@ const KIND: &str = "CustomResourceDefinition";
 /// objects, finalizers would keep it for ever.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 
-/// A CustomResourceDefinition that a manifest brings: what of it is applied, checked as far as it can be without a server.
+/// A `CustomResourceDefinition` that a manifest brings: what of it is applied, checked as far as it can be without a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     name: String,

@@ -64,7 +64,7 @@ impl Cluster {
         ObjectRef { kind: config_maps(), key, uid: uid.map(Into::into) }
     }
 
-    async fn apply(&self, name: &str, value: &str) -> Value {
+    pub(crate) async fn apply(&self, name: &str, value: &str) -> Value {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"app": "shop"}},
             "data": {"value": value},

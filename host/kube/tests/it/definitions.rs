@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_kube::{Definition, DefinitionError, Definitions, Discovery, Installed, Refusal};
 
 use crate::cluster::{Cluster, cluster};
@@ -16,6 +16,7 @@ const PLUGIN: &str = "windlass/widgets";
 
 pub(crate) fn role() -> Principal {
     Principal {
+        role: Role::Definitions,
         plugin: "role".into(),
         digest: "host".into(),
         replica: "host-1".into(),

@@ -1,6 +1,7 @@
 //! What this crate does to an API server and what it makes of the answers: against scripted answers on a paused clock,
 //! and against the embedded API server.
 
+mod claim;
 mod cluster;
 mod definitions;
 mod discovery;
@@ -8,6 +9,7 @@ mod events;
 mod hostile;
 mod informer;
 mod informers;
+mod live;
 mod reachability;
 mod reader;
 mod review;

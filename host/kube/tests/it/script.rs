@@ -20,7 +20,7 @@ use tower::service_fn;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, ServiceAccount};
+use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_core::watch::WatchSpec;
 
 /// What a request was.
@@ -268,6 +268,7 @@ pub(crate) fn brief(object: &Object) -> String {
 /// A call of the plugin `webapp` about the Pod `prod/shop`, which may do what `rules` say.
 pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
     let principal = Principal {
+        role: Role::Plugin,
         plugin: "webapp".into(),
         digest: "0123456789ab".into(),
         replica: "host-1".into(),
@@ -297,6 +298,7 @@ pub(crate) fn call() -> CallContext {
 pub(crate) fn call_as(account: ServiceAccount) -> CallContext {
     let call = call();
     let principal = Principal {
+        role: Role::Plugin,
         plugin: call.principal.plugin.clone(),
         digest: call.principal.digest.clone(),
         replica: call.principal.replica.clone(),

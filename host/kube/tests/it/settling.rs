@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::{Left, Overlay};
-use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::ports::{CallContext, Event, EventType, Events as _, Writes as _};
 use windlass_core::settle::{self, Settled};
 use windlass_core::write::{Operation, WriteOptions};
-use windlass_kube::{Discovery, WriteOutcome, Writer};
+use windlass_kube::{Discovery, Recorder, WriteOutcome, Writer};
 
 use crate::script::{Reply, Script, call, key, pod};
 
@@ -192,6 +192,17 @@ async fn a_read_only_host_asks_and_changes_nothing() {
     let writer = Writer::new(client.clone(), Discovery::new(client)).read_only(true);
     let error = writer.write(Arc::new(call()), create(POD)).await.expect_err("refused");
     assert_eq!((error.reason, error.code), (ApiReason::ReadOnly, 403));
+    let recorder = Recorder::new(script.client()).read_only(true);
+    let event = Event {
+        regarding: None,
+        related: None,
+        event_type: EventType::Normal,
+        reason: "Created".into(),
+        action: "Create".into(),
+        note: "a".into(),
+    };
+    recorder.emit(&call(), event);
+    assert!(recorder.flush(Duration::from_secs(10)).await);
     assert!(script.asked().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! `clock`: the real time in `reconcile`, a fixed one in `describe`.
+//! `clock`: the real time in `reconcile`, that of its beginning in `compose`, a fixed one in `describe`.
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::clock::{Host, Instant};
 use crate::state::{CallState, World};
@@ -8,6 +8,7 @@ impl Host for CallState {
         let now = match &mut self.world {
             World::Describe(world) => world.now,
             World::Reconcile(world) => world.now(),
+            World::Compose(world) => world.now,
         };
         // Until 2106.
         let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);

@@ -1,10 +1,10 @@
-//! `config`: always empty, since this version takes no configuration of plugins.
+//! `config`: the operator's configuration of the plugin, as it was when the call began; empty in `describe`.
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::config::Host;
 use crate::state::CallState;
 
 impl Host for CallState {
     fn get(&mut self) -> wasmtime::Result<String> {
-        Ok("{}".to_owned())
+        Ok(self.world.call().map_or_else(|| "{}".to_owned(), |call| call.config.to_string()))
     }
 }

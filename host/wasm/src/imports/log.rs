@@ -1,9 +1,10 @@
 //! `log`: the guest's lines as events of `tracing`, with target `windlass::plugin` and what the host knows beside them.
 
 use tracing::Level;
+use windlass_core::ports::CallContext;
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::log::{Host, Level as WitLevel};
-use crate::state::{CallState, ReconcileWorld};
+use crate::state::CallState;
 use crate::text;
 
 impl Host for CallState {
@@ -14,18 +15,17 @@ impl Host for CallState {
             self.note_error(message.clone());
         }
         // Refused in `describe`, yet a panic's text has been kept for the message.
-        self.reconcile("log.log")?;
+        self.logging()?;
         let fields = text::fields(&fields, limit / 2);
         if self.meter.log_line(message.len() + fields.len()) {
-            emit(self.reconcile("log.log")?, level, &message, &fields);
+            emit(self.logging()?, level, &message, &fields);
         }
         Ok(())
     }
 }
 
 /// The level of an event is part of its type, hence a match.
-fn emit(world: &ReconcileWorld, level: WitLevel, message: &str, fields: &str) {
-    let call = &world.call;
+fn emit(call: &CallContext, level: WitLevel, message: &str, fields: &str) {
     macro_rules! at {
         ($level:expr) => {
             tracing::event!(

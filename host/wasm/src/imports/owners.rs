@@ -22,10 +22,10 @@ impl Host for CallState {
             Err(reason) => return Ok(Err(vec![malformed("claim", reason)])),
         };
         let claim = elsewhere(self, "owners.claim", async move { owners.claim(call, kind, selector).await });
-        let references = |objects: Vec<_>| objects.into_iter().map(convert::reference).collect();
+        let references = |objects: &[_]| objects.iter().map(convert::reference).collect();
         Ok(claim
             .await?
-            .map(|claimed| Claimed { adopted: references(claimed.adopted), released: references(claimed.released) })
+            .map(|claimed| Claimed { adopted: references(&claimed.adopted), released: references(&claimed.released) })
             .map_err(|errors| errors.into_iter().map(convert::api_error).collect()))
     }
 }

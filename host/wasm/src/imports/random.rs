@@ -1,4 +1,5 @@
-//! `random`: secure in `reconcile`, from a fixed seed in `describe`.
+//! `random`: secure in `reconcile`, from a seed that follows from the request in `compose`, from a fixed one in
+//! `describe`.
 
 use rand::Rng;
 
@@ -11,6 +12,7 @@ impl Host for CallState {
         Ok(match &mut self.world {
             World::Describe(world) => world.random.next_u32(),
             World::Reconcile(_) => rand::rng().next_u32(),
+            World::Compose(world) => world.random.next_u32(),
         })
     }
 
@@ -23,6 +25,7 @@ impl Host for CallState {
         match &mut self.world {
             World::Describe(world) => world.random.fill_bytes(&mut bytes),
             World::Reconcile(_) => rand::rng().fill_bytes(&mut bytes),
+            World::Compose(world) => world.random.fill_bytes(&mut bytes),
         }
         Ok(bytes)
     }

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
+use serde_json::{Map, Value};
+
 use super::{
     Controller, HttpHost, Index, IndexSource, Manifest, Mapping, Metric, MetricType, Options, Permission, Predicate,
     Projection, Watch,
@@ -55,10 +57,10 @@ impl Manifest {
     fn check_rest(&self, problems: &mut Problems) {
         problems.count("crds", self.crds.len());
         for (index, crd) in self.crds.iter().enumerate() {
-            if crd.get("kind").and_then(serde_json::Value::as_str) != Some("CustomResourceDefinition") {
-                problems.add(format_args!("crds[{index}]"), "not a CustomResourceDefinition");
-            }
+            check_crd(crd, &format!("crds[{index}]"), problems);
         }
+        problems.unique("crds", self.crd_names());
+        self.check_finalizers(problems);
         problems.count("permissions", self.permissions.len());
         for (index, permission) in self.permissions.iter().enumerate() {
             permission.check(&format!("permissions[{index}]"), problems);
@@ -75,6 +77,58 @@ impl Manifest {
     }
 }
 
+impl Manifest {
+    /// A plugin has one finalizer. Two controllers that keep it on the same objects would each take it off for the other.
+    fn check_finalizers(&self, problems: &mut Problems) {
+        let mut keepers: Vec<(&Controller, (&str, &str))> = Vec::new();
+        for (index, controller) in self.controllers.iter().enumerate().filter(|(_, it)| it.options.finalizer) {
+            let group = controller.primary.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+            let kind = (group, &*controller.primary.kind);
+            match keepers.iter().find(|(_, other)| *other == kind) {
+                Some((other, _)) => problems.add(
+                    format_args!("controllers[{index}].options.finalizer"),
+                    format!(
+                        "the controller {} keeps the plugin's finalizer on {} already: let one of them clean up",
+                        quoted(&other.name),
+                        quoted(kind.1)
+                    ),
+                ),
+                None => keepers.push((controller, kind)),
+            }
+        }
+    }
+}
+
+/// What the server would refuse, or what would be somebody else's. The rest of a definition is the host's to check, when it
+/// installs it.
+fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
+    let text = |pointer: &str| {
+        let mut steps = pointer.split('/');
+        let first = crd.get(steps.next().unwrap_or_default());
+        steps.try_fold(first?, |value, step| value.get(step))?.as_str()
+    };
+    if text("kind") != Some("CustomResourceDefinition") {
+        problems.add(path, "not a CustomResourceDefinition");
+        return;
+    }
+    let [name, plural, group] =
+        ["metadata/name", "spec/names/plural", "spec/group"].map(|it| text(it).unwrap_or_default());
+    if plural.is_empty() || name != format!("{plural}.{group}") {
+        let wanted = format!(
+            "the name {} is not that of its plural and group, {}",
+            quoted(name),
+            quoted(&format!("{plural}.{group}"))
+        );
+        problems.add(format_args!("{path}.metadata.name"), wanted);
+    }
+    let is_protected = |suffix: &str| group == suffix || group.ends_with(&format!(".{suffix}"));
+    let approved = crd.get("metadata").and_then(|it| it.get("annotations")?.get("api-approved.kubernetes.io"));
+    if ["k8s.io", "kubernetes.io"].into_iter().any(is_protected) && approved.is_none() {
+        let what = "is Kubernetes' own: without the annotation api-approved.kubernetes.io no server takes it";
+        problems.add(format_args!("{path}.spec.group"), format!("{} {what}", quoted(group)));
+    }
+}
+
 impl Controller {
     fn all_watches(&self) -> impl Iterator<Item = &Watch> {
         std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
@@ -84,6 +138,7 @@ impl Controller {
         problems.dns_label(format_args!("{path}.name"), &self.name);
         self.primary.check(&format!("{path}.primary"), problems);
         self.primary.check_no_mapping(&format!("{path}.primary"), problems);
+        self.primary.check_no_strategy(&format!("{path}.primary"), problems);
         problems.count(format_args!("{path}.owns"), self.owns.len());
         for (index, watch) in self.owns.iter().enumerate() {
             let path = format!("{path}.owns[{index}]");
@@ -94,6 +149,7 @@ impl Controller {
         for (index, watch) in self.watches.iter().enumerate() {
             let path = format!("{path}.watches[{index}]");
             watch.check(&path, problems);
+            watch.check_no_strategy(&path, problems);
             match &watch.mapping {
                 Some(mapping) => mapping.check(&format!("{path}.mapping"), &self.primary.indexes, problems),
                 None => problems.add(path, "needs a `mapping`, which says whom a change concerns"),
@@ -137,6 +193,12 @@ impl Watch {
             if let Predicate::Fields { pointers } = predicate {
                 problems.pointers(format_args!("{path}.predicates[{index}].pointers"), pointers);
             }
+        }
+    }
+
+    fn check_no_strategy(&self, path: &str, problems: &mut Problems) {
+        if self.update_strategy.is_some() {
+            problems.add(format_args!("{path}.updateStrategy"), "only entries of `owns` have an update strategy");
         }
     }
 

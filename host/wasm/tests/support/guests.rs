@@ -14,6 +14,11 @@ pub(crate) fn webapp() -> Vec<u8> {
     read("WINDLASS_PLUGIN_DIR", "plugins", "webapp.wasm")
 }
 
+/// The composer that its parent steers.
+pub(crate) fn composer() -> Vec<u8> {
+    read("WINDLASS_GUEST_DIR", "guests", "composer.wasm")
+}
+
 /// The guest of many faces, in `mode`.
 pub(crate) fn chameleon(mode: &str) -> Vec<u8> {
     let mut bytes = read("WINDLASS_GUEST_DIR", "guests", "chameleon.wasm");

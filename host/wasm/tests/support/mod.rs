@@ -14,7 +14,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
 
@@ -64,6 +64,7 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
     let controller = &plugin.manifest().controllers[0];
     Arc::new(CallContext {
         principal: Arc::new(Principal {
+            role: Role::Plugin,
             plugin: plugin.name().clone(),
             digest: plugin.short_digest().into(),
             replica: "test".into(),

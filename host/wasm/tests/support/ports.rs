@@ -6,8 +6,11 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use windlass_core::error::ApiError;
-use windlass_core::object::ObjectRef;
-use windlass_core::ports::{Absent, CallContext, Event, Events, ListQuery, Page, Ports, Reads, Writes, Written};
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::ports::{
+    Absent, CallContext, Claimed, Event, Events, ListQuery, Live, LiveQuery, Owners, Page, Ports, Reads, Writes,
+    Written,
+};
 use windlass_core::write::Operation;
 
 /// How writes are answered.
@@ -24,7 +27,7 @@ pub(crate) enum WriteMode {
     Panic,
 }
 
-/// All three ports.
+/// The ports that tests look at.
 #[derive(Debug, Default)]
 pub(crate) struct FakePorts {
     pub(crate) mode: WriteMode,
@@ -32,6 +35,9 @@ pub(crate) struct FakePorts {
     pub(crate) object: Option<Arc<str>>,
     pub(crate) reads: Mutex<Vec<ObjectRef>>,
     pub(crate) lists: Mutex<Vec<ListQuery>>,
+    pub(crate) live_reads: Arc<Mutex<Vec<ObjectRef>>>,
+    pub(crate) live_lists: Arc<Mutex<Vec<LiveQuery>>>,
+    pub(crate) claims: Mutex<Vec<(ObjectKind, String)>>,
     /// Writes that have been answered.
     pub(crate) written: Arc<Mutex<Vec<Operation>>>,
     pub(crate) events: Mutex<Vec<Event>>,
@@ -43,7 +49,14 @@ impl FakePorts {
     }
 
     pub(crate) fn ports(self: &Arc<Self>) -> Ports {
-        Ports { reads: self.clone(), writes: self.clone(), events: self.clone(), ..Absent::ports() }
+        Ports {
+            reads: self.clone(),
+            live: self.clone(),
+            writes: self.clone(),
+            owners: self.clone(),
+            events: self.clone(),
+            ..Absent::ports()
+        }
     }
 }
 
@@ -61,6 +74,35 @@ impl Reads for FakePorts {
     fn list(&self, _: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
         self.lists.lock().expect("not poisoned").push(query.clone());
         Ok(Page { items: self.object.iter().cloned().collect(), next_token: None })
+    }
+}
+
+impl Live for FakePorts {
+    fn get(&self, _: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
+        let (reads, object) = (self.live_reads.clone(), self.object.clone());
+        async move {
+            reads.lock().expect("not poisoned").push(target);
+            Ok(object)
+        }
+        .boxed()
+    }
+
+    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+        self.live_lists.lock().expect("not poisoned").push(query);
+        let page = Page { items: self.object.iter().cloned().collect(), next_token: None };
+        async move { Ok(page) }.boxed()
+    }
+}
+
+impl Owners for FakePorts {
+    fn claim(
+        &self,
+        call: Arc<CallContext>,
+        kind: ObjectKind,
+        selector: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
+        self.claims.lock().expect("not poisoned").push((kind, selector));
+        async move { Ok(Claimed { adopted: vec![call.primary_ref()], released: vec![] }) }.boxed()
     }
 }
 

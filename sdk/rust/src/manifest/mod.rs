@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
-pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, Watch};
+pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, UpdateStrategy, Watch};
 
 /// The whole document.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -21,6 +21,8 @@ pub struct Watch {
     indexes: Vec<Index>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     predicates: Vec<Predicate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update_strategy: Option<UpdateStrategy>,
 }
 
 impl Watch {
@@ -35,6 +37,7 @@ impl Watch {
             projection: None,
             indexes: Vec::new(),
             predicates: Vec::new(),
+            update_strategy: None,
         }
     }
 
@@ -73,6 +76,24 @@ impl Watch {
         self.predicates.push(predicate);
         self
     }
+
+    /// Says how a composer's children change. For what a composer owns, and for nothing else.
+    pub fn update_strategy(mut self, strategy: UpdateStrategy) -> Self {
+        self.update_strategy = Some(strategy);
+        self
+    }
+}
+
+/// How a composer's children of a kind change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UpdateStrategy {
+    /// By applying.
+    InPlace,
+    /// By deleting the child, and creating it anew when it has gone; what is metadata only is applied.
+    Recreate,
+    /// Not at all, until somebody else deletes it.
+    OnDelete,
 }
 
 /// How much of an object the cache keeps.

@@ -2,6 +2,7 @@
 //!
 //! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
 
+mod keeping;
 mod modes;
 mod outside;
 mod watching;
@@ -49,8 +50,8 @@ impl Reconciler for Chameleon {
     fn manifest() -> Manifest {
         let mode = modes::chosen();
         let name = if mode == Mode::ManifestOtherName { "iguana" } else { "chameleon" };
-        let kind = if mode == Mode::MissingCrd { ("missing.windlass.dev/v1", "Missing") } else { ("v1", "ConfigMap") };
-        let mut primary = Watch::of(kind.0, kind.1);
+        let kind = keeping::kind(mode);
+        let mut primary = keeping::primary(mode, Watch::of(kind.0, kind.1));
         if mode != Mode::Wide {
             primary = primary.labels("chameleon=true");
         }
@@ -58,7 +59,7 @@ impl Reconciler for Chameleon {
             // Its own annotation must not run it again, only its own delay.
             primary = primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] });
         }
-        let mut controller = watching::controller(mode, primary);
+        let mut controller = keeping::controller(mode, watching::controller(mode, primary));
         if mode == Mode::Hungry {
             controller = controller.options(Options { workers: Some(HUNGRY_WORKERS), ..Options::default() });
         }
@@ -67,6 +68,7 @@ impl Reconciler for Chameleon {
             "configmaps",
             &["patch"],
         ));
+        let manifest = keeping::manifest(mode, manifest);
         match mode {
             Mode::Outside(port) => outside::declare(manifest, port),
             Mode::DescribeUnstable => {
@@ -94,6 +96,8 @@ impl Reconciler for Chameleon {
             Mode::Slim => watching::tell_fields(&request),
             Mode::Batch => writing::batch(),
             Mode::Outside(port) => outside::visit(&request, port),
+            Mode::Finalizing => keeping::finalize(&request),
+            Mode::Configured => keeping::greet(&request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

@@ -35,6 +35,10 @@ pub(crate) enum Mode {
     Batch,
     /// With the port of the server that it asks.
     Outside(u16),
+    Finalizing,
+    Configured,
+    Bringing,
+    BringingOther,
 }
 
 /// The mode that the marker names now.
@@ -73,6 +77,10 @@ fn parse(name: &str) -> Mode {
         "concerned" => Mode::Concerned,
         "slim" => Mode::Slim,
         "batch" => Mode::Batch,
+        "finalizing" => Mode::Finalizing,
+        "configured" => Mode::Configured,
+        "bringing" => Mode::Bringing,
+        "bringing-other" => Mode::BringingOther,
         _ => panic!("chameleon: there is no mode named {name}"),
     }
 }

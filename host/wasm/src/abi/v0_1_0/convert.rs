@@ -55,8 +55,12 @@ pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallRes
     match answer {
         Ok(Outcome::Done) => CallResult::Done,
         Ok(Outcome::RequeueAfter(after)) => CallResult::RequeueAfter(milliseconds(after)),
-        Err(failures) => CallResult::Failed(failures.into_iter().take(MAX_FAILURES).map(failure).collect()),
+        Err(failures) => failed(failures),
     }
+}
+
+pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
+    CallResult::Failed(failures.into_iter().take(MAX_FAILURES).map(failure).collect())
 }
 
 fn failure(failure: wit::Failure) -> Failure {
@@ -102,11 +106,11 @@ pub(crate) fn api_error(error: ApiError) -> wit::ApiError {
             .map(|after| u32::try_from(after.as_millis()).unwrap_or(MAX_DURATION_MS).min(MAX_DURATION_MS)),
         verb: error.verb.to_owned(),
         resource: error.resource,
-        object: error.object.map(reference),
+        object: error.object.as_ref().map(reference),
     }
 }
 
-pub(crate) fn reference(object: ObjectRef) -> wit::ObjectRef {
+pub(crate) fn reference(object: &ObjectRef) -> wit::ObjectRef {
     wit::ObjectRef {
         api_version: object.kind.api_version.to_string(),
         kind: object.kind.kind.to_string(),

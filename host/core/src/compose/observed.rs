@@ -1,0 +1,95 @@
+//! A child as the cache has it, and what of it decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::CREATED_BY;
+use crate::object::{ObjectKey, ObjectKind, ObjectRef};
+
+/// A cached object that cannot be read, although the server sent it.
+#[derive(Debug, thiserror::Error)]
+#[error("a cached {kind} cannot be read: {source}")]
+pub struct UnreadableChild {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Why.
+    pub source: serde_json::Error,
+}
+
+/// An object of an owned kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its incarnation.
+    pub uid: Arc<str>,
+    /// Its version.
+    pub version: Arc<str>,
+    /// The UID of the owner that controls it.
+    pub controller: Option<Arc<str>>,
+    /// Who controls it, for people.
+    pub controller_name: Option<String>,
+    /// The value of its [`CREATED_BY`].
+    pub created_by: Option<String>,
+    /// It waits for finalizers or its grace period.
+    pub deleting: bool,
+    /// All of it.
+    pub text: Arc<str>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Arc<str>,
+    namespace: Option<Arc<str>>,
+    uid: Arc<str>,
+    resource_version: Arc<str>,
+    deletion_timestamp: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    kind: String,
+    name: String,
+    uid: Arc<str>,
+    controller: Option<bool>,
+}
+
+impl Observed {
+    /// The object of this `text`, as the cache of `kind` has it.
+    pub fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Self, UnreadableChild> {
+        let head: Head =
+            serde_json::from_str(&text).map_err(|source| UnreadableChild { kind: kind.clone(), source })?;
+        let Metadata { name, namespace, uid, resource_version, deletion_timestamp, labels, owner_references } =
+            head.metadata;
+        let controller = owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true));
+        Ok(Self {
+            kind: kind.clone(),
+            key: ObjectKey { namespace, name },
+            uid,
+            version: resource_version,
+            controller_name: controller.as_ref().map(|owner| format!("{} {}", owner.kind, owner.name)),
+            controller: controller.map(|owner| owner.uid),
+            created_by: labels.and_then(|mut labels| labels.remove(CREATED_BY)),
+            deleting: deletion_timestamp.is_some(),
+            text,
+        })
+    }
+
+    /// This incarnation.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        ObjectRef { kind: self.kind.clone(), key: self.key.clone(), uid: Some(self.uid.clone()) }
+    }
+}

@@ -1,0 +1,61 @@
+//! What goes: exactly what §3.16 says, and nothing that it does not.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Applied, Observed, Parent, Wanted};
+use crate::object::{ObjectKey, ObjectKind, ObjectRef};
+
+/// What becomes of the children that were not composed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruning {
+    /// These go.
+    pub doomed: Vec<Doomed>,
+    /// Why none of them goes now although some would.
+    pub withheld: Option<Withheld>,
+    /// These stay, since the plugin's host did not create them.
+    pub adopted: Vec<ObjectRef>,
+}
+
+/// A child to delete, in exactly this state: what has changed since must be looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doomed {
+    /// The child's incarnation.
+    pub target: ObjectRef,
+    /// Its version.
+    pub version: Arc<str>,
+}
+
+/// Why nothing is pruned now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// The answer was empty and did not say that this is meant; so many children would have gone.
+    Empty(usize),
+    /// Not every child is as it was composed.
+    Unfinished(usize),
+}
+
+/// Decides which of `observed` go, now that the children of `wanted` were applied with these results.
+#[must_use]
+pub fn prune(parent: &Parent, wanted: &Wanted, applied: &[Applied], observed: &[Observed]) -> Pruning {
+    let names: HashSet<(&ObjectKind, &ObjectKey)> =
+        wanted.children.iter().map(|child| (&child.kind, &child.key)).collect();
+    let left_out = observed
+        .iter()
+        .filter(|child| parent.controls(child) && !child.deleting && !names.contains(&(&child.kind, &child.key)));
+    let (created, adopted): (Vec<&Observed>, Vec<&Observed>) = left_out.partition(|child| parent.created(child));
+    let adopted = adopted.into_iter().map(Observed::reference).collect();
+    let is_applied = applied.len() == wanted.children.len() && applied.iter().all(|it| *it == Applied::Done);
+    let withheld = if created.is_empty() {
+        None
+    } else if wanted.children.is_empty() && !wanted.allow_empty {
+        Some(Withheld::Empty(created.len()))
+    } else if is_applied {
+        None
+    } else {
+        Some(Withheld::Unfinished(created.len()))
+    };
+    let doomed = if withheld.is_some() { vec![] } else { created };
+    let doomed = doomed.into_iter().map(|child| Doomed { target: child.reference(), version: child.version.clone() });
+    Pruning { doomed: doomed.collect(), withheld, adopted }
+}

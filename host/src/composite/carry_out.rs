@@ -1,0 +1,236 @@
+//! Carries out what was decided about a composition, by the plugin's own ports and so within its grants.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::compose::{Applied, Change, Child, Doomed, Observed, Parent, Step, change, refused};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{Object, ObjectKind, ObjectRef};
+use windlass_core::outcome::Failure;
+use windlass_core::ports::{CallContext, Event, EventType, Ports, Written};
+use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, WriteOptions};
+
+use super::own_event;
+
+/// How many children are applied at once, at most.
+const AT_ONCE: usize = 8;
+
+/// One call's way to the world.
+pub(super) struct Hand<'a> {
+    ports: &'a Ports,
+    call: Arc<CallContext>,
+    /// Nothing is begun after this.
+    end: Option<Instant>,
+}
+
+impl<'a> Hand<'a> {
+    pub(super) fn new(ports: &'a Ports, call: Arc<CallContext>, end: Option<Instant>) -> Self {
+        Self { ports, call, end }
+    }
+
+    pub(super) fn emit(&self, event: Event) {
+        self.ports.events.emit(&self.call, event);
+    }
+
+    /// Sends an Event of the host's own.
+    pub(super) fn say(&self, event_type: EventType, reason: &str, action: &str, note: String) {
+        self.emit(own_event(event_type, reason, action, note));
+    }
+
+    pub(super) fn cached(&self, target: &ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
+        self.ports.reads.get(&self.call, target, None)
+    }
+
+    /// Takes all steps, and answers how each ended, in their order. It begins with one child and goes on with twice as
+    /// many at a time; where the server itself is in trouble, or time is up, it begins no more. `shows_all` says of a kind
+    /// whether what is not in the cache does not exist.
+    pub(super) async fn apply(
+        &self,
+        parent: &Parent,
+        steps: &[(&Child, Step<'_>)],
+        shows_all: &(dyn Fn(&ObjectKind) -> bool + Sync),
+    ) -> Vec<Applied> {
+        let mut applied: Vec<Applied> = Vec::with_capacity(steps.len());
+        let mut at_once = 1;
+        while applied.len() < steps.len() {
+            if applied.iter().any(tells_of_all) {
+                applied.resize(steps.len(), Applied::NotTried);
+            } else if self.is_over() {
+                applied.push(Applied::Failed(out_of_time(steps.len() - applied.len(), "applied")));
+                applied.resize(steps.len(), Applied::NotTried);
+            } else {
+                let next = steps.iter().skip(applied.len()).take(at_once);
+                let taken = next.map(|(child, step)| self.take(parent, child, *step, shows_all(&child.kind)));
+                applied.extend(join_all(taken).await);
+                at_once = (at_once * 2).min(AT_ONCE);
+            }
+        }
+        applied
+    }
+
+    async fn take(&self, parent: &Parent, child: &Child, step: Step<'_>, shows_all: bool) -> Applied {
+        let mark = |marked: bool| marked.then_some(&*parent.plugin);
+        match step {
+            Step::Create => self.create(shows_all, child, &parent.plugin).await,
+            Step::Update { observed, marked } => {
+                let body = child.body(mark(marked), Some(&observed.uid));
+                ended(self.write(apply(body, true, false)).await.map_err(|error| refused(child, error)))
+            }
+            Step::Replace { observed, marked } => {
+                self.replace(child, observed, child.body(mark(marked), Some(&observed.uid))).await
+            }
+            Step::Adopt { observed } => {
+                let body = child.body(None, Some(&observed.uid));
+                ended(self.write(apply(body, false, false)).await.map_err(Failure::Api))
+            }
+            Step::Keep => Applied::Done,
+            Step::Wait { ours: true } => Applied::Pending,
+            Step::Wait { ours: false } => Applied::PendingUnseen,
+            Step::Leave { observed } => {
+                let controller = observed.controller_name.as_deref().unwrap_or("another object");
+                let message = format!("{} is controlled by {controller}: it is left alone", child.reference());
+                Applied::Failed(Failure::Transient(message))
+            }
+        }
+    }
+
+    /// Creates what the cache does not have. Where the cache does not show everything, the server is asked first: what is
+    /// there already must not be marked as created.
+    async fn create(&self, shows_all: bool, child: &Child, plugin: &str) -> Applied {
+        if !shows_all && let Err(error) = self.write(create(child.body(None, None))).await {
+            return Applied::Failed(if error.reason == ApiReason::AlreadyExists {
+                Failure::Transient(format!(
+                    "{} exists, and the manifest's watch of {} does not show it: it is left alone",
+                    child.reference(),
+                    child.kind
+                ))
+            } else {
+                Failure::Api(error)
+            });
+        }
+        ended(self.write(apply(child.body(Some(plugin), None), false, false)).await.map_err(Failure::Api))
+    }
+
+    /// Applies what can be applied, and deletes the child for the rest. A child is only deleted if the server would take it
+    /// anew: a composition that is invalid must not cost what runs.
+    async fn replace(&self, child: &Child, observed: &Observed, body: String) -> Applied {
+        match self.write(apply(body.clone(), true, true)).await {
+            Ok(Some(after)) => match change(&observed.text, &after) {
+                Change::None => return Applied::Done,
+                Change::Metadata => return ended(self.write(apply(body, true, false)).await.map_err(Failure::Api)),
+                Change::Content => {}
+            },
+            Ok(None) => return Applied::Done,
+            Err(error) if error.reason == ApiReason::Invalid => {}
+            Err(error) => return Applied::Failed(Failure::Api(error)),
+        }
+        match self.write(create(child.body(None, None))).await {
+            // That it has gone meanwhile is as well.
+            Ok(_) => {}
+            Err(error) if error.reason == ApiReason::AlreadyExists => {}
+            Err(error) => return Applied::Failed(Failure::Api(error)),
+        }
+        let doomed = Doomed { target: observed.reference(), version: observed.version.clone() };
+        match self.write(delete(doomed)).await {
+            Ok(_) => Applied::Pending,
+            Err(error) if error.reason == ApiReason::NotFound => Applied::Pending,
+            Err(error) => Applied::Failed(Failure::Api(error)),
+        }
+    }
+
+    /// Deletes what is to go, and answers what failed.
+    pub(super) async fn prune(&self, doomed: Vec<Doomed>) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut left = doomed.into_iter();
+        while left.len() > 0 && failures.is_empty() {
+            if self.is_over() {
+                return vec![out_of_time(left.len(), "pruned")];
+            }
+            let deleted = join_all(left.by_ref().take(AT_ONCE).map(|doomed| self.write(delete(doomed)))).await;
+            let failed = deleted.into_iter().filter_map(Result::err);
+            failures.extend(failed.filter(|error| error.reason != ApiReason::NotFound).map(Failure::Api));
+        }
+        failures
+    }
+
+    /// Writes the status, if it is another than `primary` has; `has_status` says whether its kind can have one.
+    pub(super) async fn status(&self, has_status: bool, primary: &Object, status: Option<&Value>) -> Option<Failure> {
+        let status = status?;
+        let body: Value = serde_json::from_str(&primary.text()).unwrap_or_default();
+        if body.get("status") == Some(status) {
+            return None;
+        }
+        let target = self.call.primary_ref();
+        if !has_status {
+            let message = format!("{} has no status subresource, so the composed status is lost", target.kind);
+            return Some(Failure::Terminal(message));
+        }
+        let mut object = json!({
+            "apiVersion": &*target.kind.api_version, "kind": &*target.kind.kind,
+            "metadata": {"name": &*target.key.name}, "status": status,
+        });
+        if let Some(namespace) = &target.key.namespace {
+            object["metadata"]["namespace"] = Value::from(&**namespace);
+        }
+        let subresource = Some(Subresource { name: "status".into(), parent: Some(target) });
+        let options = WriteOptions { subresource, force: true, ..WriteOptions::default() };
+        let written = self.write(Operation::Apply { object: object.to_string(), options }).await;
+        written.err().map(Failure::Api)
+    }
+
+    async fn write(&self, operation: Operation) -> Written {
+        self.ports.writes.write(self.call.clone(), operation).await
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+fn ended(result: Result<Option<Arc<str>>, Failure>) -> Applied {
+    result.map_or_else(Applied::Failed, |_| Applied::Done)
+}
+
+/// Whether what failed would fail for any other child too, at least now.
+fn tells_of_all(applied: &Applied) -> bool {
+    let Applied::Failed(Failure::Api(error)) = applied else { return false };
+    matches!(
+        error.reason,
+        ApiReason::TooManyRequests
+            | ApiReason::LeaseLost
+            | ApiReason::ReadOnly
+            | ApiReason::ServerError
+            | ApiReason::Timeout
+            | ApiReason::UnknownOutcome
+    )
+}
+
+fn out_of_time(left: usize, what: &str) -> Failure {
+    Failure::Transient(format!(
+        "{left} children could not be {what} within the call's time: raise `options.deadlineMs` of the controller"
+    ))
+}
+
+fn apply(object: String, force: bool, dry_run: bool) -> Operation {
+    Operation::Apply { object, options: WriteOptions { owned: true, force, dry_run, ..WriteOptions::default() } }
+}
+
+/// Asks the server whether it would create the object.
+fn create(object: String) -> Operation {
+    Operation::Create { object, options: WriteOptions { owned: true, dry_run: true, ..WriteOptions::default() } }
+}
+
+fn delete(doomed: Doomed) -> Operation {
+    let options = DeleteOptions {
+        resource_version: Some(doomed.version),
+        propagation: Propagation::Background,
+        grace_period_seconds: None,
+        dry_run: false,
+    };
+    Operation::Delete { target: doomed.target, options }
+}
+
+#[cfg(test)]
+mod tests;

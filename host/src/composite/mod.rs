@@ -1,0 +1,214 @@
+//! A controller whose plugin composes: the host asks it what should be, and brings that about (§3.16).
+//!
+//! What is decided about an answer is in `windlass_core::compose`; here it is carried out, in this order: what is there is
+//! read, the plugin is asked, its answer is checked as a whole, the children are applied, what was left out is pruned, the
+//! status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
+
+mod carry_out;
+mod surroundings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+use windlass_core::compose::{Applied, Composition, Flaw, Observed, Parent, Pruning, Step, Withheld, prune, step};
+use windlass_core::object::Object;
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::ports::{CallContext, Event, EventType, Ports};
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
+
+use crate::dispatch::Reconcile;
+use carry_out::Hand;
+pub(crate) use surroundings::{Owned, Related, Surroundings};
+
+/// When to ask again for what waits for something that no watch tells of.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Flaws of an answer that a message lists.
+const MOST_FLAWS: usize = 20;
+
+/// What is asked: a plugin, or a test's stand-in for one.
+pub(crate) trait Compose: Send + Sync {
+    /// Makes one call.
+    fn compose(
+        &self,
+        request: CompositionRequest,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'_, Composed>;
+}
+
+impl Compose for Arc<Plugin> {
+    fn compose(
+        &self,
+        request: CompositionRequest,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'_, Composed> {
+        Plugin::compose(self, request, call, limits).boxed()
+    }
+}
+
+/// A composing plugin as dispatch calls it.
+pub(crate) struct Composite<P> {
+    pub(crate) plugin: P,
+    pub(crate) surroundings: Surroundings,
+}
+
+impl<P: Compose> Reconcile for Composite<P> {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        self.run(request, ports, call, limits).boxed()
+    }
+}
+
+/// What there was when the plugin was asked.
+struct Seen {
+    parent: Parent,
+    children: Vec<Observed>,
+}
+
+impl<P: Compose> Composite<P> {
+    async fn run(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
+        let unasked = |result| Called { result, cpu: Duration::ZERO };
+        // What a parent owns goes with it, and the garbage collector sees to that.
+        let Some(object) = call.primary.clone().filter(|object| !object.header.deleting) else {
+            return unasked(CallResult::Done);
+        };
+        let (seen, request) = match self.look(request, &object, ports, &call) {
+            Ok(seen) => seen,
+            Err(failure) => return unasked(CallResult::Failed(vec![failure])),
+        };
+        let end = limits.deadline.map(|deadline| Instant::now() + deadline);
+        let Composed { answer, cpu } = self.plugin.compose(request, call.clone(), limits).await;
+        let result = match answer {
+            Ok(answer) => self.bring_about(&seen, &object, answer, &Hand::new(ports, call, end)).await,
+            Err(failed) => failed,
+        };
+        Called { result, cpu }
+    }
+
+    fn look(
+        &self,
+        request: Request,
+        object: &Object,
+        ports: &Ports,
+        call: &CallContext,
+    ) -> Result<(Seen, CompositionRequest), Failure> {
+        let parent = Parent {
+            plugin: call.principal.plugin.clone(),
+            kind: call.primary_kind.clone(),
+            key: call.primary_key.clone(),
+            uid: object.header.uid.text(),
+        };
+        let children = self.surroundings.children(ports, call)?;
+        let related = self.surroundings.related(ports, call, object)?;
+        let request = CompositionRequest {
+            request: Request { object: None, ..request },
+            parent: object.text(),
+            children: children.iter().map(|child| child.text.clone()).collect(),
+            related,
+            config: call.config.clone(),
+        };
+        Ok((Seen { parent, children }, request))
+    }
+
+    async fn bring_about(&self, seen: &Seen, object: &Object, answer: Composition, hand: &Hand<'_>) -> CallResult {
+        let wanted = match self.surroundings.check(&answer, &seen.parent) {
+            Ok(wanted) => wanted,
+            Err(flaws) => return CallResult::Failed(vec![wrong(&flaws)]),
+        };
+        let others = match surroundings::others(&wanted, &seen.children, hand) {
+            Ok(others) => others,
+            Err(failure) => return CallResult::Failed(vec![failure]),
+        };
+        let find = |child: &windlass_core::compose::Child| {
+            seen.children.iter().chain(&others).find(|it| it.kind == child.kind && it.key == child.key)
+        };
+        let steps: Vec<_> =
+            wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
+        let applied = hand.apply(&seen.parent, &steps, &|kind| self.surroundings.shows_all(kind)).await;
+        let pruning = prune(&seen.parent, &wanted, &applied, &seen.children);
+        tell(hand, &steps, &applied, &pruning);
+        let mut failures = hand.prune(pruning.doomed).await;
+        failures.extend(hand.status(self.surroundings.has_status(), object, wanted.status.as_ref()).await);
+        let Composition { events, requeue_after, .. } = answer;
+        for event in events {
+            hand.emit(event);
+        }
+        result(applied, failures, requeue_after)
+    }
+}
+
+/// A wrong answer. The plugin depends on nothing but what it is asked, so it would be the same again: it is asked again
+/// when something has changed.
+fn wrong(flaws: &[Flaw]) -> Failure {
+    let mut listed: Vec<String> = flaws.iter().take(MOST_FLAWS).map(ToString::to_string).collect();
+    if flaws.len() > MOST_FLAWS {
+        listed.push(format!("and {} more", flaws.len() - MOST_FLAWS));
+    }
+    Failure::Terminal(format!("the plugin's answer is wrong, so nothing of it was applied: {}", listed.join("; ")))
+}
+
+/// Tells people what they could not know otherwise.
+fn tell(hand: &Hand<'_>, steps: &[(&windlass_core::compose::Child, Step<'_>)], applied: &[Applied], pruning: &Pruning) {
+    for ((child, step), applied) in steps.iter().zip(applied) {
+        match (step, applied) {
+            (Step::Adopt { .. }, Applied::Done) => {
+                let note = format!("adopted {}, which was there already; it is never pruned", child.reference());
+                hand.say(EventType::Normal, "Adopted", "Adopt", note);
+            }
+            (Step::Leave { .. }, Applied::Failed(failure)) => {
+                hand.say(EventType::Warning, "NotOurs", "Apply", failure.to_string());
+            }
+            (_, Applied::Pending | Applied::PendingUnseen) => {
+                tracing::info!(child = %child.reference(), "waiting until it has been deleted");
+            }
+            _ => {}
+        }
+    }
+    match pruning.withheld {
+        Some(Withheld::Empty(count)) => {
+            let note = format!(
+                "the plugin composed no children, and {count} of its own are there: none is deleted, unless the plugin \
+                 says that it means it (allow-empty)"
+            );
+            tracing::warn!("{note}");
+            hand.say(EventType::Warning, "EmptyComposition", "Prune", note);
+        }
+        Some(Withheld::Unfinished(count)) => {
+            tracing::info!(children = count, "nothing is pruned until every child is as it was composed");
+        }
+        None => {}
+    }
+    for child in &pruning.adopted {
+        tracing::debug!(%child, "not composed any more, but kept: this host did not create it");
+    }
+}
+
+fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue_after: Option<Duration>) -> CallResult {
+    let unseen = applied.contains(&Applied::PendingUnseen).then_some(LOOK_AGAIN);
+    let failed = applied.into_iter().filter_map(|applied| match applied {
+        Applied::Failed(failure) => Some(failure),
+        Applied::Done | Applied::Pending | Applied::PendingUnseen | Applied::NotTried => None,
+    });
+    failures.splice(0..0, failed);
+    if !failures.is_empty() {
+        return CallResult::Failed(failures);
+    }
+    match requeue_after.into_iter().chain(unseen).min() {
+        Some(after) => CallResult::RequeueAfter(after),
+        None => CallResult::Done,
+    }
+}
+
+/// An Event of the host's own about the primary.
+fn own_event(event_type: EventType, reason: &str, action: &str, note: String) -> Event {
+    Event { regarding: None, related: None, event_type, reason: reason.to_owned(), action: action.to_owned(), note }
+}

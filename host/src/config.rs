@@ -1,0 +1,201 @@
+//! The operator's configuration of a plugin: what a `NAME.config.yaml` says, whether it fits the manifest's schema, and the
+//! document that the plugin gets, with the values of Secrets in their places. [`follow`] keeps it up to date.
+//!
+//! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, and its patterns run
+//! in linear time.
+
+mod follow;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonschema::{PatternOptions, Validator};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass_core::confidential::Confidential;
+use windlass_kube::SecretError;
+use windlass_wasm::Manifest;
+
+#[cfg(test)]
+use follow::Source;
+pub(crate) use follow::{Configured, Follower, requeue_on_change};
+
+const API_VERSION: &str = "windlass.dev/v1alpha1";
+const KIND: &str = "PluginConfig";
+/// Beyond what anyone writes; what is larger is something else by mistake.
+const LARGEST: u64 = 1 << 20;
+/// How long a document may take to be checked. Schemas can be made that take for ever.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
+/// Problems that a message lists.
+const MOST_PROBLEMS: usize = 10;
+
+/// Why a configuration cannot be taken. No case holds the value of a Secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{}: {message}", path.display())]
+    Wrong { path: PathBuf, message: String },
+    #[error("{}: {}", path.display(), problems.join("; "))]
+    Misfit { path: PathBuf, problems: Vec<String> },
+    #[error("{} does not exist, and without it: {}", path.display(), problems.join("; "))]
+    Missing { path: PathBuf, problems: Vec<String> },
+    #[error("{}: the value for {at}: {source}", path.display())]
+    Secret { path: PathBuf, at: String, source: SecretError },
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    api_version: String,
+    kind: String,
+    /// Whom it is for: a file that was renamed or copied configures nobody by accident.
+    plugin: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+    #[serde(default)]
+    secrets: Vec<FromSecret>,
+}
+
+/// A value that is read from a Secret, and where in the document it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FromSecret {
+    /// A JSON pointer.
+    path: String,
+    secret_key_ref: SecretKeyRef,
+}
+
+/// A key of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SecretKeyRef {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) key: String,
+}
+
+/// The file of the plugin at `plugin`: in `directory` if there is one for all, else beside it.
+pub(crate) fn path_of(plugin: &Path, directory: Option<&Path>) -> PathBuf {
+    let file = plugin.with_extension("config.yaml");
+    match (directory, file.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => file,
+    }
+}
+
+/// Reads what the file at `path` says to `plugin`. None: there is no file.
+async fn read(path: &Path, plugin: &str) -> Result<Option<File>, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+    match tokio::fs::metadata(path).await {
+        Ok(metadata) if metadata.len() > LARGEST => {
+            let message = format!("it has {} bytes; a configuration has at most {LARGEST}", metadata.len());
+            return Err(ConfigError::Wrong { path: path.to_owned(), message });
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    }
+    let text = tokio::fs::read_to_string(path).await.map_err(unreadable)?;
+    parse(&text, plugin).map(Some).map_err(|message| ConfigError::Wrong { path: path.to_owned(), message })
+}
+
+fn parse(text: &str, plugin: &str) -> Result<File, String> {
+    let file: File = serde_saphyr::from_str(text).map_err(|error| one_line(&error.to_string()))?;
+    if (&*file.api_version, &*file.kind) != (API_VERSION, KIND) {
+        return Err(format!(
+            "it is a {} of {}, and should be `kind: {KIND}` of `apiVersion: {API_VERSION}`",
+            file.kind, file.api_version
+        ));
+    }
+    if file.plugin != plugin {
+        return Err(format!("it says `plugin: {}`, but it is where the configuration of {plugin} is", file.plugin));
+    }
+    Ok(file)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Puts `value` where `pointer` says, making the objects on the way. What is there already stays: one of the two would be
+/// a mistake.
+fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), String> {
+    let Some(steps) = pointer.strip_prefix('/') else {
+        return Err(format!("{pointer:?} is no JSON pointer, which is like `/smtp/password`"));
+    };
+    let mut place = document;
+    let mut passed = String::new();
+    for step in steps.split('/') {
+        let key = step.replace("~1", "/").replace("~0", "~");
+        let _ = write!(passed, "/{step}");
+        place = match place {
+            Value::Object(fields) => fields.entry(key).or_insert(Value::Null),
+            Value::Array(items) => key
+                .parse()
+                .ok()
+                .and_then(|index: usize| items.get_mut(index))
+                .ok_or_else(|| format!("{pointer} leads to no item of the list before {passed}"))?,
+            _ => return Err(format!("{pointer} leads through a value that is neither an object nor a list")),
+        };
+        if place.is_null() && passed.len() < pointer.len() {
+            *place = Value::Object(Map::new());
+        }
+    }
+    if !place.is_null() {
+        return Err(format!("{pointer} has a value in `config` already"));
+    }
+    *place = Value::from(&**value);
+    Ok(())
+}
+
+/// What a plugin's configuration must fit. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Schema(Option<Arc<Validator>>);
+
+impl Schema {
+    /// The schema of `manifest`. Without one, a plugin takes no configuration.
+    pub(crate) fn of(manifest: &Manifest) -> Result<Self, String> {
+        let Some(config) = &manifest.config else { return Ok(Self(None)) };
+        let schema = Value::Object(config.schema.clone());
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let validator = options.build(&schema);
+        let validator =
+            validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
+        Ok(Self(Some(Arc::new(validator))))
+    }
+
+    /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
+    async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
+        let schema = self.clone();
+        let check = tokio::task::spawn_blocking(move || schema.problems(&document, confidential));
+        match tokio::time::timeout(CHECK_LIMIT, check).await {
+            Ok(Ok(problems)) => problems,
+            Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
+            Err(_) => vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")],
+        }
+    }
+
+    /// Where `document` does not fit. Nothing of its values is repeated if they are confidential.
+    fn problems(&self, document: &Value, confidential: bool) -> Vec<String> {
+        let Some(validator) = &self.0 else {
+            let empty = document.as_object().is_some_and(Map::is_empty);
+            let what = "the plugin takes no configuration: its manifest has no config.schema";
+            return if empty { vec![] } else { vec![what.to_owned()] };
+        };
+        let mut problems = Vec::new();
+        for error in validator.iter_errors(document).take(MOST_PROBLEMS) {
+            let at = error.instance_path().to_string();
+            let at = if at.is_empty() { "config".to_owned() } else { format!("config{at}") };
+            let what = if confidential { error.masked().to_string() } else { error.to_string() };
+            problems.push(format!("{at}: {what}"));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests;

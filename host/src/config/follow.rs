@@ -1,0 +1,151 @@
+//! Follows the configuration of one plugin: its file, and the Secrets that it names.
+//!
+//! Secrets are read again every few minutes. To watch them would keep whole Secrets in a cache, and needs a right that a host
+//! should not have to have. What cannot be taken leaves the former configuration in force.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use windlass_core::confidential::Confidential;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::{Priority, Queue};
+use windlass_kube::{SecretError, Secrets};
+
+use super::{ConfigError, Schema, SecretKeyRef, put, read};
+use crate::files::Files;
+use crate::route::Stores;
+use crate::supervise::jittered;
+
+/// How soon a change of a Secret is seen, at least.
+const READ_AGAIN: Duration = Duration::from_mins(3);
+/// How soon a Secret is tried again that could not be read, at least.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What a plugin gets. None: nothing that it could start with yet.
+pub(crate) type Configured = watch::Receiver<Option<Confidential>>;
+
+/// Where values of Secrets come from: the API server, or a test.
+pub(crate) trait Source: Send + Sync {
+    /// The value that `reference` names.
+    fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>>;
+}
+
+impl Source for Secrets {
+    fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>> {
+        let SecretKeyRef { namespace, name, key } = reference;
+        Secrets::value(self, namespace, name, key).boxed()
+    }
+}
+
+/// The configuration of one plugin, kept up to date.
+pub(crate) struct Follower {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) path: PathBuf,
+    pub(crate) schema: Schema,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) configured: watch::Sender<Option<Confidential>>,
+}
+
+/// Queues every primary again, after all else, whenever there is another configuration.
+pub(crate) async fn requeue_on_change(mut configured: Configured, primaries: Stores, queue: Queue<ObjectKey>) {
+    // What holds now is what the first calls get.
+    configured.mark_unchanged();
+    while configured.changed().await.is_ok() {
+        for key in primaries.all() {
+            queue.add_with(key, Priority::BACKGROUND);
+        }
+    }
+}
+
+impl Follower {
+    /// Follows it for ever.
+    pub(crate) async fn run(&self) {
+        let mut told = String::new();
+        let mut files = Files::follow_one(&self.path);
+        files.changes().await;
+        loop {
+            let mut secrets = 0;
+            let mut again = READ_AGAIN;
+            match self.read(&mut secrets).await {
+                Ok(document) => {
+                    told.clear();
+                    self.take(document, secrets);
+                }
+                Err(error) => {
+                    self.tell(&error, &mut told);
+                    if matches!(error, ConfigError::Secret { .. }) {
+                        again = RETRY;
+                    }
+                }
+            }
+            // What does not fit may be the Secret's fault, too.
+            match (secrets > 0).then(|| jittered(again)) {
+                // Either way, all is read again.
+                Some(wait) => drop(tokio::time::timeout(wait, files.changes()).await),
+                None => drop(files.changes().await),
+            }
+        }
+    }
+
+    /// The document that the plugin is to get. Says how many `secrets` the file names, as soon as that is known.
+    async fn read(&self, secrets: &mut usize) -> Result<Confidential, ConfigError> {
+        let path = self.path.clone();
+        let Some(file) = read(&path, &self.plugin).await? else {
+            let problems = self.schema.check(Value::Object(Map::new()), false).await;
+            return if problems.is_empty() { Ok("{}".into()) } else { Err(ConfigError::Missing { path, problems }) };
+        };
+        *secrets = file.secrets.len();
+        let mut document = Value::Object(file.config);
+        for secret in &file.secrets {
+            let value = self.source.value(&secret.secret_key_ref).await.map_err(|source| ConfigError::Secret {
+                path: path.clone(),
+                at: secret.path.clone(),
+                source,
+            })?;
+            put(&mut document, &secret.path, &value)
+                .map_err(|message| ConfigError::Wrong { path: path.clone(), message })?;
+        }
+        let text = Confidential::from(document.to_string());
+        let problems = self.schema.check(document, !file.secrets.is_empty()).await;
+        if !problems.is_empty() {
+            return Err(ConfigError::Misfit { path, problems });
+        }
+        Ok(text)
+    }
+
+    fn take(&self, document: Confidential, secrets: usize) {
+        let is_first = self.configured.borrow().is_none();
+        let is_news = self.configured.send_if_modified(|configured| {
+            let is_news = configured.as_ref() != Some(&document);
+            *configured = Some(document);
+            is_news
+        });
+        let (plugin, file) = (&self.plugin, self.path.display());
+        match (is_news, is_first) {
+            (true, true) => tracing::debug!(%plugin, %file, secrets, "configured"),
+            (true, false) => tracing::info!(%plugin, %file, secrets, "configured anew: every object runs again"),
+            (false, _) => {}
+        }
+    }
+
+    /// Once for each reason.
+    fn tell(&self, error: &ConfigError, told: &mut String) {
+        let message = error.to_string();
+        if *told == message {
+            return;
+        }
+        let plugin = &self.plugin;
+        if self.configured.borrow().is_none() {
+            tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its configuration is right");
+        } else {
+            tracing::warn!(%plugin, error = message, "the configuration was not taken: the former one stays in force");
+        }
+        *told = message;
+    }
+}

@@ -1,0 +1,206 @@
+//! Configuration files against schemas, and how a change reaches the plugin.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::*;
+
+fn manifest(schema: Option<Value>) -> Manifest {
+    let mut manifest = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "webapp", "version": "0.1.0",
+        "controllers": [{"name": "webapp", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+    });
+    if let Some(schema) = schema {
+        manifest["config"] = json!({"schema": schema});
+    }
+    Manifest::from_json(&manifest.to_string()).expect("valid")
+}
+
+fn schema() -> Schema {
+    let schema = json!({
+        "type": "object", "required": ["smtp"], "additionalProperties": false,
+        "properties": {"smtp": {"type": "object", "properties": {
+            "port": {"type": "integer", "maximum": 65535},
+            "password": {"type": "string", "maxLength": 10},
+        }}},
+    });
+    Schema::of(&manifest(Some(schema))).expect("a schema")
+}
+
+fn file(rest: &str) -> String {
+    format!("apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: webapp\n{rest}")
+}
+
+#[test]
+fn a_file_is_for_one_plugin_and_says_so() {
+    let parsed = parse(&file("config: {smtp: {port: 25}}\n"), "webapp").expect("valid");
+    assert_eq!(Value::Object(parsed.config), json!({"smtp": {"port": 25}}));
+    let wrong = [
+        (file(""), "other", "plugin: webapp"),
+        (file("colour: green\n"), "webapp", "colour"),
+        (file("config: [1]\n"), "webapp", "config"),
+        (file("").replace("v1alpha1", "v9"), "webapp", "windlass.dev/v9"),
+        ("a: [".to_owned(), "webapp", "line"),
+    ];
+    for (text, plugin, word) in wrong {
+        let error = parse(&text, plugin).expect_err(&text);
+        assert!(error.contains(word) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_value_goes_where_its_pointer_says() {
+    let mut document = json!({"hosts": [{"name": "a"}]});
+    for pointer in ["/smtp/password", "/hosts/0/token", "/a~1b"] {
+        put(&mut document, pointer, &"hunter2".into()).expect(pointer);
+    }
+    let token = json!([{"name": "a", "token": "hunter2"}]);
+    assert_eq!(document, json!({"hosts": token, "smtp": {"password": "hunter2"}, "a/b": "hunter2"}));
+    for (pointer, why) in [
+        ("smtp", "no JSON pointer"),
+        ("/smtp/password", "already"),
+        ("/hosts/7/token", "no item"),
+        ("/a~1b/c", "neither"),
+    ] {
+        let error = put(&mut document, pointer, &"other".into()).expect_err(pointer);
+        assert!(error.contains(why) && !error.contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn a_document_that_does_not_fit_says_where() {
+    let schema = schema();
+    assert!(schema.problems(&json!({"smtp": {"port": 25}}), false).is_empty());
+    let problems = schema.problems(&json!({"smtp": {"port": 70000}, "smpt": {}}), false).join("\n");
+    assert!(problems.contains("config/smtp/port: 70000") && problems.contains("smpt"), "{problems}");
+    let problems = schema.problems(&json!({"smtp": {"password": "correct horse"}}), true).join("\n");
+    assert!(problems.contains("config/smtp/password") && !problems.contains("horse"), "{problems}");
+}
+
+#[test]
+fn a_plugin_without_a_schema_takes_no_configuration() {
+    let schema = Schema::of(&manifest(None)).expect("none");
+    assert!(schema.problems(&json!({}), false).is_empty());
+    assert!(schema.problems(&json!({"a": 1}), false)[0].contains("takes no configuration"));
+}
+
+#[test]
+fn a_schema_that_is_none_or_leads_elsewhere_is_refused() {
+    for schema in
+        [json!({"type": "strnig"}), json!({"$ref": "http://127.0.0.1:1/x"}), json!({"$ref": "file:///etc/passwd"})]
+    {
+        assert!(Schema::of(&manifest(Some(schema.clone()))).is_err(), "{schema}");
+    }
+    let endless = Schema::of(&manifest(Some(json!({"$ref": "#"})))).expect("it is a schema");
+    assert!(endless.problems(&json!({}), false).is_empty(), "and it ends");
+}
+
+#[test]
+fn a_file_is_beside_its_plugin_or_in_the_directory_of_all() {
+    let plugin = Path::new("/plugins/webapp.wasm");
+    assert_eq!(path_of(plugin, None), Path::new("/plugins/webapp.config.yaml"));
+    assert_eq!(path_of(plugin, Some(Path::new("/etc/config"))), Path::new("/etc/config/webapp.config.yaml"));
+}
+
+/// Secrets by their names, which the test changes.
+#[derive(Clone, Default)]
+struct Vault(Arc<Mutex<HashMap<String, String>>>);
+
+impl Vault {
+    fn set(&self, name: &str, value: &str) {
+        self.0.lock().expect("no panic").insert(name.to_owned(), value.to_owned());
+    }
+}
+
+impl Source for Vault {
+    fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>> {
+        let SecretKeyRef { namespace, name, key } = reference.clone();
+        let value = self.0.lock().expect("no panic").get(&name).cloned();
+        ready(value.map(Confidential::from).ok_or(SecretError::NoKey { namespace, name, key })).boxed()
+    }
+}
+
+/// A follower of a file in a directory of its own, in paused time.
+struct Stage {
+    directory: tempfile::TempDir,
+    vault: Vault,
+    configured: Configured,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Stage {
+    fn new(first: Option<&str>) -> Self {
+        let (directory, vault) = (tempfile::tempdir().expect("a directory"), Vault::default());
+        let (sender, configured) = watch::channel(None);
+        let path = directory.path().join("webapp.config.yaml");
+        if let Some(first) = first {
+            std::fs::write(&path, file(first)).expect("written");
+        }
+        let source: Arc<dyn Source> = Arc::new(vault.clone());
+        let follower = Follower { plugin: "webapp".into(), path, schema: schema(), source, configured: sender };
+        let task = tokio::spawn(async move { follower.run().await });
+        Self { directory, vault, configured, task }
+    }
+
+    fn write(&self, text: &str) {
+        // As editors do it: the file is another one.
+        let path = self.directory.path().join("new");
+        std::fs::write(&path, file(text)).expect("written");
+        std::fs::rename(path, self.directory.path().join("webapp.config.yaml")).expect("renamed");
+    }
+
+    async fn next(&mut self) -> Value {
+        self.configured.changed().await.expect("it is followed");
+        let document = self.configured.borrow_and_update().clone().expect("configured");
+        serde_json::from_str(&document).expect("JSON")
+    }
+
+    async fn is_quiet(&mut self) -> bool {
+        tokio::time::timeout(std::time::Duration::from_mins(20), self.configured.changed()).await.is_err()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_taken_and_a_broken_one_keeps_the_former() {
+    let mut stage = Stage::new(Some("config: {smtp: {port: 25}}\n"));
+    assert_eq!(stage.next().await, json!({"smtp": {"port": 25}}));
+    stage.write("config: {smtp: {port: many}}\n");
+    assert!(stage.is_quiet().await);
+    stage.write("config: {smtp: {port: 587}}\n");
+    assert_eq!(stage.next().await, json!({"smtp": {"port": 587}}));
+    stage.write("config:\n  smtp: {port: 587}  # as before\n");
+    assert!(stage.is_quiet().await, "nothing has changed for the plugin");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_needs_a_configuration_waits_for_it() {
+    let mut stage = Stage::new(None);
+    assert!(stage.is_quiet().await);
+    stage.write("config: {smtp: {}}\n");
+    assert_eq!(stage.next().await, json!({"smtp": {}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_is_waited_for_and_followed() {
+    let secret = "config: {smtp: {port: 25}}\nsecrets:\n\
+        - path: /smtp/password\n  secretKeyRef: {namespace: ops, name: smtp, key: password}\n";
+    let mut stage = Stage::new(Some(secret));
+    assert!(stage.is_quiet().await, "there is no such Secret yet");
+    stage.vault.set("smtp", "hunter2");
+    assert_eq!(stage.next().await, json!({"smtp": {"port": 25, "password": "hunter2"}}));
+    stage.vault.set("smtp", "longer than ten");
+    assert!(stage.is_quiet().await, "it does not fit, and the former one stays");
+    stage.vault.set("smtp", "hunter3");
+    assert_eq!(stage.next().await["smtp"]["password"], "hunter3");
+}

@@ -1,0 +1,166 @@
+//! What the tests of decorators play: a plugin, a writer, and the calls between them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use serde_json::Value;
+use windlass_core::error::ApiError;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
+use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{Absent, CallContext, Ports, Writes, Written};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_core::write::Operation;
+use windlass_wasm::{CallLimits, Called, Request};
+
+use crate::dispatch::Reconcile;
+
+/// A plugin that notes its calls and always answers the same. Clones are the same plugin.
+#[derive(Clone)]
+pub(crate) struct Plugin {
+    answer: CallResult,
+    requests: Arc<Mutex<Vec<Request>>>,
+    /// What its own writes leave of the primary.
+    leaves: Vec<Option<Object>>,
+}
+
+impl Plugin {
+    pub(crate) fn answering(answer: CallResult) -> Self {
+        Self { answer, requests: Arc::default(), leaves: vec![] }
+    }
+
+    pub(crate) fn leaving(self, state: Option<Object>) -> Self {
+        Self { leaves: vec![state], ..self }
+    }
+
+    pub(crate) fn boxed(&self) -> Box<dyn Reconcile> {
+        Box::new(self.clone())
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().expect("no panic").clone()
+    }
+}
+
+impl Reconcile for Plugin {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        _: &'a Ports,
+        call: Arc<CallContext>,
+        _: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        for state in &self.leaves {
+            call.overlay.record(call.primary_kind.clone(), call.primary_key.clone(), state.clone());
+        }
+        self.requests.lock().expect("no panic").push(request);
+        ready(Called { result: self.answer.clone(), cpu: Duration::ZERO }).boxed()
+    }
+}
+
+/// Notes writes, with the role that they are made in, and answers them all alike.
+pub(crate) struct Writer {
+    answer: Written,
+    written: Mutex<Vec<(Role, Operation)>>,
+}
+
+impl Writer {
+    pub(crate) fn answering(answer: Result<&str, ApiError>) -> Arc<Self> {
+        Arc::new(Self { answer: answer.map(|text| Some(text.into())), written: Mutex::default() })
+    }
+
+    pub(crate) fn ports(self: &Arc<Self>) -> Ports {
+        Ports { writes: self.clone(), ..Absent::ports() }
+    }
+
+    /// The patches, as JSON, each with the version that it is locked to.
+    pub(crate) fn patches(&self) -> Vec<(Value, String)> {
+        let written = self.written.lock().expect("no panic");
+        let patches = written.iter().map(|(role, operation)| match operation {
+            Operation::Patch { target, patch, options, .. } => {
+                assert_eq!((*role, target.uid.as_deref()), (Role::Finalizer, Some("u-1")));
+                let version = options.resource_version.as_deref().expect("it is locked").to_owned();
+                (serde_json::from_str(patch).expect("JSON"), version)
+            }
+            other => panic!("{other:?}"),
+        });
+        patches.collect()
+    }
+}
+
+impl Writes for Writer {
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        self.written.lock().expect("no panic").push((call.principal.role, operation));
+        ready(self.answer.clone()).boxed()
+    }
+
+    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        ready(vec![]).boxed()
+    }
+}
+
+/// The text of the primary at `version`, with these metadata besides.
+pub(crate) fn text(version: &str, metadata: &str) -> String {
+    let mut object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"}});
+    object["metadata"] = serde_json::from_str(metadata).expect("JSON");
+    for (field, value) in [("namespace", "prod"), ("name", "a"), ("uid", "u-1"), ("resourceVersion", version)] {
+        object["metadata"][field] = value.into();
+    }
+    object.to_string()
+}
+
+/// The primary at `version`, with these metadata besides.
+pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
+    let header = Header {
+        key: ObjectKey::namespaced("prod", "a"),
+        uid: "u-1".into(),
+        version: version.into(),
+        generation: 1,
+        labels: [].into(),
+        owners: [].into(),
+        own_fields: None,
+        deleting,
+    };
+    Object::new(header, text(version, metadata))
+}
+
+pub(crate) fn principal() -> Principal {
+    Principal {
+        role: Role::Plugin,
+        plugin: "a".into(),
+        digest: "0".into(),
+        replica: "test".into(),
+        grants: LiveGrants::default(),
+        impersonate: None,
+    }
+}
+
+/// A call about `primary`.
+pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
+    let key = ObjectKey::namespaced("prod", "a");
+    let request = Request {
+        controller: "a".into(),
+        key: key.clone(),
+        uid: Some("u-1".into()),
+        object: primary.as_ref().map(Object::text),
+        deleting: primary.as_ref().is_some_and(|primary| primary.header.deleting),
+        attempt: 0,
+        trace_id: "0".into(),
+    };
+    let context = CallContext {
+        principal: Arc::new(principal()),
+        controller: "a".into(),
+        primary_kind: ObjectKind::new("v1", "ConfigMap"),
+        primary_key: key,
+        primary,
+        trace_id: "0".into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        config: "{}".into(),
+    };
+    (request, Arc::new(context))
+}

@@ -1,0 +1,128 @@
+//! A finalizer around the calls of a plugin that the test plays.
+
+use serde_json::{Value, json};
+use windlass_core::object::ObjectKind;
+use windlass_core::outcome::{self, Decision, Retry};
+use windlass_core::watch::Projection;
+
+use super::played::{Plugin, Writer, call, object, principal, text};
+use super::*;
+
+const OURS: &str = r#"{"finalizers":["other/x","windlass.dev/a"]}"#;
+const OTHERS: &str = r#"{"finalizers":["other/x"]}"#;
+
+fn finalized(plugin: &Plugin) -> Box<Finalized> {
+    let pointers = Projection::fields(["/data/a".into()]);
+    let spec = WatchSpec { projection: pointers, ..WatchSpec::all(ObjectKind::new("v1", "ConfigMap")) };
+    Finalized::new(plugin.boxed(), &principal(), Grants::default(), spec)
+}
+
+async fn run(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) -> CallResult {
+    let (request, context) = call(primary);
+    finalized(plugin).reconcile(request, &writer.ports(), context, CallLimits::default()).await.result
+}
+
+fn refused(reason: ApiReason, message: &str) -> ApiError {
+    ApiError::refused(reason, "patch", "configmaps", None, message)
+}
+
+fn decision(result: &CallResult) -> Decision {
+    let (_, call) = call(None);
+    outcome::decide(result, &call.primary_kind, &call.primary_key)
+}
+
+#[tokio::test]
+async fn the_finalizer_is_on_before_the_first_call_which_sees_it() {
+    let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok(&text("2", OURS))));
+    assert_eq!(run(&plugin, &writer, Some(object("1", OTHERS, false))).await, CallResult::Done);
+    let added = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "windlass.dev/a"}]);
+    assert_eq!(writer.patches(), [(added, "1".to_owned())]);
+    let seen = plugin.requests().remove(0).object.expect("it exists");
+    let seen: Value = serde_json::from_str(&seen).expect("JSON");
+    assert_eq!(seen["metadata"]["resourceVersion"], "2");
+    assert_eq!(seen["metadata"]["finalizers"][1], "windlass.dev/a");
+    assert_eq!(seen["data"], json!({"a": "1"}), "no more of it than the watch keeps");
+}
+
+#[tokio::test]
+async fn an_object_that_has_the_finalizer_or_has_gone_costs_no_write() {
+    let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
+    for primary in [Some(object("1", OURS, false)), None] {
+        assert_eq!(run(&plugin, &writer, primary).await, CallResult::Done);
+    }
+    assert_eq!((writer.patches().len(), plugin.requests().len()), (0, 2));
+}
+
+#[tokio::test]
+async fn a_plugin_is_not_called_about_what_could_not_get_its_finalizer() {
+    let plugin = Plugin::answering(CallResult::Done);
+    for (reason, message, retry) in [
+        (ApiReason::Conflict, "it was modified", Retry::Uncounted),
+        (ApiReason::Forbidden, "RBAC", Retry::Counted),
+        (ApiReason::Invalid, "the server rejected our request due to an error in our request", Retry::Uncounted),
+        (ApiReason::Invalid, "spec.size must be an integer", Retry::Counted),
+    ] {
+        let writer = Writer::answering(Err(refused(reason, message)));
+        let result = run(&plugin, &writer, Some(object("1", "{}", false))).await;
+        assert_eq!(decision(&result), Decision::Retry { retry, at_least: None }, "{message}");
+    }
+    assert!(plugin.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_host_that_may_only_read_calls_without_a_finalizer() {
+    let plugin = Plugin::answering(CallResult::Done);
+    let writer = Writer::answering(Err(refused(ApiReason::ReadOnly, "the host is read-only")));
+    assert_eq!(run(&plugin, &writer, Some(object("1", "{}", false))).await, CallResult::Done);
+    assert_eq!(plugin.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn only_a_clean_up_that_is_done_takes_the_finalizer_off() {
+    let deleting = object("7", OURS, true);
+    for unfinished in [
+        CallResult::RequeueAfter(Duration::from_secs(1)),
+        CallResult::Failed(vec![Failure::Terminal("no".into())]),
+        CallResult::Trapped { reason: "trap", message: "unreachable".into() },
+    ] {
+        let (plugin, writer) = (Plugin::answering(unfinished.clone()), Writer::answering(Ok("{}")));
+        assert_eq!(run(&plugin, &writer, Some(deleting.clone())).await, unfinished);
+        assert!(plugin.requests()[0].deleting && writer.patches().is_empty());
+    }
+    let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
+    assert_eq!(run(&plugin, &writer, Some(deleting)).await, CallResult::Done);
+    let removed = json!([
+        {"op": "test", "path": "/metadata/finalizers/1", "value": "windlass.dev/a"},
+        {"op": "remove", "path": "/metadata/finalizers/1"},
+    ]);
+    assert_eq!(writer.patches(), [(removed, "7".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_removal_stands_on_what_the_clean_up_itself_has_written() {
+    let own =
+        Plugin::answering(CallResult::Done).leaving(Some(object("8", r#"{"finalizers":["windlass.dev/a"]}"#, true)));
+    let writer = Writer::answering(Ok("{}"));
+    assert_eq!(run(&own, &writer, Some(object("7", OURS, true))).await, CallResult::Done);
+    let (patch, version) = writer.patches().remove(0);
+    assert_eq!((&patch[0]["path"], &*version), (&json!("/metadata/finalizers/0"), "8"));
+    let gone = Plugin::answering(CallResult::Done).leaving(None);
+    let writer = Writer::answering(Ok("{}"));
+    assert_eq!(run(&gone, &writer, Some(object("7", OURS, true))).await, CallResult::Done);
+    assert!(writer.patches().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_deleted_without_the_finalizer_is_left_alone() {
+    let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
+    assert_eq!(run(&plugin, &writer, Some(object("1", OTHERS, true))).await, CallResult::Done);
+    assert!(plugin.requests().is_empty() && writer.patches().is_empty());
+}
+
+#[tokio::test]
+async fn a_conflict_over_the_removal_is_nobodys_fault_and_clean_up_runs_again() {
+    let plugin = Plugin::answering(CallResult::Done);
+    let writer = Writer::answering(Err(refused(ApiReason::Conflict, "it was modified")));
+    let result = run(&plugin, &writer, Some(object("7", OURS, true))).await;
+    assert_eq!(decision(&result), Decision::Retry { retry: Retry::Uncounted, at_least: None });
+}

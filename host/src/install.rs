@@ -1,0 +1,124 @@
+//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their kinds.
+//!
+//! What the operator does not grant, or a host that may only read, is not installed, and the plugin goes on with what the
+//! cluster has: many operators install definitions themselves. A definition that is refused because stored objects would be
+//! lost, or because it is another's, keeps its plugin from starting: it would work on a kind that it does not know.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use windlass_core::grants::LiveGrants;
+use windlass_core::principal::Principal;
+use windlass_kube::{Definition, DefinitionError, Definitions};
+use windlass_wasm::Plugin;
+
+use crate::supervise::jittered;
+
+/// How long the server may take to serve a definition.
+const ESTABLISHED: Duration = Duration::from_secs(30);
+/// The first pause before a definition is tried again; it doubles. Somebody has to do something about most of what is refused.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_mins(1);
+
+/// Whether the definitions of a plugin are as it needs them.
+pub(crate) type Ready = watch::Receiver<bool>;
+
+/// Installs the definitions of one plugin.
+pub(crate) struct Installer {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) definitions: Vec<Definition>,
+    pub(crate) edge: Definitions,
+    /// The host, in the role that installs definitions.
+    pub(crate) role: Principal,
+    /// What the plugin is granted, among that its definitions.
+    pub(crate) granted: LiveGrants,
+    /// The host may change nothing.
+    pub(crate) read_only: bool,
+    pub(crate) ready: watch::Sender<bool>,
+}
+
+/// The definitions that `plugin` brings.
+pub(crate) fn definitions(plugin: &Plugin) -> Result<Vec<Definition>, DefinitionError> {
+    plugin.manifest().crds.iter().map(Definition::read).collect()
+}
+
+impl Installer {
+    /// Tries until all of them are there.
+    pub(crate) async fn run(&self) {
+        let mut told = String::new();
+        let mut pause = FIRST_RETRY;
+        while let Err(error) = self.install().await {
+            let message = error.to_string();
+            if told != message {
+                let plugin = &self.plugin;
+                tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its definitions can be installed");
+                told = message;
+            }
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (pause * 2).min(LONGEST_RETRY);
+        }
+        self.ready.send_replace(true);
+    }
+
+    async fn install(&self) -> Result<(), DefinitionError> {
+        for definition in &self.definitions {
+            let (plugin, name) = (&self.plugin, definition.name());
+            if self.read_only {
+                tracing::info!(%plugin, definition = name, "definition not installed: the host runs with --read-only");
+                continue;
+            }
+            if let Err(denial) = self.granted.current().check_crd(name) {
+                tracing::warn!(
+                    %plugin, definition = name, reason = %denial,
+                    "definition not installed: the plugin goes on with what the cluster has"
+                );
+                continue;
+            }
+            self.edge.install(&self.role, &self.role.field_manager(), definition, ESTABLISHED).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A definition that two plugins bring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rivalry {
+    pub(crate) definition: String,
+    pub(crate) first: String,
+    pub(crate) second: String,
+}
+
+/// Which plugins bring a definition that one before them brings, by the names of each. Two versions of a definition would
+/// replace each other for ever.
+pub(crate) fn rivalries<'a>(plugins: impl IntoIterator<Item = (&'a str, Vec<&'a str>)>) -> Vec<Rivalry> {
+    let mut known = BTreeMap::new();
+    let mut found = Vec::new();
+    for (plugin, definitions) in plugins {
+        let taken = definitions.iter().find_map(|name| Some((*name, *known.get(*name)?)));
+        match taken {
+            Some((definition, first)) => found.push(Rivalry {
+                definition: definition.to_owned(),
+                first: String::from(first),
+                second: plugin.to_owned(),
+            }),
+            // One that does not run claims nothing.
+            None => known.extend(definitions.into_iter().map(|name| (name, plugin))),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_that_brings_a_definition_is_named_with_the_first() {
+        let plugins =
+            [("a", vec!["xs.e.com", "ys.e.com"]), ("b", vec!["zs.e.com", "xs.e.com"]), ("c", vec!["zs.e.com"])];
+        let rivalry = Rivalry { definition: "xs.e.com".into(), first: "a".into(), second: "b".into() };
+        assert_eq!(rivalries(plugins), [rivalry], "b does not run, so zs.e.com is c's");
+    }
+}

@@ -1,0 +1,33 @@
+//! What a composer is asked and what it answers, between the types of WIT and those of `windlass-core`. The children are
+//! not looked at here: `windlass_core::compose` checks an answer as a whole.
+
+use windlass_core::compose::Composition;
+use windlass_core::outcome::CallResult;
+
+use super::bindings::windlass::plugin::types as wit;
+use super::composer_bindings::exports::windlass::plugin::composer;
+use super::convert;
+use crate::plugin::CompositionRequest;
+
+/// How many events of a call are sent; the recorder has limits of its own for each object.
+const MAX_EVENTS: usize = 64;
+
+pub(super) fn request(request: &CompositionRequest) -> composer::CompositionRequest {
+    let texts = |texts: &[std::sync::Arc<str>]| texts.iter().map(ToString::to_string).collect();
+    composer::CompositionRequest {
+        request: convert::request(&request.request),
+        parent: request.parent.to_string(),
+        children: texts(&request.children),
+        related: texts(&request.related),
+        config: request.config.to_string(),
+    }
+}
+
+pub(super) fn answer(answer: Result<composer::Composition, Vec<wit::Failure>>) -> Result<Composition, CallResult> {
+    let composer::Composition { children, status, events, requeue_after_ms, allow_empty } =
+        answer.map_err(convert::failed)?;
+    // One that no server would take is left out: an event never fails a call.
+    let events = events.into_iter().take(MAX_EVENTS).filter_map(|event| convert::event(event).ok()).collect();
+    let requeue_after = requeue_after_ms.map(convert::milliseconds);
+    Ok(Composition { children, status, events, requeue_after, allow_empty })
+}

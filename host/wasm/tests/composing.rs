@@ -1,0 +1,112 @@
+//! Calls of a composer: what goes in, what comes out, and that equal requests have equal answers.
+
+mod support;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use support::guests::{chameleon, composer};
+use support::ports::quiet;
+use support::{call_of, limits, load, sandbox, trapped};
+use windlass_core::compose::Composition;
+use windlass_core::object::ObjectKey;
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_wasm::{CallLimits, CompositionRequest, Entry, Limits, Plugin, Request};
+
+fn request(plugin: &Plugin, uid: &str, spec: &Value) -> CompositionRequest {
+    let parent = json!({
+        "apiVersion": "tests.windlass.dev/v1", "kind": "Composite",
+        "metadata": {"name": "shop", "namespace": "prod", "uid": uid, "generation": 1}, "spec": spec,
+    });
+    CompositionRequest {
+        request: Request {
+            controller: plugin.manifest().controllers[0].name.as_str().into(),
+            key: ObjectKey::namespaced("prod", "shop"),
+            uid: Some(uid.into()),
+            object: None,
+            deleting: false,
+            attempt: 0,
+            trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        },
+        parent: parent.to_string().into(),
+        children: vec![r#"{"kind":"ConfigMap","metadata":{"name":"child"}}"#.into()],
+        related: vec![r#"{"kind":"Secret","metadata":{"name":"friend"},"data":{"a":"b"}}"#.into()],
+        config: "{}".into(),
+    }
+}
+
+async fn compose(plugin: &Arc<Plugin>, request: CompositionRequest) -> Result<Composition, CallResult> {
+    let call = call_of(plugin, &request.request.key.clone());
+    plugin.compose(request, call, CallLimits::default()).await.answer
+}
+
+async fn answer(plugin: &Arc<Plugin>, uid: &str, spec: Value) -> Result<Composition, CallResult> {
+    compose(plugin, request(plugin, uid, &spec)).await
+}
+
+async fn guest(limits: Limits) -> Arc<Plugin> {
+    load(&sandbox(limits), "composer", &composer()).await.expect("it loads")
+}
+
+#[tokio::test]
+async fn a_composer_is_asked_with_all_that_there_is_and_answers_whole() {
+    let plugin = guest(Limits::default()).await;
+    assert_eq!(plugin.entry(), Entry::Composer);
+    let events = json!([{"type": "Warning", "reason": "Composed", "note": "x"}, {"reason": ""}]);
+    let spec = json!({"copy": true, "status": {"n": 1}, "requeueAfterMs": 5, "allowEmpty": true, "events": events});
+    let composition = answer(&plugin, "u-1", spec).await.expect("it composes");
+    let copied: Value = serde_json::from_str(&composition.children[0]).expect("JSON");
+    assert_eq!(copied["data"], json!({"children": "child", "related": r#""Secret" friend {"a":"b"}"#}));
+    assert_eq!(composition.status.as_deref(), Some(r#"{"n":1}"#));
+    assert_eq!((composition.requeue_after.map(|after| after.as_millis()), composition.allow_empty), (Some(5), true));
+    let reasons: Vec<_> = composition.events.iter().map(|event| &*event.reason).collect();
+    assert_eq!(reasons, ["Composed"], "an event without a reason is none");
+}
+
+#[tokio::test]
+async fn what_a_composer_draws_depends_on_the_parent_alone() {
+    let plugin = guest(Limits::default()).await;
+    let draw = async |uid: &str, attempt: u32| {
+        let mut request = request(&plugin, uid, &json!({"draw": true}));
+        request.request.attempt = attempt;
+        let composition = compose(&plugin, request).await.expect("it composes");
+        serde_json::from_str::<Value>(&composition.children[0]).expect("JSON")
+    };
+    let first = draw("u-1", 0).await;
+    assert_eq!(first["data"]["clock"], "stands still");
+    assert_eq!(first, draw("u-1", 7).await);
+    assert_ne!(first["data"]["random"], draw("u-2", 0).await["data"]["random"]);
+}
+
+#[tokio::test]
+async fn failures_of_a_composer_arrive_as_they_were_meant() {
+    let plugin = guest(Limits { memory_bytes: 32 << 20, ..limits() }).await;
+    let misbehave = async |how: &str| answer(&plugin, "u-1", json!({"misbehave": how})).await.expect_err("a failure");
+    assert_eq!(misbehave("silent").await, CallResult::Failed(vec![]));
+    let terminal = misbehave("terminal").await;
+    assert!(matches!(&terminal, CallResult::Failed(all) if matches!(&all[..], [Failure::Terminal(_)])), "{terminal:?}");
+    let (reason, message) = trapped(misbehave("trap").await);
+    assert!(reason == "trap" && message.contains("told to trap"), "{reason}: {message}");
+    assert_eq!(trapped(misbehave("loop").await).0, "deadline");
+    assert_eq!(trapped(misbehave("devour").await).0, "memory");
+}
+
+#[tokio::test]
+async fn a_composer_with_more_around_it_than_fits_is_not_called() {
+    let plugin = guest(Limits { response_bytes: 1_000, ..limits() }).await;
+    assert!(answer(&plugin, "u-1", json!({})).await.is_ok());
+    let (reason, message) = trapped(answer(&plugin, "u-1", json!({"x": "y".repeat(1_000)})).await.expect_err("large"));
+    assert_eq!(reason, "request");
+    assert!(message.contains("not called") && message.contains("1000 bytes"), "{message}");
+}
+
+#[tokio::test]
+async fn each_entry_is_called_as_what_it_is() {
+    let composer = guest(limits()).await;
+    let (reason, message) = trapped(support::reconcile(&composer, &quiet()).await);
+    assert!(reason == "host" && message.contains("it is a composer"), "{reason}: {message}");
+    let reconciler = load(&sandbox(limits()), "chameleon", &chameleon("good")).await.expect("it loads");
+    assert_eq!(reconciler.entry(), Entry::Reconciler);
+    let (reason, message) = trapped(answer(&reconciler, "u-1", json!({})).await.expect_err("no composer"));
+    assert!(reason == "host" && message.contains("it is a reconciler"), "{reason}: {message}");
+}

@@ -1,0 +1,101 @@
+//! Live reads and claims: what of them reaches the ports, and what a call may have of it.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::guests::Core;
+use support::ports::FakePorts;
+use support::{load, reconcile, sandbox};
+use windlass_core::outcome::CallResult;
+use windlass_wasm::Limits;
+
+/// Reads `v1 ConfigMap` of the name at an address; the answer is at 1024, its first byte 1 for an error.
+const GET: &str = r#"(import "windlass:plugin/live@0.1.0" "get"
+    (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+/// As much of the name as `v1`.
+const NAME: (u32, u32) = (2048, 2);
+/// `../../secrets/x`.
+const PATH: (u32, u32) = (2059, 15);
+
+fn get((at, length): (u32, u32)) -> String {
+    format!(
+        "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0) (i32.const 0) (i32.const 0)
+          (i32.const {at}) (i32.const {length}) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))"
+    )
+}
+
+fn fails() -> &'static str {
+    "(if (i32.eqz (i32.load8_u (i32.const 1024))) (then unreachable))"
+}
+
+fn succeeds() -> &'static str {
+    "(if (i32.load8_u (i32.const 1024)) (then unreachable))"
+}
+
+async fn run(limits: Limits, guest: Core, object: &str) -> (CallResult, Arc<FakePorts>) {
+    let plugin = load(&sandbox(limits), "guest", &guest.component()).await.expect("it loads");
+    let ports = Arc::new(FakePorts { object: Some(object.into()), ..FakePorts::default() });
+    (reconcile(&plugin, &ports.ports()).await, ports)
+}
+
+#[tokio::test]
+async fn a_call_reads_live_as_often_as_it_may_and_no_more() {
+    let guest = Core {
+        imports: GET.to_owned(),
+        items: "(global $left (mut i32) (i32.const 3))".to_owned(),
+        reconcile: format!(
+            "(loop $again {} {} (global.set $left (i32.sub (global.get $left) (i32.const 1)))
+               (br_if $again (global.get $left)))
+             {} {}",
+            get(NAME),
+            succeeds(),
+            get(NAME),
+            fails()
+        ),
+        ..Core::default()
+    };
+    let (result, ports) = run(Limits { live_reads: 3, ..Limits::default() }, guest, "{}").await;
+    assert_eq!(result, CallResult::Done, "the fourth read is refused, and the guest goes on");
+    assert_eq!(ports.live_reads.lock().expect("not poisoned").len(), 3);
+}
+
+#[tokio::test]
+async fn a_live_read_of_a_name_that_leads_elsewhere_reaches_no_port() {
+    let guest = Core { imports: GET.to_owned(), reconcile: get(PATH) + fails(), ..Core::default() };
+    let (result, ports) = run(Limits::default(), guest, "{}").await;
+    assert_eq!(result, CallResult::Done);
+    assert!(ports.live_reads.lock().expect("not poisoned").is_empty());
+}
+
+#[tokio::test]
+async fn a_live_answer_that_does_not_fit_is_an_error() {
+    let guest = Core { imports: GET.to_owned(), reconcile: get(NAME) + fails(), ..Core::default() };
+    let (result, _) = run(Limits { response_bytes: 100, ..Limits::default() }, guest, &"x".repeat(101)).await;
+    assert_eq!(result, CallResult::Done);
+    let guest = Core { imports: GET.to_owned(), reconcile: get(NAME) + succeeds(), ..Core::default() };
+    let (result, _) = run(Limits { response_bytes: 100, ..Limits::default() }, guest, &"x".repeat(100)).await;
+    assert_eq!(result, CallResult::Done);
+}
+
+#[tokio::test]
+async fn a_claim_reaches_the_port_and_its_result_the_guest() {
+    let import = r#"(import "windlass:plugin/owners@0.1.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+    let claim = |selector_length: u32| {
+        format!(
+            "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 2048)
+              (i32.const {selector_length}) (i32.const 1024))"
+        )
+    };
+    // One adopted, none released: two lists, each an address and a length, after the tag.
+    let one = "(if (i32.ne (i32.load offset=8 (i32.const 1024)) (i32.const 1)) (then unreachable))
+        (if (i32.load offset=16 (i32.const 1024)) (then unreachable))";
+    let too_long = claim(5000) + fails();
+    let guest =
+        Core { imports: import.to_owned(), reconcile: claim(2) + succeeds() + one + &too_long, ..Core::default() };
+    let (result, ports) = run(Limits::default(), guest, "{}").await;
+    assert_eq!(result, CallResult::Done);
+    let claims = ports.claims.lock().expect("not poisoned");
+    assert_eq!(claims.len(), 1);
+    assert_eq!((claims[0].0.to_string(), &*claims[0].1), ("v1 ConfigMap".to_owned(), "v1"));
+}

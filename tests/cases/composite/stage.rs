@@ -1,0 +1,127 @@
+//! A host with the guest `composer`, and one parent that steers it.
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use windlass_tests::host::Host;
+use windlass_tests::objects::Objects;
+use windlass_tests::paths;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::until;
+
+/// The label by which the host knows what it created.
+pub(crate) const CREATED_BY: &str = "windlass.dev/created-by";
+
+/// The stage of a story.
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) host: Host,
+    _plugins: tempfile::TempDir,
+}
+
+/// A `ConfigMap` as a composer answers it.
+pub(crate) fn map(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+}
+
+/// A `Secret` that cannot be changed, as a composer answers it.
+pub(crate) fn fixed_secret(name: &str, password: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+        "immutable": true, "data": {"password": password},
+    })
+}
+
+impl Stage {
+    /// A host that is at work in a namespace of `kind`.
+    pub(crate) async fn new(kind: Kind) -> anyhow::Result<Self> {
+        let server = Server::start(kind).await?;
+        install(server.objects()).await?;
+        let plugins = tempfile::tempdir()?;
+        std::fs::copy(paths::guest("composer")?, plugins.path().join("composer.wasm"))?;
+        let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+        host.says("controller started").await?;
+        Ok(Self { server, host, _plugins: plugins })
+    }
+
+    pub(crate) fn objects(&self) -> &Objects {
+        self.server.objects()
+    }
+
+    /// Has the parent `shop` answer `spec` from now on.
+    pub(crate) async fn answer(&self, spec: Value) -> anyhow::Result<Value> {
+        let parent = json!({
+            "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": "shop"}, "spec": spec,
+        });
+        self.objects().apply(&parent).await
+    }
+
+    /// Waits for an object that is `right`.
+    pub(crate) async fn sees(&self, kind: &str, name: &str, right: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+        let what = format!("the {kind} {name} is as it should be");
+        let seen = until(&what, || async {
+            let it = self.objects().get(kind, name).await?.context("it does not exist")?;
+            anyhow::ensure!(right(&it), "{it}");
+            Ok::<_, anyhow::Error>(it)
+        });
+        seen.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
+    }
+
+    /// Waits until an object has gone.
+    pub(crate) async fn gone(&self, kind: &str, name: &str) -> anyhow::Result<()> {
+        let what = format!("the {kind} {name} is gone");
+        let gone = until(&what, || async {
+            self.objects().get(kind, name).await?.map_or(Ok(()), |it| Err(anyhow::anyhow!("{it}")))
+        });
+        gone.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
+    }
+
+    /// Waits for an Event about the parent.
+    pub(crate) async fn event(&self, reason: &str, words: &str) -> anyhow::Result<()> {
+        let what = format!("an Event {reason} tells of {words:?}");
+        let seen = until(&what, || async {
+            let events = self.objects().list("Event", "").await?;
+            let told = |it: &&Value| it["reason"] == reason && it["note"].to_string().contains(words);
+            events.iter().find(told).map(|_| ()).with_context(|| format!("{events:?}"))
+        });
+        seen.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
+    }
+
+    /// Waits until the host has worked for another parent from the beginning to its status: whatever it had begun for the
+    /// first one before is over, too, unless it goes on for ever.
+    pub(crate) async fn settle(&self, marker: &str) -> anyhow::Result<()> {
+        let parent = json!({
+            "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": marker},
+            "spec": {"children": [map(marker, &json!({}))], "status": {"settled": true}},
+        });
+        self.objects().apply(&parent).await?;
+        self.sees("Composite", marker, |it| it["status"]["settled"] == true).await?;
+        Ok(())
+    }
+
+    /// The host ends well.
+    pub(crate) async fn end(self) -> anyhow::Result<()> {
+        let log = self.host.log();
+        let status = self.host.terminate().await?;
+        anyhow::ensure!(status.success(), "SIGTERM must stop the host cleanly: {status}; it logged:\n{log}");
+        Ok(())
+    }
+}
+
+/// Installs the CRD of the parents, which takes whatever a test has to say.
+async fn install(objects: &Objects) -> anyhow::Result<()> {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "composites.tests.windlass.dev"},
+        "spec": {
+            "group": "tests.windlass.dev", "scope": "Namespaced",
+            "names": {"kind": "Composite", "listKind": "CompositeList", "plural": "composites", "singular": "composite"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+            }],
+        },
+    });
+    objects.apply(&crd).await?;
+    until("the CRD is served", || async { objects.list("Composite", "").await.map(|_| ()) }).await
+}

@@ -1,0 +1,122 @@
+//! A composer that a test steers by the parent's specification. The README lists the fields.
+
+use std::hint::black_box;
+
+use serde_json::{Value, json};
+use windlass_sdk::bindings::composer::exports::windlass::plugin::composer::{Composition, CompositionRequest, Guest};
+use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, Failure};
+use windlass_sdk::manifest::{Controller, IndexSource, Manifest, Mapping, Options, UpdateStrategy, Watch};
+use windlass_sdk::{clock, config, error, info, random};
+
+const API_VERSION: &str = "tests.windlass.dev/v1";
+/// Names the parent of a related `ConfigMap`.
+const FOR: &str = "tests.windlass.dev/for";
+/// Long for what it does, short for a test of what never ends.
+const DEADLINE_MS: u32 = 2_000;
+
+struct Composer;
+
+windlass_sdk::export_composer_guest!(Composer);
+
+impl Guest for Composer {
+    fn describe() -> String {
+        let secret = IndexSource::Field { pointer: "/spec/secret".into() };
+        let controller = Controller::new("composites", Watch::of(API_VERSION, "Composite").index("secret", secret))
+            .owns(Watch::of("v1", "ConfigMap"))
+            .owns(Watch::of("v1", "Secret").update_strategy(UpdateStrategy::Recreate))
+            .owns(Watch::of("v1", "Service").update_strategy(UpdateStrategy::OnDelete))
+            .watches(Watch::of("v1", "ConfigMap").labels(FOR), Mapping::Label { key: FOR.into() })
+            .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: "secret".into() })
+            .options(Options { deadline_ms: Some(DEADLINE_MS), ..Options::default() });
+        serde_json::to_string(&Manifest::new("composer", "0.1.0").controller(controller)).expect("it serializes")
+    }
+
+    fn compose(request: CompositionRequest) -> Result<Composition, Vec<Failure>> {
+        let parent: Value = serde_json::from_str(&request.parent).expect("the parent is JSON");
+        let spec = &parent["spec"];
+        info!("composing", generation = parent["metadata"]["generation"]);
+        match spec["misbehave"].as_str() {
+            Some("trap") => {
+                error!("composer: told to trap");
+                unreachable!("it traps");
+            }
+            Some("loop") => spin(),
+            Some("devour") => devour(),
+            Some("transient") => return Err(vec![Failure::Transient("composer: told to fail for now".into())]),
+            Some("terminal") => return Err(vec![Failure::Terminal("composer: told to fail for good".into())]),
+            Some("silent") => return Err(vec![]),
+            _ => {}
+        }
+        let mut children: Vec<String> = spec["children"].as_array().into_iter().flatten().map(raw).collect();
+        children.extend((0..spec["count"].as_u64().unwrap_or(0)).map(|at| map(&format!("many-{at}"), &json!({}))));
+        if spec["draw"] == true {
+            children.push(map("drawn", &drawn()));
+        }
+        if spec["copy"] == true {
+            children.push(map("copied", &copied(&request)));
+        }
+        Ok(Composition {
+            children,
+            status: spec.get("status").map(raw),
+            events: spec["events"].as_array().into_iter().flatten().map(event).collect(),
+            requeue_after_ms: spec["requeueAfterMs"].as_u64().map(|ms| u32::try_from(ms).expect("it is small")),
+            allow_empty: spec["allowEmpty"] == true,
+        })
+    }
+}
+
+/// A string stands for itself, so that a test can have answered what is no JSON.
+fn raw(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn map(name: &str, data: &Value) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}).to_string()
+}
+
+fn drawn() -> Value {
+    let standing = clock::now() == clock::now();
+    json!({
+        "random": format!("{} {:?}", random::number(), random::bytes(4)),
+        "clock": if standing { "stands still" } else { "goes on" },
+        "config": config::get::<Value>().expect("it is JSON").to_string(),
+    })
+}
+
+/// The names of all that there is around the parent; of related objects with their data.
+fn copied(request: &CompositionRequest) -> Value {
+    let parse = |text: &String| serde_json::from_str::<Value>(text).expect("it is JSON");
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let mut children: Vec<String> = request.children.iter().map(|text| name(&parse(text))).collect();
+    children.sort();
+    let related = request.related.iter().map(parse).map(|it| format!("{} {} {}", it["kind"], name(&it), it["data"]));
+    let mut related: Vec<String> = related.collect();
+    related.sort();
+    json!({"children": children.join(","), "related": related.join("\n")})
+}
+
+fn event(event: &Value) -> Event {
+    let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+    Event {
+        regarding: None,
+        related: None,
+        event_type: if event["type"] == "Warning" { EventType::Warning } else { EventType::Normal },
+        reason: text("reason"),
+        action: "Compose".into(),
+        note: text("note"),
+    }
+}
+
+fn spin() -> ! {
+    loop {
+        black_box(());
+    }
+}
+
+/// Allocates a mebibyte at a time until something gives.
+fn devour() -> ! {
+    let mut eaten = Vec::new();
+    loop {
+        eaten.push(black_box(vec![1_u8; 1 << 20]));
+    }
+}
