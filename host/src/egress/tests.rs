@@ -13,7 +13,7 @@ use windlass_core::grants::{Allowance, Grants, HttpRule, Layer};
 use windlass_core::http::HttpBody;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::Overlay;
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 
 use super::*;
@@ -58,6 +58,7 @@ impl Rules {
         let grants = Grants::asked(rules(&[])).bounded(Layer::Policy, Arc::new(rules(&self.addresses)));
         Arc::new(CallContext {
             principal: Arc::new(Principal {
+                role: Role::Plugin,
                 plugin: "caller".into(),
                 digest: "0".into(),
                 replica: "test".into(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use windlass_core::compose::Composition;
+use windlass_core::confidential::Confidential;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
@@ -50,7 +51,7 @@ pub struct CompositionRequest {
     /// The objects of the other watches that map to the parent.
     pub related: Vec<Arc<str>>,
     /// The operator's configuration of the plugin.
-    pub config: Arc<str>,
+    pub config: Confidential,
 }
 
 /// Limits that a single call has instead of the sandbox's.

@@ -10,7 +10,7 @@ use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, ListQuery, Reads as _};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
@@ -124,6 +124,7 @@ fn call(overlay: Overlay) -> CallContext {
     let primary = json!({"metadata": {"name": "shop", "namespace": "prod", "uid": "u-shop"}}).to_string();
     CallContext {
         principal: Arc::new(Principal {
+            role: Role::Plugin,
             plugin: "webapp".into(),
             digest: "0".into(),
             replica: "host-1".into(),

@@ -10,7 +10,7 @@ use windlass_core::grants::LiveGrants;
 use windlass_core::object::{Header, ObjectKey};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{Absent, Writes};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 
 use super::*;
@@ -102,6 +102,7 @@ fn call() -> Arc<CallContext> {
     let primary = primary(&json!({}));
     Arc::new(CallContext {
         principal: Arc::new(Principal {
+            role: Role::Plugin,
             plugin: "a".into(),
             digest: "0".into(),
             replica: "test".into(),

@@ -62,7 +62,8 @@ fn seed(request: &Request) -> [u8; 32] {
 /// A guest asks for nothing here, so what it is given is bounded before it is called.
 fn check_size(request: &CompositionRequest, limits: &Limits) -> Result<(), Stopped> {
     let lists = request.children.iter().chain(&request.related);
-    let size: usize = [&request.parent, &request.config].into_iter().chain(lists).map(|text| text.len()).sum();
+    let texts = lists.map(|text| text.len());
+    let size = texts.sum::<usize>() + request.parent.len() + request.config.len();
     if size <= limits.response_bytes {
         return Ok(());
     }
