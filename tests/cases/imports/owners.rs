@@ -46,12 +46,16 @@ fn sorted<'a>(claimed: &'a Value, list: &str) -> Vec<&'a str> {
 
 async fn a_claim_adopts_releases_and_leaves(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
+    let friend = lab.server.objects().apply(&config_map("friend")).await?;
+    // One that exists, or the collector would take its dependents.
+    let owner = |controller: bool| {
+        let uid = &friend["metadata"]["uid"];
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "friend", "uid": uid, "controller": controller}])
+    };
     let mut taken = labelled("taken", &json!({"side": "ours"}));
-    let other = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "11111111-1111-1111-1111-111111111111", "controller": true});
-    taken["metadata"]["ownerReferences"] = json!([other]);
+    taken["metadata"]["ownerReferences"] = owner(true);
     let mut befriended = labelled("befriended", &json!({"side": "ours"}));
-    let friend = json!({"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "22222222-2222-2222-2222-222222222222"});
-    befriended["metadata"]["ownerReferences"] = json!([friend]);
+    befriended["metadata"]["ownerReferences"] = owner(false);
     for object in [&taken, &befriended, &labelled("stranger", &json!({"side": "theirs"}))] {
         lab.server.objects().apply(object).await?;
     }
@@ -72,12 +76,7 @@ async fn a_claim_adopts_releases_and_leaves(kind: Kind) -> anyhow::Result<()> {
     let orphan = lab.server.objects().get("ConfigMap", "orphan").await?.unwrap_or_default();
     assert_eq!(controllers(&orphan), Vec::<String>::new());
     let left = lab.server.objects().get("ConfigMap", "taken").await?.unwrap_or_default();
-    assert_eq!(
-        left["metadata"]["ownerReferences"],
-        json!([{
-            "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "11111111-1111-1111-1111-111111111111", "controller": true,
-        }])
-    );
+    assert_eq!(left["metadata"]["ownerReferences"], owner(true));
     Ok(())
 }
 
