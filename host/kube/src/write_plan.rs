@@ -107,6 +107,10 @@ impl Planner<'_> {
         let generated = how == How::Create && options.subresource.is_none() && self.generate_name(&mut body)?;
         let reference = self.written(&mut body, options)?;
         let target = self.target(reference, options).await?;
+        if how == How::Apply && name_of(options).is_empty() {
+            // It creates what is not there, as the API server, too, would ask about whoever asks.
+            may_create(self.call, &self.subject, &target.resource, &target.key)?;
+        }
         if let Some(namespace) = &target.key.namespace {
             self.sound(body.set_namespace(namespace))?;
         }
@@ -331,6 +335,17 @@ impl Planner<'_> {
     fn sound<T>(&self, result: Result<T, BodyError>) -> Result<T, ApiError> {
         result.map_err(|error| self.invalid(error.to_string()))
     }
+}
+
+/// Whether the call may create the object, for writes that are not called so but do.
+pub(crate) fn may_create(
+    call: &CallContext,
+    subject: &Subject,
+    resource: &Resource,
+    key: &ObjectKey,
+) -> Result<(), ApiError> {
+    let checked = call.principal.check(&resource.access("create", "", Some(key)));
+    checked.map_err(|denial| subject.not_granted(&call.principal, &denial))
 }
 
 /// The subresource; empty for the object itself.
