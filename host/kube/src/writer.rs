@@ -218,7 +218,7 @@ impl Writes for Writer {
             let last = written.iter().rev().find_map(|result| result.as_ref().err()).cloned();
             let unsent =
                 operations.zip(std::iter::repeat(last)).filter_map(|(operation, last)| Some((operation, last?)));
-            written.extend(unsent.map(|(operation, last)| Err(unsent_after(&operation, last))));
+            written.extend(unsent.map(|(operation, last)| Err(unsent_after(&operation, &last))));
             written
         })
     }
@@ -227,7 +227,7 @@ impl Writes for Writer {
 /// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
 /// something of an object, or of what became of a request: of this one nothing is known, but that it was not sent. Who takes
 /// an object that is not found for deleted must not take this one for it.
-fn unsent_after(operation: &Operation, last: ApiError) -> ApiError {
+fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     let reason = match last.reason {
         ApiReason::NotFound | ApiReason::AlreadyExists | ApiReason::Expired | ApiReason::UnknownOutcome => {
             ApiReason::ServerError
@@ -246,7 +246,7 @@ fn unsent_after(operation: &Operation, last: ApiError) -> ApiError {
         Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
     };
     let (verb, resource) = (operation.verb(), String::new());
-    ApiError { code, reason, status_reason, message, verb, resource, object, ..last }
+    ApiError { code, reason, status_reason, message, retry_after: last.retry_after, verb, resource, object }
 }
 
 fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {

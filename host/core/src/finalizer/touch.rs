@@ -58,35 +58,33 @@ pub fn touch(form: Form, body: &str) -> Touch {
 
 type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// The fields of an object that is there and not null. The outer None: it is no object.
-fn fields<'a>(raw: Option<&&'a RawValue>) -> Option<Option<Fields<'a>>> {
-    raw.map_or(Some(None), |raw| serde_json::from_str(raw.get()).ok())
-}
-
 /// None: it is not understood.
 fn by_body(form: Form, body: &str) -> Option<Touch> {
     let top: Fields<'_> = serde_json::from_str(body).ok()?;
-    let metadata = fields(top.get("metadata"))?.unwrap_or_default();
+    let metadata: Option<Fields<'_>> = match top.get("metadata") {
+        Some(raw) => serde_json::from_str(raw.get()).ok()?,
+        None => None,
+    };
+    let metadata = metadata.unwrap_or_default();
     let is_directed = |fields: &Fields<'_>| fields.contains_key("$patch") || fields.contains_key("$retainKeys");
     if form == Form::Strategic && (is_directed(&top) || is_directed(&metadata)) {
         return None; // It may replace the whole object or its metadata, or keep of them what it names.
     }
-    let names =
-        |field: &str| metadata.get(field).map(|raw| serde_json::from_str::<Option<BTreeSet<String>>>(raw.get()));
+    let list = |field: &str| metadata.get(field).map(|raw| serde_json::from_str::<Option<BTreeSet<String>>>(raw.get()));
     let claims_fields = metadata.get("managedFields").is_some_and(|raw| raw.get() != "null");
     if claims_fields && form != Form::New {
         return None;
     }
-    let (removed, named) = (names("$deleteFromPrimitiveList/finalizers"), names("finalizers").transpose().ok()?);
-    Some(match (form, named) {
-        (Form::Replacement, named) => Touch::Only(named.flatten().unwrap_or_default()),
+    let wanted = list("finalizers").transpose().ok()?;
+    Some(match (form, wanted) {
+        (Form::Replacement, wanted) => Touch::Only(wanted.flatten().unwrap_or_default()),
         (Form::Merge | Form::Strategic, Some(None)) => Touch::Only(BTreeSet::new()),
-        (Form::Merge, Some(Some(named))) => Touch::Only(named),
-        (Form::Strategic, named) => {
-            let removed = removed.transpose().ok()?.flatten();
-            of_names(named.flatten().into_iter().chain(removed).flatten().collect())
+        (Form::Merge, Some(Some(wanted))) => Touch::Only(wanted),
+        (Form::Strategic, wanted) => {
+            let removed = list("$deleteFromPrimitiveList/finalizers").transpose().ok()?;
+            of_names(wanted.flatten().into_iter().chain(removed.flatten()).flatten().collect())
         }
-        (_, named) => of_names(named.flatten().unwrap_or_default()),
+        (_, wanted) => of_names(wanted.flatten().unwrap_or_default()),
     })
 }
 
@@ -132,7 +130,7 @@ fn concerns(pointer: &str) -> bool {
     let pointer = pointer.split_once('/').map_or("", |(_, pointer)| pointer).trim_end_matches('/');
     let mut names = pointer.split('/');
     match (names.next().unwrap_or_default(), names.next()) {
-        ("", None) | ("metadata", None) => true,
+        ("" | "metadata", None) => true,
         ("metadata", Some(field)) => matches!(field, "finalizers" | "managedFields"),
         _ => false,
     }

@@ -152,16 +152,15 @@ async fn granted_finalizers_are_added_and_removed_and_no_others() {
 #[tokio::test]
 async fn the_plugins_own_finalizer_is_the_hosts_to_keep() {
     let cluster = cluster().await;
-    let name = |call: CallContext| {
-        let mut principal = call.principal.in_role(Role::Finalizer, Grants::new(vec![everything()]));
-        principal.role = Role::Finalizer;
+    let as_host = |call: CallContext| {
+        let principal = call.principal.in_role(Role::Finalizer, Grants::new(vec![everything()]));
         Arc::new(CallContext { principal: Arc::new(principal), ..call })
     };
     cluster.apply("a", "1").await;
     let add = cluster.patch_of(PatchType::Merge, &json!({"metadata": {"finalizers": [OWN]}}).to_string());
     let error = cluster.keep(&[OWN], add.clone()).await.expect_err("by the plugin");
     assert!(error.reason == ApiReason::Invalid && error.message.contains("kept by the host"), "{error}");
-    let added = cluster.writer.write(name(cluster.call()), add).await.expect("by the host").expect("an object");
+    let added = cluster.writer.write(as_host(cluster.call()), add).await.expect("by the host").expect("an object");
     let object: Value = serde_json::from_str(&added).expect("JSON");
     assert_eq!(object["metadata"]["finalizers"], json!([OWN]));
     cluster.keep(&[], update(&object)).await.expect("echoed");
