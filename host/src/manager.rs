@@ -225,15 +225,17 @@ impl Host {
         let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
         let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
         let panics = Panics::default();
+        let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
         metrics.show(Sources {
             status: status.clone(),
             panics: panics.clone(),
             informers: informers.clone(),
             recorder: recorder.clone(),
+            writer: writer.clone(),
         });
         Self {
             informers,
-            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only)),
+            writer: Arc::new(writer),
             definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
             secrets: Arc::new(Secrets::new(connection.client.clone())),
             recorder: Arc::new(recorder),

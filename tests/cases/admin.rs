@@ -94,6 +94,8 @@ async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Re
             &of("workqueue_adds_total"),
             &of("workqueue_queue_duration_seconds_bucket").replace('{', r#"{le="0.001","#),
             r#"windlass_writes_total{plugin="webapp",verb="patch",code="",outcome="committed"}"#,
+            r#"windlass_mutations_total{outcome="committed"}"#,
+            r#"windlass_mutations_total{outcome="skipped"}"#,
             r#"windlass_cache_reads_total{plugin="webapp",verb="get",result="ok"}"#,
             r#"windlass_events_total{plugin="webapp"}"#,
             r#"windlass_loaded_plugin{plugin="webapp",version=""#,

@@ -140,9 +140,9 @@ impl Grants {
         self.check_name(|allowance| &allowance.crds, name, "crds", "install the CustomResourceDefinition")
     }
 
-    /// Whether the finalizer `name` may be kept on primaries.
+    /// Whether the finalizer `name` may be added and removed. `*` stands for all of them.
     pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
-        self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "keep the finalizer")
+        self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "add or remove the finalizer")
     }
 
     /// The HTTP requests that all layers allow.
@@ -281,6 +281,11 @@ impl LiveGrants {
             self.denials.note(access.verb, &resource_name(access.group, access.resource, access.subresource), denial);
         }
         checked
+    }
+
+    /// Whether the finalizer `name` may be added and removed now. A denial is counted, not by name: plugins invent them.
+    pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
+        self.current().check_finalizer(name).inspect_err(|denial| self.denials.note("update", "finalizers", denial))
     }
 
     /// Counts a denial that was decided elsewhere.
