@@ -3,9 +3,10 @@
 //! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins: a
 //! controller with a watch that is not granted does not start, and one whose watch is revoked stops.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
 use windlass_core::object::ObjectKey;
 use windlass_core::principal::ServiceAccount;
@@ -146,14 +147,17 @@ pub(crate) enum Revoked {
 }
 
 impl Terms {
-    /// Binds `live` to each change of the policies, and has the watches reviewed, until the controller may not go on.
-    pub(crate) async fn broken<R: Reviewer>(
+    /// Binds `live` to each change of the policies, and has the watches reviewed. Tells `broken` when the controller may not go
+    /// on, and goes on itself: calls that run on after their controller has stopped are bound as much as others.
+    pub(crate) async fn keep<R: Reviewer>(
         mut self,
         policies: &Policies,
         reviewer: &R,
         plugin: &str,
         live: &LiveGrants,
-    ) -> Revoked {
+        broken: oneshot::Sender<Revoked>,
+    ) -> Infallible {
+        let mut broken = Some(broken);
         let (account, needed) = (self.impersonate.clone(), self.needed.clone());
         let refused = async {
             match &account {
@@ -167,7 +171,10 @@ impl Terms {
                 () = self.changes.next() => {}
                 refusal = &mut refused => {
                     live.replace(self.nothing());
-                    return Revoked::Refused(refusal);
+                    // It cannot be that nobody waits: the controller does until it is told.
+                    let _ = broken.take().map(|broken| broken.send(Revoked::Refused(refusal)));
+                    // Whatever the policies say from now on, the account may not.
+                    return std::future::pending().await;
                 }
             }
             let standing = policies.standing(plugin);
@@ -178,7 +185,7 @@ impl Terms {
                 self.regranted.notify_one();
             }
             if let Some(revoked) = revoked {
-                return revoked;
+                let _ = broken.take().map(|broken| broken.send(revoked));
             }
         }
     }

@@ -11,7 +11,7 @@ mod target;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::grants::{Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
+use crate::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 
 pub use self::address::{AddressClass, canonical};
 pub use self::target::{Host, Target, TargetError, is_method};
@@ -74,10 +74,7 @@ fn covers(rule: &HttpRule, method: &str, target: &Target) -> bool {
 
 fn host_matches(pattern: &str, host: &Host) -> bool {
     match host {
-        Host::Address(address) => {
-            let bare = pattern.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(pattern);
-            bare.parse() == Ok(*address)
-        }
+        Host::Address(address) => grants::address(pattern) == Some(*address),
         Host::Name(name) => {
             let same = |(pattern, label): (&str, &str)| pattern == "*" || pattern.eq_ignore_ascii_case(label);
             pattern.split('.').count() == name.split('.').count() && pattern.split('.').zip(name.split('.')).all(same)
