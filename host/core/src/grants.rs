@@ -20,6 +20,7 @@ pub use http::{Cidr, CidrError, HttpRule, Scheme};
 pub use rule::{Access, Rule, resource_name};
 
 use denial::missing_rule;
+pub(crate) use http::address;
 use http::common_addresses;
 use rule::holds;
 
@@ -178,10 +179,15 @@ impl Grants {
     }
 
     /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that object
-    /// is, so a plugin with a primary in one namespace has no business in another.
+    /// is, so a plugin with a primary in one namespace has no business in another, and one with a primary in none only where
+    /// the operator's rules let it be at all.
     #[must_use]
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
-        let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
+        let is_near = match (&primary.namespace, regarding.namespace.as_deref()) {
+            (None, Some(there)) => self.bounds.iter().all(|(_, bound)| bound.rules.iter().any(|it| it.is_about(there))),
+            (None, None) => true,
+            (here, there) => here.as_deref() == there,
+        };
         is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
     }
 
