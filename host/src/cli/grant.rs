@@ -67,7 +67,7 @@ impl GrantArgs {
         replace(&output, &text)?;
         let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
         eprintln!(
-            "wrote {}: read it before you rely on it; {sensitive} remarks on what is sensitive",
+            "wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}",
             output.display()
         );
         if !self.in_force {
