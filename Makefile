@@ -28,6 +28,7 @@ plugins: setup ## build the plugins to target/plugins
 
 guests: setup ## build the tests' own components to target/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
+	tools/build-component probe $(CARGO_TARGET_DIR)/guests
 	tools/build-component composer $(CARGO_TARGET_DIR)/guests
 
 demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
@@ -41,6 +42,8 @@ test: ## run all the tests; STAGES="unit stories": only these
 bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
 	cargo bench --locked -p windlass-core --bench queue
 	cargo bench --locked -p windlass-kube --bench engine $(if $(QUICK),-- --quick)
+	tools/build-component probe $(CARGO_TARGET_DIR)/guests
+	cargo bench --locked -p windlass-tests --bench pointers
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

@@ -10,6 +10,7 @@ pub mod kubectl;
 pub mod markdown;
 pub mod objects;
 pub mod paths;
+pub mod probe;
 pub mod proxied;
 pub mod server;
 pub mod story;

@@ -90,12 +90,13 @@ pub fn documents(path: &std::path::Path) -> anyhow::Result<Vec<Value>> {
 }
 
 fn is_namespaced(kind: &str) -> bool {
-    !matches!(kind, "Namespace" | "CustomResourceDefinition")
+    !matches!(kind, "Namespace" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding")
 }
 
 fn resource(kind: &str) -> anyhow::Result<ApiResource> {
     let (group, version, plural) = match kind {
         "WebApp" => ("apps.kubedojo.io", "v1beta1", "webapps"),
+        "Probe" => ("probe.windlass.dev", "v1", "probes"),
         "Composite" => ("tests.windlass.dev", "v1", "composites"),
         "Deployment" => ("apps", "v1", "deployments"),
         "ReplicaSet" => ("apps", "v1", "replicasets"),
@@ -109,6 +110,8 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
         "RoleBinding" => ("rbac.authorization.k8s.io", "v1", "rolebindings"),
         "Event" => ("events.k8s.io", "v1", "events"),
         "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+        "ClusterRole" => ("rbac.authorization.k8s.io", "v1", "clusterroles"),
+        "ClusterRoleBinding" => ("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
         _ => anyhow::bail!("the tests know no kind {kind}"),
     };
     Ok(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural))

@@ -1,5 +1,7 @@
 //! Dispatch with a plugin that the test plays.
 
+mod outcomes;
+
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -90,6 +92,10 @@ impl Stage {
     }
 
     fn with(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores) -> Self {
+        Self::with_ports(workers, permits, clock, primaries, Absent::ports())
+    }
+
+    fn with_ports(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores, ports: Ports) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (switch, outages) = Switch::new();
         let fair = Fair::new(permits);
@@ -109,7 +115,7 @@ impl Stage {
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
             primaries,
             principal: Arc::new(principal),
-            ports: Absent::ports(),
+            ports,
             config: watch::channel(None).1,
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
             limits: CallLimits::default(),

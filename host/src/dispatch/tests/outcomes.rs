@@ -1,0 +1,323 @@
+//! What becomes of a key, for each way in which a call can end: the whole table of §3.1, seen from the plugin's side.
+//!
+//! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
+//! not.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use tokio::runtime::Runtime;
+use windlass_apiserver::ApiServer;
+use windlass_core::object::ObjectRef;
+use windlass_core::outcome::MAX_RETRY_AFTER;
+use windlass_core::ports::Events;
+
+use super::*;
+
+/// The backoff of a key with one failure behind it; the stage's begins with a minute.
+const SECOND_BACKOFF: Duration = Duration::from_mins(2);
+/// Longer than anything waits.
+const LONG: Duration = Duration::from_hours(5);
+
+/// What the host does with the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    /// Its failures are forgotten, and only a change runs it again.
+    Forgotten,
+    /// The same, and people are told.
+    Reported,
+    /// It runs again after its backoff, and the failure is nobody's.
+    Uncounted,
+    /// It runs again after its backoff, and the failure is the plugin's.
+    Counted,
+    /// Its failures are forgotten, and it runs again by itself.
+    Again,
+}
+
+/// The next call of a key: after how long, and how many counted failures it is told. None: there is none.
+type Next = Option<(Duration, u32)>;
+
+/// What follows, and whether the backoff of the next failure begins anew.
+fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
+    match fate {
+        Fate::Forgotten | Fate::Reported => (None, true),
+        Fate::Uncounted => (Some((delay, 1)), false),
+        Fate::Counted => (Some((delay, 2)), false),
+        Fate::Again => (Some((delay, 0)), true),
+    }
+}
+
+/// Every reason. One that is missing in `fate_of` does not compile, and `fate_of` is asked for each of these.
+const REASONS: [ApiReason; 17] = [
+    ApiReason::NotFound,
+    ApiReason::AlreadyExists,
+    ApiReason::Conflict,
+    ApiReason::Invalid,
+    ApiReason::Forbidden,
+    ApiReason::NotGranted,
+    ApiReason::NotWatched,
+    ApiReason::NamespaceTerminating,
+    ApiReason::TooManyRequests,
+    ApiReason::Expired,
+    ApiReason::Timeout,
+    ApiReason::UnknownOutcome,
+    ApiReason::LeaseLost,
+    ApiReason::ReadOnly,
+    ApiReason::ServerError,
+    ApiReason::TooLarge,
+    ApiReason::Other,
+];
+
+/// The fate of a key whose call failed with this reason alone, about an object that is not the primary.
+fn fate_of(reason: ApiReason) -> Fate {
+    match reason {
+        ApiReason::NamespaceTerminating => Fate::Forgotten,
+        ApiReason::Conflict
+        | ApiReason::TooManyRequests
+        | ApiReason::Timeout
+        | ApiReason::UnknownOutcome
+        | ApiReason::LeaseLost
+        | ApiReason::ServerError => Fate::Uncounted,
+        ApiReason::NotFound
+        | ApiReason::AlreadyExists
+        | ApiReason::Invalid
+        | ApiReason::Forbidden
+        | ApiReason::NotGranted
+        | ApiReason::NotWatched
+        | ApiReason::Expired
+        | ApiReason::ReadOnly
+        | ApiReason::TooLarge
+        | ApiReason::Other => Fate::Counted,
+    }
+}
+
+fn api(reason: ApiReason) -> Failure {
+    about(reason, "other")
+}
+
+fn about(reason: ApiReason, name: &str) -> Failure {
+    let object = ObjectRef { kind: ObjectKind::new("v1", "ConfigMap"), key: key(name), uid: None };
+    Failure::Api(ApiError::refused(reason, "patch", "configmaps", Some(object), "no"))
+}
+
+fn asking_for(reason: ApiReason, delay: Duration) -> Failure {
+    let Failure::Api(error) = api(reason) else { unreachable!("api() makes an API failure") };
+    Failure::Api(ApiError { retry_after: Some(delay), ..error })
+}
+
+fn transient() -> Failure {
+    Failure::Transient("for now".into())
+}
+
+fn terminal() -> Failure {
+    Failure::Terminal("for good".into())
+}
+
+/// The only primary that the caches hold.
+const PRIMARY: &str = "a";
+
+/// A cache with the primary in it, on a runtime of its own, whose clock is not paused.
+struct Filled {
+    subscription: Subscription,
+    runtime: Option<Runtime>,
+    _server: ApiServer,
+    _informers: Informers,
+}
+
+impl Filled {
+    fn new() -> Self {
+        // On another thread: this one is in a runtime already.
+        let filled = std::thread::spawn(|| {
+            let runtime = Runtime::new().expect("a runtime");
+            let mut filled = runtime.block_on(Self::fill());
+            filled.runtime = Some(runtime);
+            filled
+        });
+        filled.join().expect("filled")
+    }
+
+    async fn fill() -> Self {
+        let server = ApiServer::start(windlass_apiserver::Config::default()).await.expect("it starts");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("kubeconfig");
+        std::fs::write(&path, server.kubeconfig()).expect("written");
+        let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+        let client = client::connect(&options).await.expect("the server answers").client;
+        create(&server, "/api/v1/namespaces", r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod"}}"#);
+        let primary = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+        create(&server, "/api/v1/namespaces/prod/configmaps", primary);
+        let informers = Informers::new(client.clone(), Discovery::new(client));
+        let mut subscription = informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "ConfigMap")));
+        while subscription.store().get(&key(PRIMARY)).is_none() {
+            subscription.next().await;
+        }
+        Self { subscription, runtime: None, _server: server, _informers: informers }
+    }
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn create(server: &ApiServer, path: &str, body: &str) {
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    let length = body.len();
+    let head = "Host: server\r\nConnection: close\r\nContent-Type: application/json";
+    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+}
+
+/// Keeps the Events.
+struct Recorded(mpsc::UnboundedSender<Event>);
+
+impl Events for Recorded {
+    fn emit(&self, _: &CallContext, event: Event) {
+        let _ = self.0.send(event);
+    }
+}
+
+/// A stage whose only worker has called about the primary and had a transient failure for an answer; with what it tells
+/// people.
+struct Table {
+    stage: Stage,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Table {
+    fn new(cache: &Filled) -> Self {
+        let (sender, events) = mpsc::unbounded_channel();
+        let ports = Ports { events: Arc::new(Recorded(sender)), ..Absent::ports() };
+        let primaries = Stores([cache.subscription.store().clone()].into());
+        Self { stage: Stage::with_ports(1, 1, Arc::new(SystemClock::new()), primaries, ports), events }
+    }
+
+    /// The next call, and how long it took to come.
+    async fn next(&mut self) -> Option<(Duration, Call)> {
+        let began = Instant::now();
+        let call = tokio::time::timeout(LONG, self.stage.calls.recv()).await.ok()?;
+        Some((began.elapsed(), call.expect("the workers go on")))
+    }
+
+    async fn answer_next(&mut self, result: CallResult) -> (Duration, u32) {
+        let (delay, call) = self.next().await.expect("a call");
+        let attempt = call.request.attempt;
+        call.answer.send(result).expect("the worker waits");
+        (delay, attempt)
+    }
+
+    /// Brings the key to one counted failure, and then to `result`. What follows: the next call, and whether the backoff
+    /// has begun anew.
+    async fn play(&mut self, result: CallResult) -> (Next, bool) {
+        self.stage.dispatch.queue.add(key(PRIMARY));
+        self.answer_next(CallResult::Failed(vec![transient()])).await;
+        assert_eq!(self.answer_next(result).await, (Duration::from_mins(1), 1));
+        let next = match self.next().await {
+            Some((delay, call)) => {
+                let attempt = call.request.attempt;
+                call.answer.send(CallResult::Failed(vec![transient()])).expect("the worker waits");
+                Some((delay, attempt))
+            }
+            None => {
+                self.stage.dispatch.queue.add(key(PRIMARY));
+                assert_eq!(self.answer_next(CallResult::Failed(vec![transient()])).await.1, 0, "it is forgotten");
+                None
+            }
+        };
+        let (delay, _) = self.answer_next(CallResult::Done).await;
+        (next, delay == Duration::from_mins(1))
+    }
+
+    fn told(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).map(|event| event.reason).collect()
+    }
+}
+
+/// Each row: how the call ends, and what becomes of the key after how long.
+fn rows() -> Vec<(CallResult, Fate, Duration)> {
+    let failed = |failures: Vec<Failure>| CallResult::Failed(failures);
+    let seconds = Duration::from_secs;
+    let trap = |reason| CallResult::Trapped { reason, message: "stopped".into() };
+    let mut rows = vec![
+        (CallResult::Done, Fate::Forgotten, Duration::ZERO),
+        (CallResult::RequeueAfter(seconds(5)), Fate::Again, seconds(5)),
+        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, outcome::MIN_REQUEUE),
+        (trap("trap"), Fate::Counted, SECOND_BACKOFF),
+        (trap("deadline"), Fate::Counted, SECOND_BACKOFF),
+        (trap("memory"), Fate::Counted, SECOND_BACKOFF),
+        (failed(vec![]), Fate::Counted, SECOND_BACKOFF),
+        (failed(vec![transient()]), Fate::Counted, SECOND_BACKOFF),
+        (failed(vec![terminal()]), Fate::Reported, Duration::ZERO),
+        // The primary itself has gone: nothing is left to do. That another object has gone is a failure.
+        (failed(vec![about(ApiReason::NotFound, PRIMARY)]), Fate::Forgotten, Duration::ZERO),
+        (failed(vec![about(ApiReason::Conflict, PRIMARY)]), Fate::Uncounted, SECOND_BACKOFF),
+        // The longer of what the server asked for and the backoff, within bounds.
+        (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(5))]), Fate::Uncounted, SECOND_BACKOFF),
+        (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(300))]), Fate::Uncounted, seconds(300)),
+        (failed(vec![asking_for(ApiReason::ServerError, LONG)]), Fate::Uncounted, MAX_RETRY_AFTER),
+        (failed(vec![asking_for(ApiReason::Invalid, seconds(300))]), Fate::Counted, seconds(300)),
+        (failed(vec![asking_for(ApiReason::Conflict, seconds(300)), transient()]), Fate::Counted, seconds(300)),
+    ];
+    rows.extend(REASONS.map(|reason| (failed(vec![api(reason)]), fate_of(reason), SECOND_BACKOFF)));
+    rows.extend(mixed());
+    rows
+}
+
+/// Every pair of what can stand in a list, both ways round: the one that prevails decides.
+fn mixed() -> Vec<(CallResult, Fate, Duration)> {
+    let mut each: Vec<_> = REASONS.map(|reason| (api(reason), fate_of(reason))).into();
+    each.extend([(transient(), Fate::Counted), (terminal(), Fate::Reported)]);
+    let pairs = each.iter().flat_map(|one| each.iter().map(move |other| (one, other)));
+    let row = |(one, other): (&(Failure, Fate), &(Failure, Fate))| {
+        (CallResult::Failed(vec![one.0.clone(), other.0.clone()]), one.1.max(other.1), SECOND_BACKOFF)
+    };
+    pairs.map(row).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_end_of_a_call_has_its_consequence_for_the_key() {
+    let cache = Filled::new();
+    for (result, fate, delay) in rows() {
+        let mut table = Table::new(&cache);
+        let what = format!("{result:?}");
+        assert_eq!(table.play(result).await, expected(fate, delay), "{fate:?}: {what}");
+        let told: &[&str] = if fate == Fate::Reported { &["ReconcileFailed"] } else { &[] };
+        assert_eq!(table.told(), told, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it() {
+    let cache = Filled::new();
+    for failure in [transient(), api(ApiReason::Invalid)] {
+        let mut table = Table::new(&cache);
+        let failed = || CallResult::Failed(vec![failure.clone()]);
+        table.stage.dispatch.queue.add(key(PRIMARY));
+        for attempt in 0..=table.stage.dispatch.max_retries {
+            assert_eq!(table.answer_next(failed()).await.1, attempt);
+        }
+        for _ in 0..3 {
+            assert_eq!(table.answer_next(failed()).await, (SLOW_LANE, table.stage.dispatch.max_retries));
+        }
+        // The fourth's answer has just been given.
+        assert!(table.stage.is_quiet().await);
+        assert_eq!(table.told(), ["GaveUp"; 4]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_nobodys_fault_never_gives_a_key_up() {
+    let cache = Filled::new();
+    let mut table = Table::new(&cache);
+    table.stage.dispatch.queue.add(key(PRIMARY));
+    for _ in 0..40 {
+        let (delay, attempt) = table.answer_next(CallResult::Failed(vec![api(ApiReason::Conflict)])).await;
+        assert!(attempt == 0 && delay <= Duration::from_hours(1), "{attempt} after {delay:?}");
+    }
+    assert!(table.told().is_empty());
+}

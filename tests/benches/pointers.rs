@@ -1,0 +1,192 @@
+//! What JSON pointers save a guest against whole objects: 1,000 Pods, listed by pages, three fields of each looked at.
+//!
+//! The guest `probe` does it (`cache.walk`), as any plugin would: it parses each object that it gets. The host's reads are
+//! the real ones, over a store that an informer has filled from the embedded API server. `make bench`;
+//! docs/benchmarks.md has recorded results.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+
+// The Pods of the cache's benchmark.
+#[allow(dead_code, reason = "the cache's benchmark needs more of it")]
+#[path = "../../host/kube/benches/engine/corpus.rs"]
+mod corpus;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use windlass_apiserver::{ApiServer, Config};
+use windlass_core::grants::{Grants, LiveGrants, Rule};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{Absent, CallContext, Ports};
+use windlass_core::principal::Principal;
+use windlass_core::settle::Hold;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::client::{self, ConnectOptions};
+use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
+use windlass_tests::paths;
+use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
+
+const SEED: u64 = 20_261_121;
+const PODS: usize = 1_000;
+/// Calls of each kind, after two that warm up.
+const CALLS: usize = 21;
+const WARM_UP: usize = 2;
+const FIELDS: [&str; 3] = ["/spec/nodeName", "/status/phase", "/status/podIP"];
+
+fn main() -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())
+}
+
+async fn measure() -> anyhow::Result<()> {
+    let server = ApiServer::start(Config { stand_ins: false, ..Config::default() }).await?;
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, server.kubeconfig())?;
+    fill(&windlass_tests::server::client(&kubeconfig).await?).await?;
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+    let client = client::connect(&options).await?.client;
+    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let subscription = cached(&informers).await;
+
+    let sandbox = Sandbox::new(SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() })?;
+    let plugin = sandbox.load(&paths::guest("probe")?).await?;
+    let spec = WatchSpec::all(pod_kind());
+    let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
+    let ports = Ports { reads: Arc::new(Reader::new(vec![readable])), ..Absent::ports() };
+
+    println!("{PODS} Pods by pages of 500, {} fields of each looked at; medians of {CALLS} calls", FIELDS.len());
+    let idle = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}, "labelSelector": "no=such"}) };
+    let whole = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}}) };
+    let fields = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}, "fields": FIELDS}) };
+    for (name, walk) in [("none of them", idle), ("whole", whole), ("three fields", fields)] {
+        println!("{name}: {}", walk.measure(&plugin, &ports).await);
+    }
+    println!("they are {} bytes of text in all", bytes(&subscription));
+    Ok(())
+}
+
+fn pod_kind() -> ObjectKind {
+    ObjectKind::new("v1", "Pod")
+}
+
+/// Creates the Pods, with their statuses.
+async fn fill(client: &Client) -> anyhow::Result<()> {
+    let pods: Vec<Value> =
+        corpus::pods(PODS, SEED).iter().map(|pod| serde_json::from_str(&pod.json)).collect::<Result<_, _>>()?;
+    let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let resource =
+        |kind: &str, plural: &str| ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural);
+    let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("Namespace", "namespaces"));
+    for name in pods.iter().map(|pod| text(pod, "namespace")).collect::<BTreeSet<_>>() {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
+    }
+    for mut pod in pods {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), &text(&pod, "namespace"), &resource("Pod", "pods"));
+        let status = json!({"status": pod["status"].take()});
+        for of_the_server in ["managedFields", "resourceVersion", "uid", "ownerReferences"] {
+            pod["metadata"][of_the_server].take();
+        }
+        pod["apiVersion"] = json!("v1");
+        pod["kind"] = json!("Pod");
+        let name = text(&pod, "name");
+        api.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+        api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await?;
+    }
+    Ok(())
+}
+
+/// The cache, once all Pods are in it.
+async fn cached(informers: &Informers) -> Subscription {
+    let mut subscription = informers.subscribe(WatchSpec::all(pod_kind()));
+    while subscription.store().len() < PODS {
+        subscription.next().await;
+    }
+    subscription
+}
+
+fn bytes(subscription: &Subscription) -> usize {
+    subscription.store().all().iter().map(|pod| pod.text().len()).sum()
+}
+
+/// A list that the guest walks through.
+struct Walk {
+    query: Value,
+}
+
+impl Walk {
+    async fn measure(&self, plugin: &Arc<Plugin>, ports: &Ports) -> String {
+        let (mut cpu, mut wall) = (Vec::new(), Vec::new());
+        for number in 0..CALLS + WARM_UP {
+            let began = Instant::now();
+            let called = self.call(plugin, ports).await;
+            assert_eq!(called.result, CallResult::Done);
+            if number >= WARM_UP {
+                wall.push(began.elapsed());
+                cpu.push(called.cpu);
+            }
+        }
+        let (cpu, wall) = (median(cpu), median(wall));
+        let each = cpu.as_secs_f64() * 1e6 / PODS as f64;
+        format!("{:.2} ms of CPU, {each:.2} µs a Pod; {:.2} ms of time", milliseconds(cpu), milliseconds(wall))
+    }
+
+    async fn call(&self, plugin: &Arc<Plugin>, ports: &Ports) -> Called {
+        let key = ObjectKey::namespaced("default", "probe");
+        let steps = json!([{"id": "1", "call": "cache.walk", "query": self.query, "pointers": FIELDS}]);
+        let probe = json!({
+            "apiVersion": "probe.windlass.dev/v1", "kind": "Probe", "metadata": {"name": "probe", "generation": 1},
+            "spec": {"run": "1", "always": true, "steps": steps},
+        });
+        let call = Arc::new(context(plugin, &key));
+        let request = Request {
+            controller: call.controller.clone(),
+            key,
+            uid: None,
+            object: Some(probe.to_string().into()),
+            deleting: false,
+            attempt: 0,
+            trace_id: call.trace_id.clone(),
+        };
+        plugin.reconcile(request, ports, call, CallLimits::default()).await
+    }
+}
+
+fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
+    let all = || vec!["*".to_owned()];
+    let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+    CallContext {
+        principal: Arc::new(Principal {
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: "bench".into(),
+            grants: LiveGrants::new(Grants::new(vec![rule])),
+            impersonate: None,
+        }),
+        controller: "probe".into(),
+        primary_kind: ObjectKind::new("probe.windlass.dev/v1", "Probe"),
+        primary_key: key.clone(),
+        primary: None,
+        trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        config: "{}".into(),
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

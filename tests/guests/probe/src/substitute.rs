@@ -1,0 +1,81 @@
+//! What stands in a step for something that is known only when it runs.
+//!
+//! - `{"$from": "1", "pointer": "/metadata/uid"}`: that part of what the step `1` returned, or failed with. `request` is
+//!   the request, `primary` its object.
+//! - `{"$repeat": "x", "times": 1000}`: a text too long for an object.
+//! - `{"$json": …}`: the value as the text of its JSON.
+//! - `{"$concat": ["a", …]}`: texts, one after the other.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// What each step has returned so far, by its id.
+pub(crate) type Known = BTreeMap<String, Value>;
+
+/// `value` with everything in it that stands for something else replaced.
+///
+/// # Panics
+/// At a step that has not run or returned nothing at the pointer.
+pub(crate) fn substitute(value: &Value, known: &Known) -> Value {
+    match value {
+        Value::Array(values) => values.iter().map(|value| substitute(value, known)).collect(),
+        Value::Object(fields) => {
+            if let Some(id) = fields.get("$from") {
+                return from(text(id), fields.get("pointer").map_or("", text), known);
+            }
+            if let Some(repeated) = fields.get("$repeat") {
+                let times = fields.get("times").and_then(Value::as_u64).unwrap_or_default();
+                return text(repeated).repeat(usize::try_from(times).unwrap_or_default()).into();
+            }
+            if let Some(inner) = fields.get("$json") {
+                return substitute(inner, known).to_string().into();
+            }
+            if let Some(parts) = fields.get("$concat") {
+                let parts = substitute(parts, known);
+                return parts.as_array().into_iter().flatten().map(text).collect::<String>().into();
+            }
+            fields.iter().map(|(name, value)| (name.clone(), substitute(value, known))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+fn from(id: &str, pointer: &str, known: &Known) -> Value {
+    let result = known.get(id).unwrap_or_else(|| panic!("probe: no step {id} has run"));
+    let found = result.pointer(pointer);
+    found.unwrap_or_else(|| panic!("probe: there is nothing at {pointer:?} of step {id}: {result}")).clone()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("probe: {value} is no text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_stands_for_something_else_is_replaced_wherever_it_stands() {
+        let known = Known::from([("1".to_owned(), json!({"metadata": {"uid": "u"}}))]);
+        let step = json!({
+            "target": {"uid": {"$from": "1", "pointer": "/metadata/uid"}},
+            "list": [{"$repeat": "ab", "times": 2}, 7],
+            "text": {"$json": {"whole": {"$from": "1"}}},
+            "joined": {"$concat": ["a", {"$from": "1", "pointer": "/metadata/uid"}]},
+        });
+        let expected = json!({
+            "target": {"uid": "u"}, "list": ["abab", 7],
+            "text": r#"{"whole":{"metadata":{"uid":"u"}}}"#, "joined": "au",
+        });
+        assert_eq!(substitute(&step, &known), expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "no step 2 has run")]
+    fn a_step_that_has_not_run_is_a_mistake_of_the_test() {
+        substitute(&json!({"$from": "2"}), &Known::new());
+    }
+}

@@ -1,0 +1,274 @@
+//! The guest `probe`, which carries out scripts: a host that runs it behind a proxy, and what its scripts came to.
+//!
+//! A script is a list of steps, as `tests/guests/probe/README.md` describes them. Its results are read from the host's
+//! log, so that they are known whatever becomes of the API server.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_proxy::Match;
+
+use crate::host::Host;
+use crate::objects::Objects;
+use crate::proxied::Proxied;
+use crate::server::{Kind, Server};
+use crate::{paths, wait};
+
+/// The Probe of those who need only one.
+pub const NAME: &str = "probe";
+/// What the User-Agent of the plugin's own requests holds.
+const AGENT: &str = "(probe@";
+
+/// A server, a proxy before it, and a host behind that with the plugin `probe` alone.
+pub struct Lab {
+    /// What is behind the proxy. Its own [`objects`](Server::objects) go past it.
+    pub server: Server,
+    /// All that the host asks for goes through it.
+    pub proxy: Proxied,
+    /// The host.
+    pub host: Host,
+    runs: AtomicU32,
+    _plugins: TempDir,
+}
+
+/// One call of the plugin: its request, and what became of each step.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The request, without its object, and with the object's `generation`.
+    pub request: Value,
+    /// In the order in which they ran.
+    pub steps: Vec<Step>,
+    /// Whether the script came to its end.
+    pub ended: bool,
+}
+
+/// What became of a step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its id.
+    pub id: String,
+    /// Which import it called.
+    pub call: String,
+    /// What the import returned: a value, or the whole record of the error. Long ones are shortened.
+    pub answer: Result<Value, Value>,
+}
+
+impl Lab {
+    /// A lab on a server of its own, or in a namespace of the shared one. It is ready for scripts.
+    pub async fn start(kind: Kind) -> anyhow::Result<Self> {
+        Self::on(Server::start(kind).await?, &[]).await
+    }
+
+    /// A lab on `server`, whose host is given more arguments.
+    pub async fn on(server: Server, arguments: &[&str]) -> anyhow::Result<Self> {
+        let proxy = Proxied::start(&server, 5).await?;
+        let kubeconfig = proxy.kubeconfig().to_owned();
+        Self::with_kubeconfig(server, proxy, &kubeconfig, arguments).await
+    }
+
+    /// A lab whose host reaches the server by a kubeconfig of the test's own.
+    pub async fn with_kubeconfig(
+        server: Server,
+        proxy: Proxied,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> anyhow::Result<Self> {
+        install(server.objects()).await?;
+        let plugins = plugin_directory()?;
+        let (directory, kubeconfig) = (plugins.path().to_string_lossy(), kubeconfig.to_string_lossy());
+        let namespace = server.objects().namespace();
+        let mut all = vec!["--log-format", "json", "run", "--kubeconfig", &kubeconfig, "--plugins", &directory];
+        all.extend(["--namespace", namespace]);
+        all.extend(arguments);
+        let host = Host::start(&all, None)?;
+        host.says("controller started").await?;
+        Ok(Self { server, proxy, host, runs: AtomicU32::new(1), _plugins: plugins })
+    }
+
+    /// Runs a script once, and returns what became of its steps. Those without an `id` are numbered from 1.
+    pub async fn run(&self, steps: impl IntoIterator<Item = Value>) -> anyhow::Result<Call> {
+        self.run_as(NAME, steps).await
+    }
+
+    /// As [`Lab::run`], as the script of the Probe `name`.
+    pub async fn run_as(&self, name: &str, steps: impl IntoIterator<Item = Value>) -> anyhow::Result<Call> {
+        let run = self.begin(name, false, steps).await?;
+        Ok(self.calls(&run, 1).await?.remove(0))
+    }
+
+    /// Gives the Probe `name` a script, and returns the number of the run. With `always`, each call runs it.
+    pub async fn begin(
+        &self,
+        name: &str,
+        always: bool,
+        steps: impl IntoIterator<Item = Value>,
+    ) -> anyhow::Result<String> {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed).to_string();
+        let steps: Vec<_> = steps.into_iter().enumerate().map(|(index, step)| numbered(index + 1, step)).collect();
+        let probe = json!({
+            "apiVersion": "probe.windlass.dev/v1", "kind": "Probe", "metadata": {"name": name},
+            "spec": {"run": run, "always": always, "steps": steps},
+        });
+        self.server.objects().apply(&probe).await?;
+        Ok(run)
+    }
+
+    /// Waits until `count` calls have carried out the script of a run, and returns all calls that have begun to.
+    pub async fn calls(&self, run: &str, count: usize) -> anyhow::Result<Vec<Call>> {
+        let what = format!("{count} calls of the script {run}");
+        let ended = wait::until(&what, || async {
+            let calls = self.calls_so_far(run);
+            let ended = calls.iter().filter(|call| call.ended).count();
+            if ended >= count { Ok(calls) } else { Err(calls) }
+        });
+        ended.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
+    }
+
+    /// The calls that have begun to carry out the script of a run.
+    #[must_use]
+    pub fn calls_so_far(&self, run: &str) -> Vec<Call> {
+        calls(&self.host.log(), run)
+    }
+
+    /// Applies an object as somebody else, and waits until the plugin's cache shows it so.
+    pub async fn put(&self, object: &Value) -> anyhow::Result<Value> {
+        self.put_as(NAME, object).await
+    }
+
+    /// As [`Lab::put`], where the Probe `name` has to look.
+    pub async fn put_as(&self, name: &str, object: &Value) -> anyhow::Result<Value> {
+        let applied = self.server.objects().apply(object).await?;
+        self.until_cached_by(name, &applied).await?;
+        Ok(applied)
+    }
+
+    /// Waits until the plugin's cache shows an object in this version. None other must change it meanwhile.
+    pub async fn until_cached(&self, object: &Value) -> anyhow::Result<()> {
+        self.until_cached_by(NAME, object).await
+    }
+
+    /// As [`Lab::until_cached`], where the Probe `name` has to look.
+    pub async fn until_cached_by(&self, name: &str, object: &Value) -> anyhow::Result<()> {
+        let metadata = &object["metadata"];
+        let target = json!({
+            "apiVersion": object["apiVersion"], "kind": object["kind"],
+            "namespace": metadata["namespace"], "name": metadata["name"],
+        });
+        let read = json!({"call": "cache.get", "target": target, "fields": ["/metadata/resourceVersion"]});
+        wait::until("the plugin's cache shows the object", || async {
+            let call = self.run_as(name, [read.clone()]).await?;
+            let cached = call.ok(1);
+            let is_same = cached["metadata"]["resourceVersion"] == metadata["resourceVersion"];
+            anyhow::ensure!(is_same, "{cached} instead of {object}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// How many requests the plugin has sent, whatever became of them, besides the notes that a script is about to run
+    /// and the Events.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        let of = |resource: &str| self.proxy.count(&Match::any().resource(resource).agent(AGENT));
+        self.proxy.count(&Match::any().agent(AGENT)) - of("probes/status") - of("events")
+    }
+}
+
+/// A directory with the plugin alone.
+pub fn plugin_directory() -> anyhow::Result<TempDir> {
+    let directory = tempfile::tempdir()?;
+    std::fs::copy(paths::guest("probe")?, directory.path().join("probe.wasm"))?;
+    Ok(directory)
+}
+
+/// Installs the definition of `Probe` and waits until it is served.
+pub async fn install(objects: &Objects) -> anyhow::Result<()> {
+    for document in crate::objects::documents(&paths::root().join("tests/guests/probe/crd.yaml"))? {
+        objects.apply(&document).await?;
+    }
+    wait::until("Probes are served", || async { objects.list("Probe", "").await.map(|_| ()) }).await
+}
+
+impl Call {
+    /// What the step `id` returned.
+    ///
+    /// # Panics
+    /// If it failed or has not run.
+    #[must_use]
+    #[track_caller]
+    pub fn ok(&self, id: impl ToString) -> &Value {
+        let step = self.step(id);
+        step.answer.as_ref().unwrap_or_else(|error| panic!("{} {} failed: {error}", step.id, step.call))
+    }
+
+    /// The error that the step `id` failed with, which must have this reason.
+    ///
+    /// # Panics
+    /// If it succeeded, failed otherwise, or has not run.
+    #[must_use]
+    #[track_caller]
+    pub fn error(&self, id: impl ToString, reason: &str) -> &Value {
+        let step = self.step(id);
+        let error = match &step.answer {
+            Ok(value) => panic!("{} {} should have failed with {reason}: {value}", step.id, step.call),
+            Err(error) => error,
+        };
+        assert_eq!(error["reason"], reason, "{} {}: {error}", step.id, step.call);
+        error
+    }
+
+    #[track_caller]
+    fn step(&self, id: impl ToString) -> &Step {
+        let id = id.to_string();
+        self.steps.iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no step {id} has run: {self:?}"))
+    }
+}
+
+fn numbered(number: usize, mut step: Value) -> Value {
+    if step["id"].is_null() {
+        step["id"] = number.to_string().into();
+    }
+    step
+}
+
+/// The calls of a run in the host's log, which are told apart by their traces.
+fn calls(log: &str, run: &str) -> Vec<Call> {
+    let mut calls: Vec<(String, Call)> = Vec::new();
+    for line in log.lines().filter(|line| line.contains("probe ")) {
+        let Some((trace, word, content)) = parse(line) else { continue };
+        if content["run"] != run {
+            continue;
+        }
+        if word == "begin" {
+            calls.push((trace, Call { request: content["request"].clone(), ..Call::default() }));
+            continue;
+        }
+        let Some((_, call)) = calls.iter_mut().find(|(of, _)| *of == trace) else { continue };
+        match word.as_str() {
+            "result" => call.steps.push(step(&content)),
+            "end" => call.ended = true,
+            _ => {}
+        }
+    }
+    calls.into_iter().map(|(_, call)| call).collect()
+}
+
+/// The trace, the word and the content of a line of the plugin's own.
+fn parse(line: &str) -> Option<(String, String, Value)> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let message = line["message"].as_str()?.strip_prefix("probe ")?;
+    let (word, content) = message.split_once(' ')?;
+    Some((line["trace_id"].as_str()?.to_owned(), word.to_owned(), serde_json::from_str(content).ok()?))
+}
+
+fn step(content: &Value) -> Step {
+    let text = |field: &str| content[field].as_str().unwrap_or_default().to_owned();
+    let answer = match content.get("error") {
+        Some(error) => Err(error.clone()),
+        None => Ok(content["ok"].clone()),
+    };
+    Step { id: text("id"), call: text("call"), answer }
+}
