@@ -35,6 +35,8 @@ use crate::running::{End, kept_up, last_calls, tracker};
 use crate::status::{ControllerState, ControllerStatus, PluginState};
 use crate::supervise::jittered;
 
+/// How long a controller may wait for what its plugin needs before that is shown as waiting.
+const SOON: Duration = Duration::from_secs(5);
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// The longest pause. Discovery asks the server at most every 10 s for one group anyway.
@@ -117,9 +119,24 @@ impl Controller {
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
         let both = async {
-            ready.wait_for(|ready| *ready).await.is_ok() && configured.wait_for(Option::is_some).await.is_ok()
+            let definitions = "for its definitions to be granted and installed: the log says what is in the way";
+            let configuration = "for a configuration that is right: the log says what is wrong";
+            self.shown(definitions, ready.wait_for(|ready| *ready)).await.is_ok()
+                && self.shown(configuration, configured.wait_for(Option::is_some)).await.is_ok()
         };
         stop.run_until_cancelled(both).await == Some(true)
+    }
+
+    /// Waits for `needed`, and shows that it does if that takes long: then somebody has to do something.
+    async fn shown<T>(&self, why: &str, needed: impl Future<Output = T>) -> T {
+        let mut needed = std::pin::pin!(needed);
+        if let Ok(done) = tokio::time::timeout(SOON, needed.as_mut()).await {
+            return done;
+        }
+        self.status.set(ControllerState::Waiting, Some(why.to_owned()));
+        let done = needed.await;
+        self.status.set(ControllerState::Starting, None);
+        done
     }
 
     /// Runs until `stop`, and then to the end of the calls that run, whatever panics.

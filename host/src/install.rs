@@ -49,9 +49,13 @@ impl Installer {
         let (policies, plugin) = (&self.host.policies, &self.role.plugin);
         let (mut changes, mut told, mut pause) = (policies.changes(), String::new(), FIRST_RETRY);
         loop {
-            let Standing::Granted(bounds) = policies.standing(plugin) else {
-                changes.next().await;
-                continue;
+            let bounds = match policies.standing(plugin) {
+                // `windlass grant` writes policies that pause: nothing happens before somebody has read them.
+                Standing::Granted(bounds) if !policies.pauses(plugin) => bounds,
+                Standing::Granted(_) | Standing::Waiting(_) => {
+                    changes.next().await;
+                    continue;
+                }
             };
             match self.install(&bounds.grants(self.asked.clone(), None)).await {
                 Ok(left_out) => {

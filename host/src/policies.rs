@@ -144,6 +144,11 @@ impl Policies {
         Changes(self.state.subscribe())
     }
 
+    /// Whether the policy that is in force pauses the plugin: nothing is begun for it.
+    pub(crate) fn pauses(&self, plugin: &str) -> bool {
+        self.state.borrow().policies.get(plugin).is_some_and(|policy| policy.paused)
+    }
+
     /// Whether calls of the plugin are paused.
     pub(crate) fn pause(&self, plugin: &str) -> Pause {
         Pause { plugin: plugin.to_owned(), paused: self.pauses.subscribe() }

@@ -21,6 +21,7 @@ async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Resu
     let mut arguments: Vec<OsString> = vec!["run".into(), "--kubeconfig".into(), server.kubeconfig().into()];
     arguments.extend(["--namespace".into(), server.objects().namespace().into()]);
     arguments.extend(["--plugins".into(), plugins.into(), "--admin-address".into(), "127.0.0.1:0".into()]);
+    arguments.push("--grants=manifest".into());
     arguments.extend(more.iter().map(OsString::from));
     let host = Host::start(&arguments, None)?;
     let line = host.says("admin endpoint").await?;
@@ -258,5 +259,30 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
             assert!(trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
         }
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_waits_for_its_configuration_says_so_and_does_not_keep_the_host_from_being_ready()
+-> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = tempfile::tempdir()?;
+    chameleon::write("configured", &plugins.path().join("chameleon.wasm"))?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
+    until("the host is ready", || async {
+        let (code, body) = get(address, "/readyz").await?;
+        anyhow::ensure!(code == 200, "{body}");
+        Ok(())
+    })
+    .await?;
+    let controller = plugin(address, "chameleon").await?["controllers"][0].clone();
+    assert_eq!(controller["state"], "waiting", "{controller}");
+    assert!(controller["reason"].to_string().contains("configuration"), "{controller}");
+    std::fs::write(
+        plugins.path().join("chameleon.config.yaml"),
+        "apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: chameleon\nconfig: {greeting: hello}\n",
+    )?;
+    host.says("controller started").await?;
+    assert!(host.terminate().await?.success());
     Ok(())
 }

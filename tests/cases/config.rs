@@ -34,6 +34,8 @@ async fn a_configuration_reaches_a_plugin_that_runs(kind: Kind) -> anyhow::Resul
 
     write("{greeting: 7}")?;
     host.says("the former one stays in force").await?;
+    write("{greeting: hello}")?;
+    host.says("the configuration is right again").await?;
     write("{greeting: bonjour}")?;
     host.says("chameleon greets first with bonjour and 14 letters").await?;
     host.says_times("chameleon greets first", 2).await?;

@@ -90,6 +90,44 @@ async fn everyday_verbs_work_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     everyday_verbs(Kind::Real).await
 }
 
+/// The lines of `text`, each with its words a space apart.
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// `kubectl describe`, when it shows a line that begins with each of `beginnings`.
+async fn describe_shows(kubectl: &Kubectl<'_>, beginnings: &[&str]) -> anyhow::Result<()> {
+    until(&format!("describe shows {beginnings:?}"), || async {
+        let described = kubectl.run(&["describe", "webapp", "shop"]).await?;
+        let shown = lines(&described);
+        let missing = beginnings.iter().find(|it| !shown.iter().any(|line| line.starts_with(**it)));
+        anyhow::ensure!(missing.is_none(), "{missing:?} is not in:\n{described}");
+        Ok(())
+    })
+    .await
+}
+
+async fn describing(kind: Kind) -> anyhow::Result<()> {
+    let case = Case::start(kind).await?;
+    let kubectl = case.kubectl();
+    let directory = tempfile::tempdir()?;
+    kubectl.run(&["apply", "-f", &example(directory.path())?]).await?;
+    let ready = ["Conditions:", "Type: Ready", "Reason: ReplicasReady", "Status: True", "Events:", "Normal Created"];
+    describe_shows(&kubectl, &ready).await?;
+    kubectl.run(&["patch", "webapp", "shop", "--type=merge", "-p", r#"{"spec":{"image":""}}"#]).await?;
+    describe_shows(&kubectl, &["Reason: Invalid", "Status: False", "Warning Invalid"]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn describe_shows_conditions_and_events_on_the_embedded_server() -> anyhow::Result<()> {
+    describing(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn describe_shows_conditions_and_events_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    describing(Kind::Real).await
+}
+
 async fn editing_and_applying_server_side(kind: Kind) -> anyhow::Result<()> {
     let case = Case::start(kind).await?;
     let kubectl = case.kubectl();

@@ -148,7 +148,7 @@ impl Definitions {
         work.established(latest, deadline, limit).await?;
         if installed != Installed::Unchanged {
             self.discovery.invalidate(definition.group());
-            tracing::info!(plugin = field_manager, definition = definition.name(), ?installed, "definition installed");
+            tracing::info!(plugin = %role.plugin, definition = definition.name(), ?installed, "definition installed");
         }
         Ok(installed)
     }

@@ -66,10 +66,7 @@ impl GrantArgs {
         }
         replace(&output, &text)?;
         let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
-        eprintln!(
-            "wrote {}: read it before you rely on it; {sensitive} remarks on what is sensitive",
-            output.display()
-        );
+        eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
         if !self.in_force {
             eprintln!("it begins with `paused: true`, so the plugin is not called before you take that line away");
         }

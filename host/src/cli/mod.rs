@@ -46,14 +46,19 @@ enum Command {
     /// Loads each NAME.wasm of the plugin directory, starts the watches that its manifest declares, and calls it once for
     /// each object that changes. The cluster is found as kubectl finds it: --kubeconfig, else KUBECONFIG, else
     /// ~/.kube/config, else the service account of the Pod.
-    #[command(after_help = "Example:\n  windlass run --plugins /etc/windlass/plugins --context staging")]
+    ///
+    /// A plugin may do what its policy grants, NAME.policy.yaml beside it; without one it waits, and the log says what it asks
+    /// for. `windlass grant` writes one for review. --grants=manifest gives each plugin what it asks for, unreviewed.
+    #[command(after_help = "Examples:\n  windlass run --plugins /etc/windlass/plugins --context staging\n  \
+        windlass run --plugins target/plugins --namespace try-out --grants=manifest   # to try plugins out")]
     Run(run::RunArgs),
     /// Run plugins against an embedded API server, to develop and try them.
     ///
     /// The API server lives in this process, on a loopback port, with its state in memory. Its kubeconfig is written to
     /// .windlass/kubeconfig, so `kubectl --kubeconfig .windlass/kubeconfig` works against it.
     #[command(after_help = "Example:\n  windlass dev --plugins target/plugins\n  \
-        kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp")]
+        kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/crd.yaml\n  \
+        kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/webapp.yaml")]
     Dev(dev::DevArgs),
     /// Find and take off the finalizers that plugins have left on objects.
     ///

@@ -74,8 +74,8 @@ impl Follower {
             let mut again = READ_AGAIN;
             match self.read(&mut secrets).await {
                 Ok(document) => {
+                    self.take(document, secrets, !told.is_empty());
                     told.clear();
-                    self.take(document, secrets);
                 }
                 Err(error) => {
                     self.tell(&error, &mut told);
@@ -119,7 +119,8 @@ impl Follower {
         Ok(text)
     }
 
-    fn take(&self, document: Confidential, secrets: usize) {
+    /// It may have been `refused` before.
+    fn take(&self, document: Confidential, secrets: usize, refused: bool) {
         let is_first = self.configured.borrow().is_none();
         let is_news = self.configured.send_if_modified(|configured| {
             let is_news = configured.as_ref() != Some(&document);
@@ -130,6 +131,9 @@ impl Follower {
         match (is_news, is_first) {
             (true, true) => tracing::debug!(%plugin, %file, secrets, "configured"),
             (true, false) => tracing::info!(%plugin, %file, secrets, "configured anew: every object runs again"),
+            (false, _) if refused => {
+                tracing::info!(%plugin, %file, secrets, "the configuration is right again, and is what is in force");
+            }
             (false, _) => {}
         }
     }

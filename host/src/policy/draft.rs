@@ -52,7 +52,8 @@ fn push_ask(text: &mut String, ask: &Ask) {
     if ask.guessed {
         comment(
             text,
-            "guessed: no cluster was asked what it calls this, or whether it is cluster-scoped (`cluster: true`)",
+            "guessed: no cluster that knows the kind was asked (--kubeconfig) what it calls this, or whether it is \
+             cluster-scoped (`cluster: true`)",
         );
     }
     push_rule(text, &ask.rule);
