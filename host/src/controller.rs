@@ -2,44 +2,35 @@
 //!
 //! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again.
 
+mod admit;
+mod start;
+
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
 use windlass_core::grants::{Grants, LiveGrants};
-use windlass_core::mapping::{Primaries as _, PrimaryKind};
-use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::ports::Ports;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{
-    Budget, Claimer, DiscoveryError, Excess, Followed, LiveReader, Readable, Reader, SubscribeOptions, Subscription,
-};
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::ObjectKind;
+use windlass_core::principal::ServiceAccount;
+use windlass_kube::{Budget, DiscoveryError, Excess, LiveReader, Readable, SubscribeOptions, Subscription};
+use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
-use windlass_wasm::{CallLimits, Entry, Plugin};
 
-use crate::clock::SystemClock;
-use crate::composite::{Composite, Owned, Related, Surroundings};
-use crate::config::{self, Configured};
-use crate::dispatch::{Dispatch, Reconcile};
-use crate::feed::Feeder;
-use crate::finalize::{self, Finalized};
+use crate::admission::{Admitted, Revoked, Terms};
+use crate::config::Configured;
 use crate::install::Ready;
 use crate::kinds::Definitions;
 use crate::manager::Host;
-use crate::metrics::counted;
-use crate::outage::Setbacks;
-use crate::pause::Pausable;
 use crate::resolve::{self, ResolveError, Resolved};
-use crate::resync::resync;
 use crate::route::{Route, Stores};
-use crate::running::{End, Running, kept_up, last_calls, tracker};
+use crate::running::{End, kept_up, last_calls, tracker};
 use crate::status::{ControllerState, ControllerStatus, PluginState};
 use crate::supervise::jittered;
 
@@ -79,8 +70,11 @@ struct Watching {
     subscriptions: Vec<(Subscription, Route)>,
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
-    grants: Grants,
     keeping: Grants,
+    live: LiveGrants,
+    impersonate: Option<ServiceAccount>,
+    /// Is told when `live` has changed.
+    regranted: Arc<Notify>,
 }
 
 /// Why a controller cannot go on although the host does.
@@ -92,6 +86,8 @@ enum Loss {
     Redefined(ObjectKind),
     /// The caches of the plugin became too large.
     OverBudget(Arc<Excess>),
+    /// The operator's policies do not allow it any more.
+    Revoked(Revoked),
 }
 
 impl Controller {
@@ -136,16 +132,16 @@ impl Controller {
         }
         loop {
             let definitions = self.host.kinds.snapshot();
-            let resolved = match stop.run_until_cancelled(self.resolve()).await {
-                Some(Some(resolved)) => resolved,
+            let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
+                Some(Some(admitted)) => admitted,
                 Some(None) => {
                     self.status.set(ControllerState::Stopped, Some("see the log".to_owned()));
                     return End::Impossible;
                 }
                 None => return End::Clean,
             };
-            let watching = self.subscribe(resolved);
-            let gone = self.gone(&watching, &definitions);
+            let watching = self.subscribe(resolved, live, &terms);
+            let gone = self.gone(&watching, &definitions, terms);
             let kind = match self.round(watching, gone, stop).await {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
@@ -154,6 +150,7 @@ impl Controller {
                     stop.cancelled().await;
                     return End::Clean;
                 }
+                ControlFlow::Continue(Loss::Revoked(_)) => continue,
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
@@ -208,6 +205,7 @@ impl Controller {
                 self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
                 self.status.set(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
             }
+            Loss::Revoked(_) => self.status.set(ControllerState::Waiting, Some("for its grants".to_owned())),
             Loss::NotServed(_) | Loss::Redefined(_) => self.status.set(ControllerState::Starting, None),
         }
         match loss {
@@ -219,6 +217,21 @@ impl Controller {
             ),
             Loss::OverBudget(excess) => tracing::error!(
                 %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
+            ),
+            Loss::Revoked(Revoked::All) => tracing::warn!(
+                %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
+            ),
+            Loss::Revoked(Revoked::Watch(denial)) => tracing::warn!(
+                %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
+            ),
+            Loss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
+                %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
+            ),
+            Loss::Revoked(Revoked::Scope) => tracing::info!(
+                %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
+            ),
+            Loss::Revoked(Revoked::Account) => tracing::info!(
+                %plugin, controller, "controller stopped: its policy names another service account"
             ),
         }
     }
@@ -276,7 +289,7 @@ impl Controller {
         next
     }
 
-    fn subscribe(&self, resolved: Resolved) -> Watching {
+    fn subscribe(&self, resolved: Resolved, live: LiveGrants, terms: &Terms) -> Watching {
         let mut primaries = Vec::new();
         let mut readable = Vec::new();
         let mut declared = Vec::new();
@@ -302,16 +315,31 @@ impl Controller {
             declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores(primaries.into());
-        let Resolved { primary, grants, keeping, .. } = resolved;
-        Watching { primary, primaries, readable, declared, subscriptions, defined, grants, keeping }
+        let Resolved { primary, keeping, .. } = resolved;
+        let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
+        Watching {
+            primary,
+            primaries,
+            readable,
+            declared,
+            subscriptions,
+            defined,
+            keeping,
+            live,
+            impersonate,
+            regranted,
+        }
     }
 
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
-    /// seen, or when the plugin's caches are too large.
-    fn gone(&self, watching: &Watching, definitions: &Definitions) -> BoxFuture<'static, Loss> {
+    /// seen, or when the plugin's caches are too large, or when the `terms` are broken.
+    fn gone(&self, watching: &Watching, definitions: &Definitions, terms: Terms) -> BoxFuture<'static, Loss> {
         let budget = self.budget.clone();
         let excess = async move { Loss::OverBudget(budget.exceeded().await) };
-        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![excess.boxed()];
+        let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
+        let revoked = async move { Loss::Revoked(terms.broken(&host.policies, &host.reviews, &plugin, &live).await) };
+        // First the policies: what they revoke must not wait for anything.
+        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
             losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
@@ -323,133 +351,6 @@ impl Controller {
         }
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
-
-    /// Starts the tasks, but for the workers.
-    fn start(&self, watching: Watching, stop: &CancellationToken) -> Running {
-        let Watching { primary, primaries, readable, declared, subscriptions, grants, keeping, .. } = watching;
-        let options = &self.declared().options;
-        let stop = stop.child_token();
-        let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
-        let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
-        self.status.begins(queue.clone());
-        let principal = Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: self.plugin.name().clone(),
-            digest: self.plugin.short_digest().into(),
-            replica: self.host.replica.clone(),
-            grants: LiveGrants::counting(grants, self.host.status.plugin(self.plugin.name()).denials.clone()),
-            impersonate: None,
-        });
-        let mut plugin = self.callee(&primaries, declared);
-        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
-            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
-        }
-        let followed = followed(&readable, &subscriptions, &primaries);
-        let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(Pausable::new(plugin)),
-            share: self.share.clone(),
-            controller: self.declared().name.as_str().into(),
-            primary,
-            primaries: primaries.clone(),
-            principal,
-            ports: self.ports(readable, followed),
-            status: self.status.clone(),
-            config: self.configured.clone(),
-            queue: queue.clone(),
-            limits: CallLimits { deadline: Some(options.deadline()) },
-            max_retries: options.max_retries,
-            permit_worth: self.host.permit_worth,
-            outages: self.host.outages.clone(),
-            setbacks: Mutex::new(Setbacks::default()),
-            stop: stop.clone(),
-            last_call: CancellationToken::new(),
-            panics: self.host.panics.clone(),
-        });
-        let running = Running::new(dispatch.clone(), self.workers.clone());
-        for (subscription, route) in subscriptions {
-            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
-            let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
-            running.feed("feeder", move || {
-                let feeder = feeder.clone();
-                async move { feeder.lock().await.run().await }
-            });
-        }
-        let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
-        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
-        let period = options.resync();
-        running.feed("resync", move || {
-            let (primaries, queue) = (primaries.clone(), queue.clone());
-            async move { resync(period, || primaries.all(), &queue).await }
-        });
-        running.feed("outages", move || {
-            let dispatch = dispatch.clone();
-            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
-        });
-        running
-    }
-
-    /// What the plugin may ask of the world, and all of it counted.
-    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
-        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
-        let writes = Arc::new(self.host.writer.of_controller(followed));
-        let ports = Ports {
-            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
-            reads: reader,
-            live,
-            writes,
-            events: self.host.recorder.clone(),
-            metrics: Arc::new(self.host.metrics.plugins().clone()),
-            http: Arc::new(self.host.egress.clone()),
-        };
-        counted(ports, &self.host.metrics, self.plugin.name())
-    }
-
-    /// What the workers call: the plugin itself, or what does as it composes.
-    fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
-        let plugin = self.plugin.clone();
-        if plugin.entry() == Entry::Reconciler {
-            return Box::new(plugin);
-        }
-        let owns = &self.declared().owns;
-        let mut watches = declared.into_iter().skip(1); // The primary.
-        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
-            kind: watch.object_kind(),
-            strategy: watch.core_strategy(),
-            watches,
-        });
-        let owned = owned.collect();
-        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
-        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
-    }
-
-    /// Starts the workers.
-    fn work(&self, running: &Running) {
-        let options = &self.declared().options;
-        let workers = options.workers;
-        if !options.finalizer {
-            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
-        }
-        for _ in 0..workers {
-            running.work();
-        }
-        self.status.set(ControllerState::Running, None);
-        tracing::info!(
-            plugin = %self.plugin.name(), controller = %running.dispatch.controller,
-            primary = %running.dispatch.primary.kind, workers, "controller started"
-        );
-    }
-}
-
-/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
-fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
-    let routes = subscriptions.iter().map(|(_, route)| route);
-    let whole = readable.iter().zip(routes).filter(|(_, route)| route.predicates.is_empty());
-    let followed = whole.map(|(readable, route)| {
-        let (route, primaries) = (route.clone(), primaries.clone());
-        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
-        Followed { readable: readable.clone(), runs: Arc::new(runs) }
-    });
-    followed.collect()
 }
 
 /// What completes when the informer finds that its kind is not served any more.

@@ -212,6 +212,9 @@ impl Dispatch {
     }
 
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
+        if self.principal.grants().hides(key) {
+            return; // What lives beside the host is no plugin's affair, not even to look at.
+        }
         let Some(permit) = self.permit().await else { return };
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);

@@ -273,9 +273,9 @@ fn differences(before: &BTreeMap<PathBuf, Seen>, now: &BTreeMap<PathBuf, Seen>) 
     let changed = changed.map(|(path, seen)| Change { path: path.clone(), content: seen.content.clone() });
     let gone = before.keys().filter(|path| !now.contains_key(*path));
     let gone = gone.map(|path| Change { path: path.clone(), content: Content::Gone });
-    let mut changes: Vec<_> = changed.chain(gone).collect();
-    changes.sort_by(|a, b| a.path.cmp(&b.path));
-    changes
+    let mut all: Vec<_> = changed.chain(gone).collect();
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::grants::LiveGrants;
+use windlass_core::grants::{Allowance, Grants};
 use windlass_core::principal::Principal;
-use windlass_kube::{Definition, DefinitionError, Definitions};
+use windlass_kube::{Definition, DefinitionError};
 use windlass_wasm::Plugin;
 
+use crate::manager::Host;
+use crate::policies::Standing;
 use crate::supervise::jittered;
 
 /// How long the server may take to serve a definition.
@@ -27,15 +29,12 @@ pub(crate) type Ready = watch::Receiver<bool>;
 
 /// Installs the definitions of one plugin.
 pub(crate) struct Installer {
-    pub(crate) plugin: Arc<str>,
+    pub(crate) host: Arc<Host>,
     pub(crate) definitions: Vec<Definition>,
-    pub(crate) edge: Definitions,
-    /// The host, in the role that installs definitions.
+    /// The host, in the role that installs definitions for the plugin.
     pub(crate) role: Principal,
-    /// What the plugin is granted, among that its definitions.
-    pub(crate) granted: LiveGrants,
-    /// The host may change nothing.
-    pub(crate) read_only: bool,
+    /// What the plugin's manifest asks for.
+    pub(crate) asked: Allowance,
     pub(crate) ready: watch::Sender<bool>,
 }
 
@@ -45,40 +44,61 @@ pub(crate) fn definitions(plugin: &Plugin) -> Result<Vec<Definition>, Definition
 }
 
 impl Installer {
-    /// Tries until all of them are there.
+    /// Tries until all of them are there, as soon and as far as the operator's policies let it.
     pub(crate) async fn run(&self) {
-        let mut told = String::new();
-        let mut pause = FIRST_RETRY;
-        while let Err(error) = self.install().await {
-            let message = error.to_string();
-            if told != message {
-                let plugin = &self.plugin;
-                tracing::warn!(%plugin, error = message, "waiting: the plugin starts when its definitions can be installed");
-                told = message;
+        let (policies, plugin) = (&self.host.policies, &self.role.plugin);
+        let (mut changes, mut told, mut pause) = (policies.changes(), String::new(), FIRST_RETRY);
+        loop {
+            let Standing::Granted(bounds) = policies.standing(plugin) else {
+                changes.next().await;
+                continue;
+            };
+            match self.install(&bounds.grants(self.asked.clone(), None)).await {
+                Ok(left_out) => {
+                    self.ready.send_replace(true);
+                    if left_out.is_empty() {
+                        return;
+                    }
+                    let message = left_out.join("; ");
+                    if told != message {
+                        tracing::warn!(
+                            %plugin, reason = message, "definitions not installed: the plugin goes on with what the cluster has"
+                        );
+                        told = message;
+                    }
+                    changes.next().await;
+                    pause = FIRST_RETRY;
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    if told != message {
+                        tracing::warn!(
+                            %plugin, error = message, "waiting: the plugin starts when its definitions can be installed"
+                        );
+                        told = message;
+                    }
+                    // Whether the time is up or the policies have changed does not matter.
+                    drop(tokio::time::timeout(jittered(pause), changes.next()).await);
+                    pause = (pause * 2).min(LONGEST_RETRY);
+                }
             }
-            tokio::time::sleep(jittered(pause)).await;
-            pause = (pause * 2).min(LONGEST_RETRY);
         }
-        self.ready.send_replace(true);
     }
 
-    async fn install(&self) -> Result<(), DefinitionError> {
+    /// Returns why which of them were left out.
+    async fn install(&self, grants: &Grants) -> Result<Vec<String>, DefinitionError> {
+        let mut left_out = Vec::new();
         for definition in &self.definitions {
-            let (plugin, name) = (&self.plugin, definition.name());
-            if self.read_only {
-                tracing::info!(%plugin, definition = name, "definition not installed: the host runs with --read-only");
-                continue;
+            if self.host.read_only {
+                left_out.push(format!("{}: the host runs with --read-only", definition.name()));
+            } else if let Err(denial) = grants.check_crd(definition.name()) {
+                left_out.push(denial.to_string());
+            } else {
+                let manager = self.role.field_manager();
+                self.host.definitions.install(&self.role, &manager, definition, ESTABLISHED).await?;
             }
-            if let Err(denial) = self.granted.current().check_crd(name) {
-                tracing::warn!(
-                    %plugin, definition = name, reason = %denial,
-                    "definition not installed: the plugin goes on with what the cluster has"
-                );
-                continue;
-            }
-            self.edge.install(&self.role, &self.role.field_manager(), definition, ESTABLISHED).await?;
         }
-        Ok(())
+        Ok(left_out)
     }
 }
 

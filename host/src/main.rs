@@ -1,6 +1,7 @@
 //! The `windlass` binary: reads the command line and runs it.
 
 mod admin;
+mod admission;
 mod cli;
 mod clock;
 mod composite;
@@ -18,8 +19,11 @@ mod manager;
 mod metrics;
 mod outage;
 mod pause;
+mod policies;
+mod policy;
 mod resolve;
 mod resync;
+mod reviews;
 mod route;
 mod running;
 mod shutdown;
@@ -34,7 +38,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // The log may be JSON or filtered; whoever started this must see why it ended.
             eprintln!("windlass: {}", telemetry::explained(&error));

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::bail;
 use futures::StreamExt;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
-use windlass_core::grants::{Grants, LiveGrants};
+use windlass_core::grants::{DenialCount, LiveGrants};
 use windlass_core::principal::{Principal, Role};
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{
@@ -31,6 +31,8 @@ use crate::install::{self, Installer, Ready, Rivalry};
 use crate::kinds::{self, Kinds};
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
+use crate::policies::{GrantMode, Policies, PolicyFiles, PolicySettings};
+use crate::reviews::ServerReviews;
 use crate::running::End;
 use crate::status::{PluginState, Status};
 use crate::supervise::{Panics, caught, supervise};
@@ -38,6 +40,9 @@ use crate::{directory, telemetry};
 
 /// How long Kubernetes Events may take to be sent when the host stops (§3.9).
 const FLUSH: Duration = Duration::from_secs(2);
+
+/// How soon a denial that goes on is told of again.
+const DENIALS_AGAIN: Duration = Duration::from_mins(10);
 
 /// The weight of each plugin's share of the permits.
 const EQUAL: NonZeroU32 = NonZeroU32::MIN;
@@ -58,11 +63,22 @@ pub(crate) struct Settings {
     http_ca: Option<PathBuf>,
     /// How often one plugin may read the API server itself.
     live: LiveBudget,
+    policies: PolicySettings,
+    /// Nothing is changed in the cluster.
+    read_only: bool,
 }
 
-impl From<PluginArgs> for Settings {
-    fn from(arguments: PluginArgs) -> Self {
+impl Settings {
+    /// What the command line says; `mode` is what it means without `--grants`.
+    pub(crate) fn new(arguments: PluginArgs, mode: GrantMode) -> Self {
         Self {
+            read_only: arguments.read_only,
+            policies: PolicySettings {
+                mode: arguments.grants.unwrap_or(mode),
+                directory: arguments.policy_dir.unwrap_or_else(|| arguments.plugins.clone()),
+                ceiling: arguments.ceiling,
+                host_namespace: arguments.host_namespace.or_else(pod_namespace),
+            },
             plugins: arguments.plugins,
             config_dir: arguments.config_dir,
             namespace: arguments.namespace,
@@ -89,15 +105,19 @@ pub(crate) struct Host {
     pub(crate) informers: Informers,
     pub(crate) writer: Arc<Writer>,
     pub(crate) recorder: Arc<Recorder>,
+    /// Nothing is changed in the cluster, so no Kubernetes Event is sent either.
+    pub(crate) read_only: bool,
     pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
     pub(crate) panics: Panics,
     pub(crate) status: Status,
     pub(crate) metrics: HostMetrics,
     pub(crate) egress: Egress,
+    pub(crate) policies: Policies,
+    pub(crate) reviews: ServerReviews,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
-    definitions: windlass_kube::Definitions,
+    pub(crate) definitions: windlass_kube::Definitions,
     secrets: Arc<Secrets>,
     /// Where configurations are. None: beside their plugins.
     config_dir: Option<PathBuf>,
@@ -114,6 +134,7 @@ pub(crate) struct Host {
 /// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
 /// or that it did not stop cleanly.
 pub(crate) async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
+    settings.policies.check(settings.namespace.as_deref())?;
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
     // To the very end: how it stops is shown too.
     let _admin = start_admin(&shown, settings.admin_address).await?;
@@ -130,9 +151,17 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     if plugins.is_empty() {
         bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
     }
-    tracing::warn!("policies come in a later version: until then each plugin has what its manifest asks for");
-    let host = Arc::new(Host::new(connection, &settings, shown, trust));
+    if settings.read_only {
+        tracing::warn!(
+            "read-only: plugins are called, and whatever they write is refused; no Kubernetes Events are sent"
+        );
+    }
+    let (policies, files) = Policies::read(settings.policies.clone()).await?;
+    policies.register(&plugins, &shown.status);
+    let host = Arc::new(Host::new(connection, &settings, policies, shown, trust));
     let kinds = tokio::spawn(follow_kinds(host.clone(), stop.clone()));
+    let followed = tokio::spawn(follow_policies(host.clone(), files, stop.clone()));
+    let told: Vec<_> = plugins.iter().map(|plugin| tell_denials(&host, plugin.name(), &stop)).collect();
     let fair = Fair::new(settings.concurrent_calls);
     let mut controllers = start(&host, &fair, &plugins, &stop);
     let mut clean = true;
@@ -143,8 +172,12 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
             bail!("no controller can run: the log says why for each");
         }
     }
-    // It has nothing to say any more, and a panic in it has been told of.
+    // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
+    let _ = followed.await;
+    for told in told {
+        let _ = told.await;
+    }
     caught("flush", &host.panics, host.recorder.flush(FLUSH)).await;
     tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
@@ -176,8 +209,9 @@ async fn start_admin(shown: &Admin, address: Option<SocketAddr>) -> anyhow::Resu
 }
 
 impl Host {
-    fn new(connection: Connection, settings: &Settings, shown: Admin, trust: Trust) -> Self {
+    fn new(connection: Connection, settings: &Settings, policies: Policies, shown: Admin, trust: Trust) -> Self {
         let Admin { status, metrics } = shown;
+        let replica: Arc<str> = replica().into();
         let discovery = Discovery::new(connection.client.clone());
         let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let options = InformerOptions {
@@ -189,7 +223,7 @@ impl Host {
         let api_server = ApiServer::at(&connection.server);
         let totals = metrics.http().clone();
         let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
-        let recorder = Recorder::new(connection.client.clone());
+        let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
         let panics = Panics::default();
         metrics.show(Sources {
             status: status.clone(),
@@ -199,13 +233,16 @@ impl Host {
         });
         Self {
             informers,
-            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone())),
+            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only)),
             definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
-            secrets: Arc::new(Secrets::new(connection.client)),
+            secrets: Arc::new(Secrets::new(connection.client.clone())),
             recorder: Arc::new(recorder),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
             panics,
+            policies,
+            reviews: ServerReviews::new(connection, &replica),
+            read_only: settings.read_only,
             status,
             metrics,
             egress,
@@ -215,7 +252,7 @@ impl Host {
             plugin_cache: settings.plugin_cache,
             live,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
-            replica: replica().into(),
+            replica,
         }
     }
 }
@@ -298,13 +335,12 @@ fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Optio
     if definitions.is_empty() {
         return Some(ready);
     }
-    let asked = Grants::asked(plugin.manifest().asked(vec![]));
     let names = definitions.iter().map(|definition| definition.name().to_owned()).collect();
     let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
     let installer = Installer {
-        plugin: plugin.name().clone(),
+        host: host.clone(),
+        asked: plugin.manifest().asked(vec![]),
         definitions,
-        edge: host.definitions.clone(),
         role: Principal {
             role: Role::Definitions,
             plugin: plugin.name().clone(),
@@ -313,8 +349,6 @@ fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Optio
             grants: LiveGrants::new(keeping),
             impersonate: None,
         },
-        granted: LiveGrants::new(asked),
-        read_only: false,
         ready: sender,
     };
     let (panics, stop) = (host.panics.clone(), stop.clone());
@@ -383,6 +417,41 @@ async fn follow_kinds(host: Arc<Host>, stop: CancellationToken) {
             "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
         ),
     }
+}
+
+/// Follows the files of policies until `stop`.
+async fn follow_policies(host: Arc<Host>, files: PolicyFiles, stop: CancellationToken) {
+    let files = tokio::sync::Mutex::new(files);
+    let follow = async || {
+        let mut files = files.lock().await;
+        tokio::join!(host.policies.follow(&mut files), host.policies.show(&host.status));
+    };
+    stop.run_until_cancelled(supervise("policies", &host.panics, &stop, follow)).await;
+}
+
+/// Tells of what the plugin is denied: each kind of denial once in an interval.
+fn tell_denials(host: &Arc<Host>, plugin: &Arc<str>, stop: &CancellationToken) -> JoinHandle<()> {
+    let (denials, plugin, stop) = (host.policies.denials(plugin), plugin.clone(), stop.clone());
+    let mut interval = tokio::time::interval(DENIALS_AGAIN);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => denials.renew(),
+                denied = denials.to_tell() => {
+                    for DenialCount { count, last, .. } in denied {
+                        tracing::warn!(%plugin, times = count, error = last, "denied");
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// The namespace of the Pod that this is, as far as the process can know.
+fn pod_namespace() -> Option<String> {
+    let mounted = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
+    mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
 /// The Pod's name, where one says it; else the machine's.

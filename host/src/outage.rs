@@ -11,36 +11,70 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectKey;
 use windlass_kube::Outage;
 
-/// Whether the API server answers, as [`Reachability`](windlass_kube::Reachability) or a test says.
+use crate::policies::Pause;
+
+/// Whether the API server answers, as [`Reachability`](windlass_kube::Reachability) or a test says; and whether the operator
+/// has paused the plugin, which holds its calls back in the same way.
 #[derive(Clone, Debug)]
-pub(crate) struct Outages(watch::Receiver<Outage>);
+pub(crate) struct Outages {
+    server: watch::Receiver<Outage>,
+    pause: Option<Pause>,
+}
 
 impl Outages {
-    pub(crate) fn new(outages: watch::Receiver<Outage>) -> Self {
-        Self(outages)
+    pub(crate) fn new(server: watch::Receiver<Outage>) -> Self {
+        Self { server, pause: None }
     }
 
-    /// Whether the server answers.
+    /// The same, for a plugin that may be paused.
+    pub(crate) fn with_pause(&self, pause: Pause) -> Self {
+        Self { server: self.server.clone(), pause: Some(pause) }
+    }
+
+    /// Whether calls may be made: the server answers, and the plugin is not paused.
     pub(crate) fn is_over(&self) -> bool {
-        self.0.borrow().since.is_none()
+        self.server.borrow().since.is_none() && !self.is_paused()
     }
 
-    /// Completes when the server answers.
+    /// Completes when calls may be made.
     pub(crate) async fn over(&self) {
-        // An error would mean that nobody watches the server any more.
-        let _ = self.0.clone().wait_for(|outage| outage.since.is_none()).await;
+        while !self.is_over() {
+            if self.server.clone().wait_for(|outage| outage.since.is_none()).await.is_err() {
+                return; // Nobody watches the server any more.
+            }
+            if let Some(pause) = &self.pause {
+                pause.becomes(false).await;
+            }
+        }
     }
 
-    /// Completes when the server does not answer.
+    /// Completes when no call may be made.
     pub(crate) async fn begun(&self) {
-        if self.0.clone().wait_for(|outage| outage.since.is_some()).await.is_err() {
-            std::future::pending::<()>().await;
+        let mut server = self.server.clone();
+        let unreachable = async {
+            if server.wait_for(|outage| outage.since.is_some()).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let paused = async {
+            match &self.pause {
+                Some(pause) => pause.becomes(true).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = unreachable => {}
+            () = paused => {}
         }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pause.as_ref().is_some_and(Pause::is_on)
     }
 
     /// Tells `ended` of each outage that ends, with the moment that it began. Returns when nothing can change any more.
     pub(crate) async fn follow(&self, ended: impl Fn(Instant)) {
-        let mut outages = self.0.clone();
+        let mut outages = self.server.clone();
         let mut last = *outages.borrow_and_update();
         while outages.changed().await.is_ok() {
             let now = *outages.borrow_and_update();

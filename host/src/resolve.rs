@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::grants::{Grants, Rule};
+use windlass_core::grants::{Allowance, Grants, Rule};
 use windlass_core::mapping::{Mapping, PrimaryKind};
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::Role;
@@ -37,6 +37,7 @@ pub(crate) enum ResolveError {
 pub(crate) struct Watched {
     /// One for each namespace, or one for all.
     pub(crate) specs: Vec<WatchSpec>,
+    pub(crate) resource: Arc<Resource>,
     /// The declared indexes by their names.
     pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
     pub(crate) route: Route,
@@ -51,7 +52,8 @@ pub(crate) struct Watched {
 pub(crate) struct Resolved {
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
-    pub(crate) grants: Grants,
+    /// What the manifest asks for in this controller's calls.
+    pub(crate) asked: Allowance,
     /// What the host itself may do to keep a finalizer on the primaries.
     pub(crate) keeping: Grants,
 }
@@ -77,8 +79,8 @@ pub(crate) async fn resolve(
         watches.push(watched(watch, &resource, mapping, &primary, only)?);
     }
     watches[0].is_primary = true;
-    let grants = grants(discovery, manifest, controller, only).await?;
-    Ok(Resolved { primary, watches, grants, keeping })
+    let asked = asked(discovery, manifest, controller, only).await?;
+    Ok(Resolved { primary, watches, asked, keeping })
 }
 
 fn watched(
@@ -96,7 +98,8 @@ fn watched(
     let specs = namespaces.into_iter().filter_map(place).collect();
     let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
     let definition = kinds::definition_of(resource);
-    Ok(Watched { specs, indexes: watch.core_indexes(), route, definition, is_primary: false })
+    let resource = resource.clone();
+    Ok(Watched { specs, resource, indexes: watch.core_indexes(), route, definition, is_primary: false })
 }
 
 /// Where a kind is watched: None stands for all namespaces, and for a kind without them.
@@ -120,14 +123,14 @@ fn namespaces(
     }
 }
 
-/// What the plugin may do in this controller's calls: what the manifest asks for, within the host's `--namespace`. Another
-/// controller's watches are its own affair; so what one may do does not depend on which CRDs were there when it started.
-async fn grants(
+/// What the manifest asks for in this controller's calls, within the host's `--namespace`. Another controller's watches are its
+/// own affair; so what one may do does not depend on which CRDs were there when it started.
+async fn asked(
     discovery: &Discovery,
     manifest: &Manifest,
     controller: &Controller,
     only: Option<&str>,
-) -> Result<Grants, ResolveError> {
+) -> Result<Allowance, ResolveError> {
     let mut rules = Vec::new();
     for access in controller.implied_access() {
         let resource = discovery.resolve(&access.kind).await?;
@@ -145,7 +148,7 @@ async fn grants(
         });
     }
     rules.extend(manifest.permission_rules());
-    Ok(Grants::asked(manifest.asked(rules)).within(only))
+    Ok(manifest.asked(rules))
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ const MOST_ERROR_BYTES: usize = 1024;
 /// What a plugin is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[allow(dead_code, reason = "policies and switches set the others")]
 pub(crate) enum PluginState {
     /// Its file cannot be run.
     NotLoaded,

@@ -114,9 +114,9 @@ async fn a_plugin_sees_what_its_projections_keep_on_a_real_kube_apiserver() -> a
 fn limited(server: &Server, plugins: &Path) -> anyhow::Result<Host> {
     let (kubeconfig, namespace) = (server.kubeconfig().to_string_lossy(), server.objects().namespace());
     let plugins = plugins.to_string_lossy();
-    let arguments =
-        ["run", "--kubeconfig", &kubeconfig, "-n", namespace, "--plugins", &plugins, "--plugin-cache-limit", "300Ki"];
-    Host::start(&arguments, None)
+    let arguments = ["run", "--kubeconfig", &kubeconfig, "-n", namespace, "--plugins", &plugins];
+    let more = ["--grants", "manifest", "--plugin-cache-limit", "300Ki"];
+    Host::start(&[&arguments[..], &more].concat(), None)
 }
 
 /// Text that packing does not shorten.

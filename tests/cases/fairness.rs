@@ -30,8 +30,9 @@ async fn a_plugin_with_a_single_key_waits_for_a_few_calls_of_one_that_is_always_
     }
     let plugins = plugin_directory()?;
     chameleon::write("hungry", &plugins.path().join("chameleon.wasm"))?;
-    let arguments: [&OsStr; 11] = [
+    let arguments: [&OsStr; 12] = [
         "run".as_ref(),
+        "--grants=manifest".as_ref(),
         "--kubeconfig".as_ref(),
         server.kubeconfig().as_ref(),
         "--namespace".as_ref(),

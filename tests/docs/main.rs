@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use windlass_tests::host::Host;
 use windlass_tests::markdown::{Snippet, snippets};
 use windlass_tests::paths;
 
@@ -37,7 +38,10 @@ fn flags(text: &str) -> BTreeSet<&str> {
 #[test]
 fn every_snippet_is_one_that_a_test_checks() {
     for Snippet { info, line, .. } in snippets(OPERATING) {
-        assert!(["sh", "yaml rbac"].contains(&info.as_str()), "line {line}: nothing checks ```{info}");
+        assert!(
+            ["sh", "yaml rbac", "yaml policy", "yaml config"].contains(&info.as_str()),
+            "line {line}: nothing checks ```{info}"
+        );
     }
 }
 
@@ -58,8 +62,10 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    for command in ["run", "dev"] {
-        help += &said(&[command, "--help"])?;
+    let commands: [&[&str]; 6] =
+        [&["run"], &["dev"], &["grant"], &["inspect"], &["finalizers", "list"], &["finalizers", "release"]];
+    for command in commands {
+        help += &said(&[command, &["--help"]].concat())?;
     }
     // What every program has.
     let common = BTreeSet::from(["help", "version"]);
@@ -74,6 +80,48 @@ fn the_roles_are_what_kubernetes_reads() -> anyhow::Result<()> {
     for Snippet { text, line, .. } in of("yaml rbac") {
         let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| format!("line {line}"))?;
         ensure!(role.rules.is_some_and(|rules| !rules.is_empty()), "line {line}: it has no rules");
+    }
+    Ok(())
+}
+
+/// A directory with the WebApp plugin in it.
+fn webapp() -> anyhow::Result<tempfile::TempDir> {
+    let directory = tempfile::tempdir()?;
+    std::fs::copy(paths::plugins()?.join("webapp.wasm"), directory.path().join("webapp.wasm"))?;
+    Ok(directory)
+}
+
+#[test]
+fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+    /// What `inspect` ends with when something cannot be read.
+    const FAILED: i32 = 2;
+    let directory = webapp()?;
+    for Snippet { text, line, .. } in of("yaml policy") {
+        let flag = if text.contains("kind: PluginCeiling") { "--ceiling" } else { "--policy" };
+        let file = directory.path().join("document.yaml");
+        std::fs::write(&file, &text)?;
+        let mut inspect = Command::new(paths::windlass()?);
+        inspect.arg("inspect").arg(directory.path().join("webapp.wasm")).arg(flag).arg(&file);
+        // No cluster: there the kinds are guessed.
+        let output = inspect.env("KUBECONFIG", directory.path().join("none")).output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code().is_some_and(|code| code != FAILED), "line {line}: {complaint}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_configurations_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+    for Snippet { text, .. } in of("yaml config") {
+        let directory = webapp()?;
+        std::fs::write(directory.path().join("webapp.config.yaml"), &text)?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let arguments = ["dev".as_ref(), "--plugins".as_ref(), directory.path().as_os_str()];
+        let arguments = arguments.into_iter().chain(["--kubeconfig-out".as_ref(), kubeconfig.as_os_str()]);
+        let host = Host::start(&arguments.collect::<Vec<_>>(), None)?;
+        // All of the file has been read when the Secret that it names is looked for, and is not there.
+        host.says("the value for /smtp/password").await?;
+        host.terminate().await?;
     }
     Ok(())
 }

@@ -21,8 +21,13 @@ pub struct Host {
 pub type Listener = Box<dyn Fn(&str) + Send>;
 
 impl Host {
-    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`.
+    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin has what it asks for.
     pub fn run(kubeconfig: &Path, namespace: &str, plugins: &Path) -> anyhow::Result<Self> {
+        Self::run_with(kubeconfig, namespace, plugins, &["--grants=manifest"])
+    }
+
+    /// As [`Self::run`], with `more` arguments; without any, each plugin needs a policy.
+    pub fn run_with(kubeconfig: &Path, namespace: &str, plugins: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let arguments: [&OsStr; 7] = [
             "run".as_ref(),
             "--kubeconfig".as_ref(),
@@ -32,7 +37,8 @@ impl Host {
             "--plugins".as_ref(),
             plugins.as_ref(),
         ];
-        Self::start(&arguments, None)
+        let more = more.iter().map(|argument| OsStr::new(*argument));
+        Self::start(&arguments.into_iter().chain(more).collect::<Vec<_>>(), None)
     }
 
     /// Starts `windlass ARGUMENTS`.

@@ -9,6 +9,7 @@ mod denials;
 mod http;
 mod rule;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::object::ObjectKey;
@@ -162,11 +163,17 @@ impl Grants {
         concerns(&self.asked) && self.bounds.iter().all(|(_, bound)| concerns(bound))
     }
 
-    /// Whether objects of this namespace are kept from the plugin even where a list of all namespaces is granted. For whoever
-    /// serves such a list.
+    /// The namespace whose objects are kept from the plugin even where a list of all namespaces is granted. For whoever serves
+    /// such a list.
+    #[must_use]
+    pub fn hidden_namespace(&self) -> Option<&str> {
+        self.forbidden.host_namespace.as_deref()
+    }
+
+    /// Whether the object is in [`Self::hidden_namespace`].
     #[must_use]
     pub fn hides(&self, key: &ObjectKey) -> bool {
-        let hidden = self.forbidden.host_namespace.as_deref();
+        let hidden = self.hidden_namespace();
         hidden.is_some() && key.namespace.as_deref() == hidden
     }
 
@@ -176,6 +183,14 @@ impl Grants {
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
         let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
         is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
+    }
+
+    /// The namespaces that rules of the bounds name, each once and in order: for whoever narrows what is asked of all namespaces
+    /// to those where it is granted.
+    #[must_use]
+    pub fn named_namespaces(&self) -> BTreeSet<&str> {
+        let rules = self.bounds.iter().flat_map(|(_, bound)| &bound.rules);
+        rules.flat_map(|rule| &rule.namespaces).map(String::as_str).collect()
     }
 
     fn is_outside(&self, namespace: Option<&str>) -> bool {

@@ -21,6 +21,8 @@ pub enum Role {
     Events,
     /// The host elects who runs the plugin.
     Lease,
+    /// The host has the rights of a service account reviewed.
+    Reviews,
 }
 
 impl Role {
@@ -33,6 +35,7 @@ impl Role {
             Self::Definitions => Some("crd"),
             Self::Events => Some("events"),
             Self::Lease => Some("lease"),
+            Self::Reviews => Some("reviews"),
         }
     }
 
@@ -46,6 +49,7 @@ impl Role {
             Self::Definitions => &["get", "patch"],
             Self::Events => &["create", "patch"],
             Self::Lease => &["get", "list", "watch", "create", "update", "delete"],
+            Self::Reviews => &["create"],
         };
         Grants::new(vec![Rule {
             groups: vec![group.to_owned()],

@@ -133,7 +133,7 @@ mod tests {
             "a=",
             "a=b,c!=d",
             "a=b,,c=d",
-            r"a=b\,c=d",
+            r"a=b\,c\=d",
             r"a=b\=c",
             "a.b/c=d",
         ] {

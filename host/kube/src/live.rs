@@ -207,3 +207,25 @@ fn parser(subject: &Subject, kind: &ObjectKind) -> Result<Parser, ApiError> {
 fn malformed(subject: &Subject, error: &ParseError) -> ApiError {
     subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::grants::{Forbidden, Grants};
+
+    use super::*;
+
+    #[test]
+    fn a_page_leaves_out_the_namespace_of_the_host() {
+        let text = r#"{"metadata":{"resourceVersion":"1"},"items":[
+            {"metadata":{"name":"a","namespace":"prod","uid":"1","resourceVersion":"1"}},
+            {"metadata":{"name":"b","namespace":"windlass","uid":"2","resourceVersion":"1"}}]}"#;
+        let items = |grants: &Grants| {
+            let parser = Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Secret"))).expect("a parser");
+            page(text, parser, |key| !grants.hides(key)).expect("a list").items
+        };
+        let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };
+        assert_eq!(items(&Grants::default()).len(), 2);
+        let left = items(&Grants::default().without(forbidden));
+        assert!(left.len() == 1 && left[0].contains("prod"), "{left:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::resource_name;
+use windlass_core::grants::{Grants, resource_name};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
@@ -260,6 +260,8 @@ struct Filter<'a> {
     /// An index and the value looked for.
     index: Option<(&'a IndexSource, &'a str)>,
     after: Option<ObjectKey>,
+    /// What is kept from the plugin even within a list of all namespaces.
+    grants: Arc<Grants>,
 }
 
 impl<'a> Filter<'a> {
@@ -276,7 +278,8 @@ impl<'a> Filter<'a> {
         let primary = call.primary.as_ref().filter(|_| query.owned);
         let owner = primary.map(|primary| primary.header.uid.text());
         let index = index.map(|(source, value)| (source, value.as_str()));
-        Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after })
+        let grants = call.principal.grants();
+        Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after, grants })
     }
 
     fn scope(&self) -> Scope<'_> {
@@ -299,6 +302,7 @@ impl<'a> Filter<'a> {
         self.namespace.is_none_or(|namespace| header.key.namespace.as_deref() == Some(namespace))
             && self.owner.as_ref().is_none_or(is_owned)
             && self.selector.matches(&header.labels)
+            && !self.grants.hides(&header.key)
     }
 }
 

@@ -105,6 +105,10 @@ impl Body {
         self.metadata.text("uid")
     }
 
+    pub(crate) fn version(&self) -> Option<String> {
+        self.metadata.text("resourceVersion")
+    }
+
     pub(crate) fn set_name(&mut self, name: &str) -> Result<(), BodyError> {
         self.metadata.set("name", &name.into())
     }

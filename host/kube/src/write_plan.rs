@@ -107,6 +107,10 @@ impl Planner<'_> {
         let generated = how == How::Create && options.subresource.is_none() && self.generate_name(&mut body)?;
         let reference = self.written(&mut body, options)?;
         let target = self.target(reference, options).await?;
+        let is_locked = body.uid().is_some() || body.version().is_some() || options.resource_version.is_some();
+        if how != How::Create && options.subresource.is_none() && !is_locked {
+            self.check_create(&target)?;
+        }
         if let Some(namespace) = &target.key.namespace {
             self.sound(body.set_namespace(namespace))?;
         }
@@ -223,6 +227,14 @@ impl Planner<'_> {
     async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
         resolver.object(reference, name_of(options)).await
+    }
+
+    /// An apply creates what is not there, and for some kinds so does an update, unless it says which incarnation or version it is
+    /// for. The server asks for both rights only once it knows; here nothing has been asked yet.
+    fn check_create(&self, target: &Target) -> Result<(), ApiError> {
+        let principal = &self.call.principal;
+        let access = target.resource.access("create", "", Some(&target.key));
+        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))
     }
 
     /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is

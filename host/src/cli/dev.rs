@@ -9,7 +9,9 @@ use windlass_apiserver::{ApiServer, Config};
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::PluginArgs;
-use crate::{manager, shutdown};
+use crate::manager::{self, Settings};
+use crate::policies::GrantMode;
+use crate::shutdown;
 
 /// Arguments of `windlass dev`.
 #[derive(Debug, Args)]
@@ -47,7 +49,7 @@ impl DevArgs {
         );
         let options = ConnectOptions { kubeconfig: Some(self.kubeconfig_out), ..ConnectOptions::default() };
         let connection = client::connect(&options).await?;
-        let result = manager::run(connection, self.plugins.into(), stop).await;
+        let result = manager::run(connection, Settings::new(self.plugins, GrantMode::Manifest), stop).await;
         server.shutdown().await;
         result
     }

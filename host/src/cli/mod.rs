@@ -1,17 +1,22 @@
 //! The command line, one file a subcommand.
 
 mod dev;
+mod examine;
 mod finalizers;
+mod grant;
+mod inspect;
 mod run;
 mod size;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
 use self::size::Size;
+use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
 
 /// A Kubernetes reconciler host: operators as sandboxed WebAssembly components.
@@ -56,6 +61,23 @@ enum Command {
     /// clean up before they go. When the plugin is removed, or a new version no longer wants it, nobody takes it off: an
     /// object that carries it and is deleted stays for ever, "Terminating". These commands find such objects, and let them go.
     Finalizers(finalizers::FinalizersArgs),
+    /// Write the policy that a plugin asks for, for review.
+    ///
+    /// Loads NAME.wasm without running it and writes NAME.policy.yaml: everything that the plugin asks for, each rule with the
+    /// reason, and a remark where it is sensitive. A policy that is there is left alone; what it lacks is shown instead, and
+    /// the exit code is 1. The plugin may then do what stands in the policy and nothing else; take away what you do not want.
+    #[command(
+        after_help = "Examples:\n  windlass grant plugins/webapp.wasm            # then read plugins/webapp.policy.yaml\n  \
+        windlass grant plugins/webapp.wasm -o -       # only show it"
+    )]
+    Grant(grant::GrantArgs),
+    /// Show what a plugin is, what it asks for, and what of that its policy grants.
+    ///
+    /// The exit code is for scripts: 0 if the plugin has all that it asks for, 1 if it lacks something, 2 if that could not be
+    /// found out.
+    #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
+        windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
+    Inspect(inspect::InspectArgs),
 }
 
 /// Where plugins come from and how they run; the same for every command that runs them.
@@ -70,6 +92,22 @@ pub(crate) struct PluginArgs {
     /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
+    /// Who says what plugins may do. policy: you, in NAME.policy.yaml for each NAME.wasm; without one, a plugin waits.
+    /// manifest: the plugin's author, so that it may do whatever it asks for. Default: policy; for `dev`, manifest.
+    #[arg(long, value_enum, value_name = "WHO", env = "WINDLASS_GRANTS")]
+    pub(crate) grants: Option<GrantMode>,
+    /// The directory of policies. Default: they are beside the plugins.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
+    pub(crate) policy_dir: Option<PathBuf>,
+    /// A document of kind `PluginCeiling`: no plugin may do what it does not allow, whatever its policy says.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
+    pub(crate) ceiling: Option<PathBuf>,
+    /// The namespace in which the host itself lives, which is denied to every plugin. Default: the Pod's, if this is one.
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
+    pub(crate) host_namespace: Option<String>,
+    /// Change nothing in the cluster: plugins are called, and each of their writes is refused.
+    #[arg(long, env = "WINDLASS_READ_ONLY")]
+    pub(crate) read_only: bool,
     /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
@@ -103,14 +141,16 @@ fn namespace(text: &str) -> Result<String, String> {
 
 impl Cli {
     /// Runs the subcommand to its end.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         telemetry::start(self.log.log_format, &self.log.log_level)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
         run_to_end(runtime, async {
             match self.command {
-                Command::Run(args) => args.run().await,
-                Command::Dev(args) => args.run().await,
-                Command::Finalizers(args) => args.run().await,
+                Command::Run(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Grant(args) => args.run().await,
+                Command::Inspect(args) => args.run().await,
             }
         })
     }

@@ -6,7 +6,9 @@ use clap::Args;
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::PluginArgs;
-use crate::{manager, shutdown};
+use crate::manager::{self, Settings};
+use crate::policies::GrantMode;
+use crate::shutdown;
 
 /// Arguments of `windlass run`.
 #[derive(Debug, Args)]
@@ -26,6 +28,6 @@ impl RunArgs {
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
         let connection = client::connect(&options).await?;
-        manager::run(connection, self.plugins.into(), stop).await
+        manager::run(connection, Settings::new(self.plugins, GrantMode::Policy), stop).await
     }
 }

@@ -121,6 +121,11 @@ fn choose_entry(exports: &[&str]) -> Result<(Entry, AbiVersion), ComponentError>
     }
 }
 
+/// The names of what it imports.
+pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
+    component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect()
+}
+
 /// Names the imports that no version of the interface has, or none for this `entry`. What they have, linking checks.
 pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: Entry) -> Result<(), ComponentError> {
     let ty = component.component_type();

@@ -14,7 +14,7 @@ use wasmtime::component::Component;
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
-use crate::component::{ComponentError, check_imports, check_preamble, entry};
+use crate::component::{ComponentError, check_imports, check_preamble, entry, imports};
 use crate::digest;
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::plugin::{Code, Plugin};
@@ -164,6 +164,7 @@ async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> 
         size,
         abi,
         entry,
+        imports: imports(&shared.engine, &component),
         manifest,
         counters: Arc::default(),
         code: Code(code),

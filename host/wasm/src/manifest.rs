@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub use access::ImpliedAccess;
-pub use read::ManifestError;
+pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
 
 /// The only `apiVersion` of manifests.

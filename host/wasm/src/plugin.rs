@@ -98,6 +98,7 @@ pub struct Plugin {
     pub(crate) size: u64,
     pub(crate) abi: AbiVersion,
     pub(crate) entry: Entry,
+    pub(crate) imports: Vec<String>,
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: Code,
@@ -155,6 +156,12 @@ impl Plugin {
     #[must_use]
     pub fn entry(&self) -> Entry {
         self.entry
+    }
+
+    /// The interfaces that it imports, and with them what it could ask for at all.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.imports
     }
 
     /// What it says of itself.

@@ -31,7 +31,7 @@ struct Kind {
 
 #[derive(Debug)]
 struct Count {
-    count: u64,
+    times: u64,
     last: String,
     telling: Telling,
 }
@@ -70,9 +70,9 @@ impl Denials {
         if counted.len() >= MOST && !counted.contains_key(&kind) {
             kind = Kind { verb: OTHER.to_owned(), resource: OTHER.to_owned(), cause: OTHER };
         }
-        let new = Count { count: 0, last: String::new(), telling: Telling::Quiet };
+        let new = Count { times: 0, last: String::new(), telling: Telling::Quiet };
         let count = counted.entry(kind).or_insert(new);
-        count.count += 1;
+        count.times += 1;
         count.last = denial.to_string();
         match &mut count.telling {
             Telling::Due => {}
@@ -129,7 +129,7 @@ impl Denials {
 
 fn of(kind: &Kind, count: &Count) -> DenialCount {
     let Kind { verb, resource, cause } = kind.clone();
-    DenialCount { verb, resource, cause, count: count.count, last: count.last.clone() }
+    DenialCount { verb, resource, cause, count: count.times, last: count.last.clone() }
 }
 
 #[cfg(test)]

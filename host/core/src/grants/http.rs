@@ -74,7 +74,7 @@ impl HttpRule {
             _ => self.methods.iter().filter(|method| other.methods.contains(method)).cloned().collect(),
         };
         let host = narrower_host(&self.host, &other.host)?;
-        (!methods.is_empty()).then(|| Self { scheme: self.scheme, host, port: self.port, methods, addresses })
+        (!methods.is_empty()).then_some(Self { scheme: self.scheme, host, port: self.port, methods, addresses })
     }
 
     fn any_method(&self) -> bool {

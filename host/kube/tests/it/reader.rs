@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 use windlass_core::error::ApiReason;
-use windlass_core::grants::Rule;
+use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListQuery, Page, Reads as _};
 use windlass_core::watch::WatchSpec;
@@ -186,6 +186,18 @@ async fn grants_hold_for_cached_reads_too() {
     assert_eq!(list(rule("list", &["prod"], &[]), &in_prod), Ok(5));
     assert_eq!(list(rule("list", &["prod"], &[]), &query()).expect_err("all").reason, ApiReason::NotGranted);
     assert_eq!(list(rule("list", &[], &["a"]), &in_prod).expect_err("names").reason, ApiReason::NotGranted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_namespace_of_the_host_is_left_out_of_lists_of_all() {
+    let (reader, _subscription, _informers) = reader().await;
+    let call = call();
+    assert_eq!(reader.list(&call, &query()).expect("granted").items.len(), 5);
+    let forbidden = Forbidden { host_namespace: Some("prod".into()), ..Forbidden::default() };
+    let grants = Grants::clone(&call.principal.grants()).without(forbidden);
+    call.principal.grants.replace(grants);
+    assert_eq!(reader.list(&call, &query()).expect("granted").items.len(), 0);
+    assert_eq!(reader.get(&call, &target("a", None), None).expect_err("denied").reason, ApiReason::NotGranted);
 }
 
 #[tokio::test(start_paused = true)]

@@ -254,7 +254,12 @@ async fn what_is_not_granted_is_not_sent() {
         ..Rule::default()
     };
     let apply_to = |object: &str| apply(object, WriteOptions::default());
-    sent(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
+    let of_one = CONFIG_MAP.replace("{\"name\"", "{\"uid\":\"u-c\",\"name\"");
+    sent(call_with(vec![rule.clone()]), apply_to(&of_one)).await;
+    let error = refused(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
+    assert!(error.reason == ApiReason::NotGranted && error.message.contains("create"), "it may create: {error}");
+    let both = Rule { verbs: vec!["patch".into(), "create".into()], ..rule.clone() };
+    sent(call_with(vec![both]), apply_to(CONFIG_MAP)).await;
     let error = refused(call_with(vec![rule.clone()]), create(CONFIG_MAP)).await;
     assert_eq!(error.reason, ApiReason::NotGranted);
     assert_eq!((error.verb, error.resource.as_str()), ("create", "configmaps"));

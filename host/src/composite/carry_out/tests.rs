@@ -198,9 +198,9 @@ async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (
     (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
 }
 
-fn after(data: &str, label: &str) -> Option<Arc<str>> {
+fn after(data: &str, label: &str) -> Arc<str> {
     let text = json!({"metadata": {"name": "c0", "uid": "c-1", "resourceVersion": "8", "labels": label}, "data": data});
-    Some(text.to_string().into())
+    text.to_string().into()
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,12 +210,12 @@ async fn a_child_is_replaced_only_for_its_content_and_only_if_the_server_would_t
     let (applied, written) = replace(move |_| Ok(Some(same.clone()))).await;
     assert_eq!((applied, written), (Applied::Done, vec![probes[0].to_owned()]));
 
-    let (applied, written) = replace(|_| Ok(after("old", "new"))).await;
+    let (applied, written) = replace(|_| Ok(Some(after("old", "new")))).await;
     assert_eq!((applied, &*written[1]), (Applied::Done, "force apply c0"));
 
     let changes = |told: &str| match told {
         "dry create c0" => Err(error(ApiReason::AlreadyExists)),
-        _ => Ok(after("new", "new")),
+        _ => Ok(Some(after("new", "new"))),
     };
     let (applied, written) = replace(changes).await;
     assert_eq!((applied, written), (Applied::Pending, vec![probes[0].into(), probes[1].into(), "delete c0".into()]));

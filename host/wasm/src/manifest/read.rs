@@ -70,16 +70,23 @@ fn shape_error(error: &serde_path_to_error::Error<serde_json::Error>) -> Manifes
     let path = error.path().to_string();
     ManifestError::Shape {
         path: if path == "." { "the manifest".to_owned() } else { single_line(&path, QUOTED_BYTES) },
-        hint: hint(&message),
+        hint: did_you_mean(&message),
         message: single_line(&message, QUOTED_BYTES),
     }
 }
 
-/// serde's messages name in backticks what it found and, after "expected", what it would have taken.
-fn hint(message: &str) -> Option<String> {
+/// What was probably meant, if `message` is serde's of an unknown field or variant: it names in backticks what it found and,
+/// after "expected", what it would have taken, with backticks or without.
+#[must_use]
+pub fn did_you_mean(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
     let (found, expected) = rest.split_once("`, expected ")?;
-    let candidates = expected.split('`').skip(1).step_by(2);
+    let names = expected.strip_prefix("one of ").unwrap_or(expected).split(", ").flat_map(|name| name.split(" or "));
+    nearest(found, names.map(|name| name.trim_matches('`')))
+}
+
+/// Which of `candidates` `found` was probably meant to be.
+pub fn nearest<'a>(found: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let (distance, nearest) = candidates
         .map(|candidate| (strsim::damerau_levenshtein(&found.to_lowercase(), &candidate.to_lowercase()), candidate))
         .min()?;

@@ -1,0 +1,73 @@
+//! What `grant` and `inspect` have in common: a plugin that is loaded to be looked at, and a cluster that may be asked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use windlass_kube::Discovery;
+use windlass_kube::client::{self, ConnectError, ConnectOptions};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+
+use crate::policies::SUFFIX;
+use crate::policy::asks::{self, Ask};
+
+/// How long a cluster that nobody has named may take to answer.
+const UNASKED: Duration = Duration::from_secs(3);
+
+/// Which cluster knows what kinds are called.
+#[derive(Debug, Args)]
+pub(super) struct ClusterArgs {
+    /// The kubeconfig file of a cluster that knows the kinds. Default: as kubectl finds it; without any, they are guessed.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// Loads a plugin without running it.
+pub(super) async fn load(path: &Path) -> anyhow::Result<Arc<Plugin>> {
+    let sandbox = Sandbox::new(SandboxOptions::default())?;
+    Ok(sandbox.load(path).await?)
+}
+
+/// Where the policy of a plugin is if nobody says otherwise.
+pub(super) fn beside(plugin: &Plugin) -> PathBuf {
+    plugin.path().with_file_name(format!("{}{SUFFIX}", plugin.name()))
+}
+
+impl ClusterArgs {
+    /// What `plugin` asks for.
+    pub(super) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
+        let cluster = self.discovery().await?;
+        let names = asks::names(plugin.manifest(), cluster.as_ref()).await;
+        Ok(asks::asks(plugin.manifest(), &names))
+    }
+
+    /// None: there is no cluster to ask. One that was named must answer.
+    async fn discovery(self) -> anyhow::Result<Option<Discovery>> {
+        let named = self.kubeconfig.is_some() || self.context.is_some();
+        let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
+        let connect = async {
+            let connection = client::connect(&options).await?;
+            client::check(&connection).await?;
+            Ok::<_, ConnectError>(Discovery::new(connection.client))
+        };
+        if named {
+            return Ok(Some(connect.await?));
+        }
+        match tokio::time::timeout(UNASKED, connect).await {
+            Ok(Ok(discovery)) => Ok(Some(discovery)),
+            Ok(Err(ConnectError::NoConfig { .. })) => Ok(None),
+            Ok(Err(error)) => {
+                eprintln!("windlass: no cluster is asked what it calls the kinds: {error}");
+                Ok(None)
+            }
+            Err(_) => {
+                eprintln!("windlass: no cluster is asked what it calls the kinds: none answered within {UNASKED:?}");
+                Ok(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `windlass grant`: writes a policy for review.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::examine::{self, ClusterArgs};
+use crate::policies::read_policy;
+use crate::policy::draft::draft;
+use crate::policy::review::review;
+
+/// Arguments of `windlass grant`.
+#[derive(Debug, Args)]
+pub(super) struct GrantArgs {
+    /// The plugin.
+    #[arg(value_name = "NAME.wasm")]
+    plugin: PathBuf,
+    /// Where the policy is written; `-` for standard output. Default: NAME.policy.yaml beside the plugin.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace a policy that is there already.
+    #[arg(long)]
+    force: bool,
+    /// Write it without `paused: true`: a host that follows the directory begins with it at once.
+    #[arg(long)]
+    in_force: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl GrantArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let plugin = examine::load(&self.plugin).await?;
+        let asks = self.cluster.asks(&plugin).await?;
+        let text = draft(&plugin, &asks, self.in_force);
+        let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
+        if output == Path::new("-") {
+            std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if output.exists() {
+            let file = output.display();
+            let news = match read_policy(&output, plugin.name()) {
+                Ok(policy) => review(&plugin, asks, &[&policy.allowance]).lacking(),
+                Err(error) if self.force => {
+                    eprintln!("windlass: what is there cannot be read, and is replaced: {error}");
+                    String::new()
+                }
+                Err(error) => bail!("there is a policy that cannot be read, and --force would replace it: {error}"),
+            };
+            let said = if news.is_empty() { String::new() } else { format!("# not in {file} so far:\n{news}") };
+            std::io::stdout().write_all(said.as_bytes()).context("cannot write to standard output")?;
+            if !self.force && news.is_empty() {
+                eprintln!("{file} is there already and grants all that {} asks for", plugin.name());
+                return Ok(ExitCode::SUCCESS);
+            }
+            if !self.force {
+                eprintln!(
+                    "windlass: {file} is there already: add what you want of the above, or replace it with --force"
+                );
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        replace(&output, &text)?;
+        let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
+        eprintln!(
+            "wrote {}: read it before you rely on it; {sensitive} remarks on what is sensitive",
+            output.display()
+        );
+        if !self.in_force {
+            eprintln!("it begins with `paused: true`, so the plugin is not called before you take that line away");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// As a whole or not at all: a host may be reading.
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?.to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
+    written.with_context(|| {
+        // What could not be written is of no use to anybody.
+        let _ = std::fs::remove_file(&new);
+        format!("cannot write {}", path.display())
+    })
+}

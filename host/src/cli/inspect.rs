@@ -1,0 +1,218 @@
+//! `windlass inspect`: what a plugin is, asks for, has and lacks.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
+use windlass_wasm::Plugin;
+
+use super::examine::{self, ClusterArgs};
+use crate::policies::{SUFFIX, read_ceiling, read_policy};
+use crate::policy::Policy;
+use crate::policy::review::{Review, Reviewed, review};
+use crate::telemetry;
+
+/// The plugin lacks something.
+const LACKS: u8 = 1;
+/// It could not be found out.
+const FAILED: u8 = 2;
+
+/// Arguments of `windlass inspect`.
+#[derive(Debug, Args)]
+pub(super) struct InspectArgs {
+    /// The plugin.
+    #[arg(value_name = "NAME.wasm")]
+    plugin: PathBuf,
+    /// Its policy. Default: NAME.policy.yaml beside the plugin, if it is there.
+    #[arg(long, value_name = "FILE", conflicts_with = "policy_dir")]
+    policy: Option<PathBuf>,
+    /// The directory of policies.
+    #[arg(long, value_name = "DIR")]
+    policy_dir: Option<PathBuf>,
+    /// The ceiling of the host.
+    #[arg(long, value_name = "FILE")]
+    ceiling: Option<PathBuf>,
+    /// How the answer looks.
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// The operator's side.
+struct Given {
+    file: PathBuf,
+    /// None: there is no such file.
+    policy: Option<Policy>,
+    ceiling: Option<Arc<Allowance>>,
+}
+
+impl InspectArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.inspect().await {
+            Ok(true) => Ok(ExitCode::SUCCESS),
+            Ok(false) => Ok(ExitCode::from(LACKS)),
+            Err(error) => {
+                eprintln!("windlass: {}", telemetry::explained(&error));
+                Ok(ExitCode::from(FAILED))
+            }
+        }
+    }
+
+    /// Whether nothing is lacking.
+    async fn inspect(self) -> anyhow::Result<bool> {
+        let plugin = examine::load(&self.plugin).await?;
+        let file = match (&self.policy, &self.policy_dir) {
+            (Some(file), _) => file.clone(),
+            (None, Some(directory)) => directory.join(format!("{}{SUFFIX}", plugin.name())),
+            (None, None) => examine::beside(&plugin),
+        };
+        // One that was named must be there.
+        let policy = if self.policy.is_some() || file.exists() {
+            Some(read_policy(&file, plugin.name()).map_err(anyhow::Error::msg)?)
+        } else {
+            None
+        };
+        let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
+        let asks = self.cluster.asks(&plugin).await?;
+        let nothing = Allowance::default();
+        let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
+        let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
+        let review = review(&plugin, asks, &layers);
+        let given = Given { file, policy, ceiling };
+        let text = match self.output {
+            Output::Text => text(&plugin, &given, &review),
+            Output::Json => format!("{:#}\n", json(&plugin, &given, &review)),
+        };
+        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        Ok(review.is_complete())
+    }
+}
+
+fn text(plugin: &Plugin, given: &Given, review: &Review) -> String {
+    let manifest = plugin.manifest();
+    let policy = match &given.policy {
+        None => format!("none ({} is not there)", given.file.display()),
+        Some(policy) if policy.paused => format!("{}, paused", given.file.display()),
+        Some(_) => given.file.display().to_string(),
+    };
+    let mut text = format!(
+        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n  imports  {}\n  policy   {policy}\n",
+        manifest.name,
+        manifest.version,
+        plugin.path().display(),
+        plugin.digest(),
+        plugin.size(),
+        plugin.abi(),
+        plugin.imports().join(", "),
+    );
+    text.push_str("\nasks for:\n");
+    for Reviewed { asked, lacks, sensitive } in &review.rules {
+        line(&mut text, lacks.is_empty(), &rule_line(&asked.rule), sensitive);
+    }
+    for Reviewed { asked, lacks, sensitive } in &review.http {
+        line(&mut text, lacks.is_none(), &http_line(asked), sensitive);
+    }
+    for (what, list) in [("install", &review.crds), ("keep the finalizer", &review.finalizers)] {
+        for Reviewed { asked, lacks, sensitive } in list {
+            line(&mut text, !lacks, &format!("{what} {asked:?}"), sensitive);
+        }
+    }
+    if review.is_complete() {
+        text.push_str("\nlacks nothing\n");
+    } else {
+        let _ = write!(text, "\nlacks, as it would stand in the policy{}:\n{}", above(given), review.lacking());
+    }
+    text
+}
+
+/// A policy is not all that can be lacking.
+fn above(given: &Given) -> &'static str {
+    if given.ceiling.is_some() { " or in the ceiling" } else { "" }
+}
+
+fn line(text: &mut String, granted: bool, what: &str, sensitive: &[&str]) {
+    let _ = writeln!(text, "  {} {what}", if granted { "has  " } else { "LACKS" });
+    for why in sensitive {
+        let _ = writeln!(text, "          sensitive: {why}");
+    }
+}
+
+fn rule_line(rule: &Rule) -> String {
+    let pairs = rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |resource| (group, resource)));
+    let names: Vec<_> = pairs
+        .map(|(group, resource)| {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            format!("{:?}", resource_name(group, resource, subresource))
+        })
+        .collect();
+    let place = match (rule.cluster, rule.namespaces.as_slice()) {
+        (true, _) => " in the cluster".to_owned(),
+        (false, []) => " in all namespaces".to_owned(),
+        (false, namespaces) => format!(" in {}", namespaces.join(", ")),
+    };
+    let which = if rule.names.is_empty() { String::new() } else { format!(" named {:?}", rule.names) };
+    format!("{} {}{place}{which}", rule.verbs.join(" "), names.join(" "))
+}
+
+fn http_line(rule: &HttpRule) -> String {
+    format!("HTTP {} {}://{:?} port {}", rule.methods.join(" "), rule.scheme, rule.host, rule.port())
+}
+
+fn json(plugin: &Plugin, given: &Given, review: &Review) -> Value {
+    let manifest = plugin.manifest();
+    let names = |list: &[Reviewed<String, bool>]| -> Vec<Value> {
+        list.iter().map(|it| json!({"name": it.asked, "granted": !it.lacks, "sensitive": it.sensitive})).collect()
+    };
+    let rules = review.rules.iter().map(|it| {
+        let mut rule = rule_json(&it.asked.rule);
+        rule["why"] = json!(it.asked.why);
+        rule["guessed"] = json!(it.asked.guessed);
+        rule["sensitive"] = json!(it.sensitive);
+        rule["granted"] = json!(it.lacks.is_empty());
+        rule["lacks"] = it.lacks.iter().map(rule_json).collect();
+        rule
+    });
+    let http = review.http.iter().map(|it| {
+        json!({
+            "scheme": it.asked.scheme.as_str(), "host": it.asked.host, "port": it.asked.port(),
+            "methods": it.asked.methods, "granted": it.lacks.is_none(), "sensitive": it.sensitive,
+        })
+    });
+    json!({
+        "name": manifest.name,
+        "version": manifest.version,
+        "file": plugin.path(),
+        "sha256": &**plugin.digest(),
+        "bytes": plugin.size(),
+        "abi": plugin.abi().to_string(),
+        "imports": plugin.imports(),
+        "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
+        "granted": review.is_complete(),
+        "asks": {
+            "rules": rules.collect::<Vec<_>>(),
+            "http": http.collect::<Vec<_>>(),
+            "crds": names(&review.crds),
+            "finalizers": names(&review.finalizers),
+        },
+    })
+}
+
+fn rule_json(rule: &Rule) -> Value {
+    json!({
+        "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
+        "namespaces": rule.namespaces, "names": rule.names, "cluster": rule.cluster,
+    })
+}

@@ -1,0 +1,174 @@
+//! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
+
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::ports::Ports;
+use windlass_core::principal::{Principal, Role};
+use windlass_core::queue::{ItemExponential, Queue};
+use windlass_kube::{Claimer, Followed, Readable, Reader, Subscription};
+use windlass_wasm::{CallLimits, Entry};
+
+use super::{Controller, Watching, admit};
+use crate::clock::SystemClock;
+use crate::composite::{Composite, Owned, Related, Surroundings};
+use crate::config;
+use crate::dispatch::{Dispatch, Reconcile};
+use crate::feed::Feeder;
+use crate::finalize::{self, Finalized};
+use crate::metrics::counted;
+use crate::outage::Setbacks;
+use crate::pause::Pausable;
+use crate::resync::resync;
+use crate::route::{Route, Stores};
+use crate::running::Running;
+use crate::status::ControllerState;
+
+impl Controller {
+    /// Starts the tasks, but for the workers.
+    pub(super) fn start(&self, mut watching: Watching, stop: &CancellationToken) -> Running {
+        let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
+        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, stop.child_token()));
+        let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
+        let running = Running::new(dispatch.clone(), self.workers.clone());
+        for (subscription, route) in subscriptions {
+            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
+            let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
+            running.feed("feeder", move || {
+                let feeder = feeder.clone();
+                async move { feeder.lock().await.run().await }
+            });
+        }
+        let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
+        running.feed("regranted", {
+            let (primaries, queue) = (primaries.clone(), queue.clone());
+            move || {
+                let (regranted, primaries, queue) = (regranted.clone(), primaries.clone(), queue.clone());
+                async move { admit::again(&regranted, || primaries.all(), &queue).await }
+            }
+        });
+        let period = self.declared().options.resync();
+        running.feed("resync", move || {
+            let (primaries, queue) = (primaries.clone(), queue.clone());
+            async move { resync(period, || primaries.all(), &queue).await }
+        });
+        running.feed("outages", move || {
+            let dispatch = dispatch.clone();
+            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
+        });
+        running
+    }
+
+    /// All that the workers need.
+    fn dispatch(
+        &self,
+        watching: Watching,
+        subscriptions: &[(Subscription, Route)],
+        stop: CancellationToken,
+    ) -> Dispatch {
+        let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
+        let options = &self.declared().options;
+        let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
+        let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+        self.status.begins(queue.clone());
+        let principal = Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: self.plugin.name().clone(),
+            digest: self.plugin.short_digest().into(),
+            replica: self.host.replica.clone(),
+            grants: live,
+            impersonate,
+        });
+        let mut plugin = self.callee(&primaries, declared);
+        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
+            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
+        }
+        let followed = followed(&readable, subscriptions, &primaries);
+        Dispatch {
+            plugin: Box::new(Pausable::new(plugin)),
+            share: self.share.clone(),
+            controller: self.declared().name.as_str().into(),
+            primary,
+            primaries,
+            principal,
+            ports: self.ports(readable, followed),
+            status: self.status.clone(),
+            config: self.configured.clone(),
+            queue,
+            limits: CallLimits { deadline: Some(options.deadline()) },
+            max_retries: options.max_retries,
+            permit_worth: self.host.permit_worth,
+            outages: self.host.outages.with_pause(self.host.policies.pause(self.plugin.name())),
+            setbacks: Mutex::new(Setbacks::default()),
+            stop,
+            last_call: CancellationToken::new(),
+            panics: self.host.panics.clone(),
+        }
+    }
+
+    /// What the plugin may ask of the world, and all of it counted.
+    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
+        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
+        let writes = Arc::new(self.host.writer.of_controller(followed));
+        let ports = Ports {
+            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
+            reads: reader,
+            live,
+            writes,
+            events: self.host.recorder.clone(),
+            metrics: Arc::new(self.host.metrics.plugins().clone()),
+            http: Arc::new(self.host.egress.clone()),
+        };
+        counted(ports, &self.host.metrics, self.plugin.name())
+    }
+
+    /// What the workers call: the plugin itself, or what does as it composes.
+    fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
+        let plugin = self.plugin.clone();
+        if plugin.entry() == Entry::Reconciler {
+            return Box::new(plugin);
+        }
+        let owns = &self.declared().owns;
+        let mut watches = declared.into_iter().skip(1); // The primary.
+        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
+            kind: watch.object_kind(),
+            strategy: watch.core_strategy(),
+            watches,
+        });
+        let owned = owned.collect();
+        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
+        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
+    }
+
+    /// Starts the workers.
+    pub(super) fn work(&self, running: &Running) {
+        let options = &self.declared().options;
+        let workers = options.workers;
+        if !options.finalizer {
+            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
+        }
+        for _ in 0..workers {
+            running.work();
+        }
+        self.status.set(ControllerState::Running, None);
+        tracing::info!(
+            plugin = %self.plugin.name(), controller = %running.dispatch.controller,
+            primary = %running.dispatch.primary.kind, workers, "controller started"
+        );
+    }
+}
+
+/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
+fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
+    let routes = subscriptions.iter().map(|(_, route)| route);
+    let whole = readable.iter().zip(routes).filter(|(_, route)| route.predicates.is_empty());
+    let followed = whole.map(|(readable, route)| {
+        let (route, primaries) = (route.clone(), primaries.clone());
+        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+        Followed { readable: readable.clone(), runs: Arc::new(runs) }
+    });
+    followed.collect()
+}

@@ -1,0 +1,186 @@
+//! Whether the service account that a plugin acts as may itself watch what the host watches for it (§4).
+//!
+//! The host reads with its own rights and shares what it reads, so a plugin would see through a cache what its account may not
+//! see. Therefore each watch is reviewed before it begins, and again and again while it runs.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::grants::LiveGrants;
+use windlass_core::principal::{Principal, Role, ServiceAccount};
+use windlass_kube::client::Connection;
+use windlass_kube::{ReviewError, Verdict, may_watch};
+
+use crate::admission::Needed;
+use crate::supervise::jittered;
+
+/// How soon what is running is reviewed again; with its jitter, after 5 min at the latest.
+const AGAIN: Duration = Duration::from_secs(150);
+/// How soon what was denied, or could not be reviewed, is reviewed again; the pause doubles up to [`AGAIN`].
+const FIRST_RETRY: Duration = Duration::from_secs(2);
+
+/// What an account may not watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    account: ServiceAccount,
+    verb: &'static str,
+    resource: String,
+    namespace: Option<Arc<str>>,
+    reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { account: ServiceAccount { namespace, name }, verb, resource, .. } = self;
+        write!(f, "system:serviceaccount:{namespace}:{name} may not {verb} {resource}")?;
+        match &self.namespace {
+            Some(namespace) => write!(f, " in {namespace}")?,
+            None => f.write_str(" in all namespaces")?,
+        }
+        let reason = if self.reason.is_empty() { "no role of its allows it" } else { &self.reason };
+        write!(f, " ({reason}): bind a role to it that does, or change `impersonate` in the policy")
+    }
+}
+
+/// Who answers reviews: the API server, or a test.
+pub(crate) trait Reviewer: Send + Sync {
+    /// Whether `account` may watch what is needed.
+    fn review(
+        &self,
+        account: &ServiceAccount,
+        needed: &Needed,
+    ) -> impl Future<Output = Result<Verdict, ReviewError>> + Send;
+}
+
+/// Reviews by the API server, in the host's own name.
+pub(crate) struct ServerReviews {
+    connection: Connection,
+    role: Principal,
+}
+
+impl ServerReviews {
+    pub(crate) fn new(connection: Connection, replica: &Arc<str>) -> Self {
+        let role = Principal {
+            role: Role::Reviews,
+            plugin: "windlass".into(),
+            digest: "host".into(),
+            replica: replica.clone(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+        };
+        Self { connection, role }
+    }
+}
+
+impl Reviewer for ServerReviews {
+    async fn review(&self, account: &ServiceAccount, needed: &Needed) -> Result<Verdict, ReviewError> {
+        may_watch(&self.connection.client, &self.role, account, &needed.resource, needed.namespace()).await
+    }
+}
+
+/// The first of `needed` that the account may not watch.
+pub(crate) async fn refused<R: Reviewer>(
+    reviewer: &R,
+    account: &ServiceAccount,
+    needed: &[Needed],
+) -> Result<Option<Refusal>, ReviewError> {
+    for need in needed {
+        if let Verdict::Denied { verb, reason } = reviewer.review(account, need).await? {
+            return Ok(Some(Refusal {
+                account: account.clone(),
+                verb,
+                resource: need.resource_name(),
+                namespace: need.namespace().map(Arc::from),
+                reason,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Completes when the account may no longer watch something of `needed`. While nobody answers, the last answer holds.
+pub(crate) async fn until_refused<R: Reviewer>(reviewer: &R, account: &ServiceAccount, needed: &[Needed]) -> Refusal {
+    loop {
+        tokio::time::sleep(jittered(AGAIN)).await;
+        match refused(reviewer, account, needed).await {
+            Ok(Some(refusal)) => return refusal,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "no review of watches: the last one holds"),
+        }
+    }
+}
+
+/// The pauses between reviews of what was denied.
+pub(crate) struct Pauses(Duration);
+
+impl Pauses {
+    pub(crate) fn new() -> Self {
+        Self(FIRST_RETRY)
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(AGAIN);
+        jittered(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tokio::time::Instant;
+    use windlass_core::object::ObjectKind;
+    use windlass_kube::Resource;
+
+    use super::*;
+
+    /// Answers in their order, and then always with the last.
+    struct Scripted(Mutex<Vec<Option<Verdict>>>);
+
+    impl Reviewer for Scripted {
+        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<Verdict, ReviewError> {
+            let mut answers = self.0.lock().expect("no panic");
+            let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
+            answer.ok_or_else(|| ReviewError::Role("told to fail".to_owned()))
+        }
+    }
+
+    fn needed() -> Vec<Needed> {
+        let resource = Resource {
+            kind: ObjectKind::new("v1", "Secret"),
+            plural: "secrets".to_owned(),
+            namespaced: true,
+            subresources: vec![],
+            verbs: vec![],
+        };
+        vec![Needed { resource: Arc::new(resource), key: None }]
+    }
+
+    fn account() -> ServiceAccount {
+        ServiceAccount { namespace: "prod".into(), name: "deployer".into() }
+    }
+
+    fn denied() -> Verdict {
+        Verdict::Denied { verb: "watch", reason: String::new() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_reviewed_again_and_again_and_silence_denies_nothing() {
+        let script = Scripted(Mutex::new(vec![Some(Verdict::Allowed), None, Some(Verdict::Allowed), Some(denied())]));
+        let began = Instant::now();
+        let refusal = until_refused(&script, &account(), &needed()).await;
+        let said = refusal.to_string();
+        assert!(said.contains("system:serviceaccount:prod:deployer may not watch secrets in all namespaces"), "{said}");
+        let rounds = began.elapsed().as_secs_f64() / AGAIN.as_secs_f64();
+        assert!((2.0..8.1).contains(&rounds), "{rounds}");
+    }
+
+    #[test]
+    fn what_was_denied_is_reviewed_soon_and_then_rarely() {
+        let mut pauses = Pauses::new();
+        let all: Vec<_> = (0..12).map(|_| pauses.next()).collect();
+        assert!(all[0] < Duration::from_secs(5) && all[11] >= AGAIN, "{all:?}");
+    }
+}

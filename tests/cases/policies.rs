@@ -1,0 +1,357 @@
+//! What an operator does with policies, and what plugins may do under them, as a user would see it.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use windlass_tests::chameleon;
+use windlass_tests::host::Host;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::story::{self, Story};
+use windlass_tests::wait::until;
+
+use crate::webapp::plugin_directory;
+
+const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
+const CEILING_HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginCeiling\n";
+const WEBAPPS: &str = "\
+- {apiGroups: [apps.kubedojo.io], resources: [webapps], verbs: [get, list, watch]}
+- {apiGroups: [apps.kubedojo.io], resources: [webapps/status], verbs: [get, update, patch]}
+";
+const DEPLOYMENTS: &str =
+    "- {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, update, patch, delete]}\n";
+const READ_DEPLOYMENTS: &str = "- {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch]}\n";
+const SERVICES: &str =
+    "- {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch, create, update, patch, delete]}\n";
+
+/// A server, a directory with the plugin `webapp`, and a host that needs policies.
+struct Scene {
+    server: Server,
+    plugins: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn new(kind: Kind) -> anyhow::Result<Self> {
+        let server = Server::start(kind).await?;
+        server.install_webapp().await?;
+        Ok(Self { server, plugins: plugin_directory()? })
+    }
+
+    fn run(&self, more: &[&str]) -> anyhow::Result<Host> {
+        Host::run_with(self.server.kubeconfig(), self.server.objects().namespace(), self.plugins.path(), more)
+    }
+
+    /// Puts a policy in force that has these `rules` after `fields`, as editors do it: whole.
+    fn grant(&self, fields: &str, rules: &[&str]) -> anyhow::Result<()> {
+        write(&self.plugins.path().join("webapp.policy.yaml"), &format!("{HEAD}{fields}rules:\n{}", rules.concat()))
+    }
+
+    fn story(&self) -> Story<'_> {
+        Story::new(self.server.objects())
+    }
+
+    async fn scale(&self, replicas: u32) -> anyhow::Result<()> {
+        let scaled = json!({"spec": {"replicas": replicas}});
+        self.server.objects().merge("WebApp", story::NAME, &scaled).await?;
+        Ok(())
+    }
+
+    async fn replicas(&self) -> anyhow::Result<Value> {
+        let deployment = self.server.objects().get("Deployment", story::NAME).await?;
+        Ok(deployment.context("the Deployment exists")?["spec"]["replicas"].clone())
+    }
+
+    async fn becomes(&self, replicas: u32) -> anyhow::Result<()> {
+        until(&format!("{replicas} replicas"), || async {
+            let seen = self.replicas().await?;
+            anyhow::ensure!(seen == replicas, "{seen}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text)?;
+    Ok(std::fs::rename(new, path)?)
+}
+
+async fn a_plugin_waits_for_its_policy(kind: Kind) -> anyhow::Result<()> {
+    let scene = Scene::new(kind).await?;
+    let host = scene.run(&[])?;
+    let said = host.says("the plugin waits").await?;
+    for words in ["windlass grant", "webapp.wasm", "webapp.policy.yaml", "WebApp (get, list, watch)", "Deployment"] {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+    scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    host.says("controller started").await?;
+    scene.story().create().await?;
+    scene.story().run().await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_without_a_policy_waits_for_one_on_the_embedded_server() -> anyhow::Result<()> {
+    a_plugin_waits_for_its_policy(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_without_a_policy_waits_for_one_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_plugin_waits_for_its_policy(Kind::Real).await
+}
+
+async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
+    let scene = Scene::new(kind).await?;
+    scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES])?;
+    let host = scene.run(&[])?;
+    host.says("controller started").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    let said = host.says("denied plugin=webapp").await?;
+    // The log's text form escapes the quotes of a field.
+    let said = said.replace('\\', "");
+    let (_, missing) = said.split_once("missing: rules: ").context("what is missing is said")?;
+    let rule = missing.split_once('}').context("it is a whole rule")?.0;
+    assert!(said.contains("its policy") && rule.contains("deployments") && rule.contains("namespaces"), "{said}");
+    // As the operator would paste it.
+    scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES, &format!("{rule}}}\n")])?;
+    scene.becomes(2).await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rule_that_a_denial_names_is_the_one_that_was_missing_on_the_embedded_server() -> anyhow::Result<()> {
+    a_denial_names_the_missing_rule(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rule_that_a_denial_names_is_the_one_that_was_missing_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_denial_names_the_missing_rule(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_revoked_is_denied_to_the_next_call_and_a_revoked_watch_ends() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    let host = scene.run(&[])?;
+    host.says("controller started").await?;
+    scene.story().create().await?;
+
+    scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES])?;
+    host.says_times("policy in force", 2).await?;
+    scene.scale(5).await?;
+    host.says("denied plugin=webapp").await?;
+    assert_eq!(scene.replicas().await?, 2);
+
+    scene.grant("", &[WEBAPPS, SERVICES])?;
+    let said = host.says("one of its watches was revoked").await?;
+    assert!(said.contains("list deployments.apps"), "{said}");
+    host.says("waiting: the controller starts when it is granted").await?;
+    std::fs::remove_file(scene.plugins.path().join("webapp.policy.yaml"))?;
+    host.says("the policy is gone").await?;
+
+    scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    host.says_times("controller started", 2).await?;
+    scene.becomes(5).await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_plugin_keeps_its_keys_and_goes_on_at_once() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    chameleon::write("good", &scene.plugins.path().join("chameleon.wasm"))?;
+    let beside = HEAD.replace("webapp", "chameleon");
+    let all = "rules: [{apiGroups: [\"\"], resources: [\"*\"], verbs: [\"*\"]}]\n";
+    write(&scene.plugins.path().join("chameleon.policy.yaml"), &format!("{beside}{all}"))?;
+    let rules = [WEBAPPS, DEPLOYMENTS, SERVICES];
+    scene.grant("", &rules)?;
+    let host = scene.run(&[])?;
+    host.says_times("controller started", 2).await?;
+    scene.story().create().await?;
+    scene.grant("paused: true\n", &rules)?;
+    host.says("paused by its policy").await?;
+    scene.scale(5).await?;
+    // The neighbour is called about what happened later.
+    let bait = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bait", "labels": {"chameleon": "true"}},
+    });
+    scene.server.objects().apply(&bait).await?;
+    host.says("chameleon reconciled").await?;
+    assert_eq!(scene.replicas().await?, 2);
+    scene.grant("", &rules)?;
+    host.says("no longer paused").await?;
+    scene.becomes(5).await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_policy_says_where_and_changes_nothing() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let broken = format!("{HEAD}rules:\n- apiGroups: [apps]\n  resorces: [deployments]\n");
+    let path = scene.plugins.path().join("webapp.policy.yaml");
+    write(&path, &broken)?;
+    let host = scene.run(&[])?;
+    let said = host.says("the plugin waits: its policy cannot be used").await?;
+    assert!(said.contains("webapp.policy.yaml:6") && said.contains("did you mean `resources`"), "{said}");
+    scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    host.says("controller started").await?;
+    write(&path, &broken)?;
+    host.says("the former one stays in force").await?;
+    scene.story().create().await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_policy_reaches_above_the_ceiling() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let (policies, ceiling) = (tempfile::tempdir()?, scene.plugins.path().join("ceiling.yaml"));
+    let rules = [WEBAPPS, DEPLOYMENTS, SERVICES].concat();
+    write(&policies.path().join("webapp.policy.yaml"), &format!("{HEAD}rules:\n{rules}"))?;
+    write(&ceiling, &format!("{CEILING_HEAD}rules:\n{WEBAPPS}{READ_DEPLOYMENTS}{SERVICES}"))?;
+    let (directory, file) = (policies.path().to_string_lossy(), ceiling.to_string_lossy());
+    let host = scene.run(&["--policy-dir", &directory, "--ceiling", &file])?;
+    host.says("controller started").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    let said = host.says("denied plugin=webapp").await?;
+    assert!(said.contains("nothing in the host's ceiling"), "{said}");
+    write(&ceiling, "no ceiling")?;
+    host.says("the ceiling cannot be used: the former one stays in force").await?;
+    write(&ceiling, &format!("{CEILING_HEAD}rules:\n{rules}"))?;
+    scene.becomes(2).await?;
+    assert!(host.terminate().await?.success());
+
+    write(&ceiling, "no ceiling")?;
+    let mut host = scene.run(&["--policy-dir", &directory, "--ceiling", &file])?;
+    assert_eq!(host.ends().await?.code(), Some(1));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let namespace = scene.server.objects().namespace().to_owned();
+    let mut host = scene.run(&["--grants=manifest", "--host-namespace", &namespace])?;
+    assert_eq!(host.ends().await?.code(), Some(1));
+    assert!(host.log().contains("always denied"), "{}", host.log());
+
+    // Without --namespace, it watches all.
+    let (kubeconfig, plugins) = (scene.server.kubeconfig().to_string_lossy(), scene.plugins.path().to_string_lossy());
+    let run = ["run", "--kubeconfig", &kubeconfig, "--plugins", &plugins, "--grants=manifest"];
+    let host = Host::start(&[&run[..], &["--host-namespace", &namespace]].concat(), None)?;
+    host.says("controller started").await?;
+    let elsewhere = windlass_tests::objects::Objects::new(scene.server.objects().client().clone(), "elsewhere");
+    elsewhere.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})).await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    Story::new(&elsewhere).create().await?;
+    assert_eq!(scene.server.objects().get("Deployment", story::NAME).await?, None);
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_watches_everything_is_confined_to_the_namespaces_that_are_granted() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let objects = scene.server.objects();
+    let elsewhere = windlass_tests::objects::Objects::new(objects.client().clone(), "elsewhere");
+    elsewhere.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})).await?;
+    let rules = [WEBAPPS, DEPLOYMENTS, SERVICES];
+    let within = |namespaces: &str| rules.map(|rules| rules.replace('}', &format!(", namespaces: [{namespaces}]}}")));
+    let grant = |namespaces: &str| scene.grant("", &within(namespaces).each_ref().map(String::as_str));
+    grant(objects.namespace())?;
+    let (kubeconfig, plugins) = (scene.server.kubeconfig().to_string_lossy(), scene.plugins.path().to_string_lossy());
+    let host = Host::start(&["run", "--kubeconfig", &kubeconfig, "--plugins", &plugins], None)?;
+    host.says("narrowed to what is granted").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        elsewhere.apply(&document).await?;
+    }
+    scene.story().create().await?;
+    assert_eq!(elsewhere.get("Deployment", story::NAME).await?, None);
+    grant(&format!("{}, elsewhere", objects.namespace()))?;
+    host.says("granted in other namespaces now").await?;
+    Story::new(&elsewhere).create().await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_host_calls_plugins_and_changes_nothing() -> anyhow::Result<()> {
+    let scene = Scene::new(Kind::Embedded).await?;
+    let host = scene.run(&["--grants=manifest", "--read-only"])?;
+    host.says("controller started").await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    host.says("the host runs with --read-only").await?;
+    let objects = scene.server.objects();
+    assert_eq!(objects.get("Deployment", story::NAME).await?, None);
+    assert!(objects.list("Event", "").await?.is_empty());
+    assert!(host.terminate().await?.success());
+    let host = scene.run(&["--grants=manifest"])?;
+    scene.becomes(2).await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+/// Lets `account` watch nothing, or all that the plugin needs. The embedded server has no RBAC but an annotation.
+async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result<()> {
+    let objects = server.objects();
+    let deny = if admitted { "" } else { "*" };
+    let annotated = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": account, "annotations": {"windlass.dev/deny": deny}},
+    });
+    objects.apply(&annotated).await?;
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": account},
+        "rules": if admitted { all } else { json!([]) },
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": objects.namespace()}],
+    });
+    objects.apply(&role).await?;
+    objects.apply(&binding).await?;
+    Ok(())
+}
+
+async fn an_account_bounds_the_watches(kind: Kind) -> anyhow::Result<()> {
+    let scene = Scene::new(kind).await?;
+    let namespace = scene.server.objects().namespace();
+    admit(&scene.server, "deployer", false).await?;
+    scene.grant(&format!("impersonate: {namespace}/deployer\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    let host = scene.run(&[])?;
+    let said = host.says("waiting: the controller starts when it is granted").await?;
+    let account = format!("system:serviceaccount:{namespace}:deployer may not list webapps.apps.kubedojo.io");
+    assert!(said.contains(&account), "{said}");
+    admit(&scene.server, "deployer", true).await?;
+    host.says("controller started").await?;
+    scene.story().create().await?;
+    // Another account is another matter.
+    scene.grant(&format!("impersonate: {namespace}/nobody\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    host.says("its policy names another service account").await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_account_may_not_watch_its_plugin_does_not_on_the_embedded_server() -> anyhow::Result<()> {
+    an_account_bounds_the_watches(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_account_may_not_watch_its_plugin_does_not_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    an_account_bounds_the_watches(Kind::Real).await
+}

@@ -1,0 +1,139 @@
+//! `windlass grant` and `windlass inspect`, as an operator and a pipeline type them.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::Context;
+use serde_json::Value;
+use tokio::process::Command;
+use windlass_tests::host::Host;
+use windlass_tests::paths;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::story::Story;
+
+use crate::webapp::plugin_directory;
+
+/// What a command printed, what it said, and its exit code.
+struct Ran {
+    printed: String,
+    said: String,
+    code: Option<i32>,
+}
+
+async fn windlass(arguments: &[&str], home: &Path) -> anyhow::Result<Ran> {
+    let mut command = Command::new(paths::windlass()?);
+    // No cluster of whoever runs the tests is asked.
+    command.args(arguments).env("HOME", home).env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Ran { printed: text(output.stdout), said: text(output.stderr), code: output.status.code() })
+}
+
+async fn a_written_policy_is_reviewed_and_runs(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    server.install_webapp().await?;
+    let plugins = plugin_directory()?;
+    let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
+    let (plugin, kubeconfig) = (plugin.to_string_lossy(), server.kubeconfig().to_string_lossy());
+    let host = Host::run_with(server.kubeconfig(), server.objects().namespace(), plugins.path(), &[])?;
+    host.says("the plugin waits").await?;
+
+    let granted = windlass(&["grant", &plugin, "--kubeconfig", &kubeconfig], plugins.path()).await?;
+    assert_eq!(granted.code, Some(0), "{}", granted.said);
+    assert!(granted.said.contains("read it before"), "{}", granted.said);
+    let text = std::fs::read_to_string(&policy)?;
+    assert!(text.contains("resources: [\"webapps\"]") && !text.contains("guessed"), "{text}");
+    assert!(text.contains("# SENSITIVE: runs Pods"), "{text}");
+
+    let inspected = windlass(&["inspect", &plugin, "--kubeconfig", &kubeconfig], plugins.path()).await?;
+    assert_eq!(inspected.code, Some(0), "{}{}", inspected.printed, inspected.said);
+    assert!(
+        inspected.printed.contains("paused") && inspected.printed.contains("lacks nothing"),
+        "{}",
+        inspected.printed
+    );
+
+    // As written, it calls nothing before somebody has read it.
+    host.says("paused by its policy").await?;
+    host.says("controller started").await?;
+    let read = text.lines().filter(|line| !line.starts_with("paused:")).collect::<Vec<_>>().join("\n");
+    std::fs::write(&policy, read)?;
+    host.says("no longer paused").await?;
+    Story::new(server.objects()).create().await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_that_grant_writes_runs_on_the_embedded_server_once_it_was_read() -> anyhow::Result<()> {
+    a_written_policy_is_reviewed_and_runs(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_that_grant_writes_runs_on_a_real_kube_apiserver_once_it_was_read() -> anyhow::Result<()> {
+    a_written_policy_is_reviewed_and_runs(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_is_never_overwritten_unasked_and_what_it_lacks_is_shown() -> anyhow::Result<()> {
+    let plugins = plugin_directory()?;
+    let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
+    let plugin = plugin.to_string_lossy();
+    let run = async |arguments: &[&str]| windlass(arguments, plugins.path()).await;
+    let shown = run(&["grant", &plugin, "--output", "-", "--in-force"]).await?;
+    assert!(shown.code == Some(0) && !policy.exists(), "{}", shown.said);
+    assert!(shown.printed.contains("# guessed") && !shown.printed.contains("\npaused:"), "{}", shown.printed);
+
+    let narrow = shown.printed.replace(", \"delete\"]", "]");
+    std::fs::write(&policy, &narrow)?;
+    let again = run(&["grant", &plugin]).await?;
+    assert_eq!(again.code, Some(1), "{}{}", again.printed, again.said);
+    assert!(again.printed.contains("[\"delete\"]") && again.printed.contains("deployments"), "{}", again.printed);
+    assert!(again.said.contains("--force") && std::fs::read_to_string(&policy)? == narrow, "{}", again.said);
+
+    let forced = run(&["grant", &plugin, "--force"]).await?;
+    assert!(forced.code == Some(0) && forced.printed.contains("delete"), "{}{}", forced.printed, forced.said);
+    let unchanged = run(&["grant", &plugin]).await?;
+    assert!(unchanged.code == Some(0) && unchanged.said.contains("grants all"), "{}", unchanged.said);
+    std::fs::write(&policy, "rules: nonsense")?;
+    let broken = run(&["grant", &plugin]).await?;
+    assert!(broken.code == Some(1) && broken.said.contains("cannot be read"), "{}", broken.said);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::Result<()> {
+    let plugins = plugin_directory()?;
+    let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
+    let plugin = plugin.to_string_lossy();
+    let run = async |arguments: &[&str]| windlass(arguments, plugins.path()).await;
+    let nothing = run(&["inspect", &plugin]).await?;
+    assert_eq!(nothing.code, Some(1), "{}", nothing.said);
+    for words in
+        ["none (", "LACKS", "windlass:plugin/cache@0.1.0", "abi      0.1.0", "sha256", "lacks, as it would stand"]
+    {
+        assert!(nothing.printed.contains(words), "{words:?} is not in:\n{}", nothing.printed);
+    }
+    // What lacks can be pasted as it stands.
+    let (_, lacking) = nothing.printed.split_once("in the policy:\n").context("what lacks comes last")?;
+    let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
+    std::fs::write(&policy, format!("{head}{lacking}"))?;
+    let everything = run(&["inspect", &plugin, "-o", "json"]).await?;
+    assert_eq!(everything.code, Some(0), "{}{}", everything.printed, everything.said);
+    let json: Value = serde_json::from_str(&everything.printed)?;
+    assert!(json["granted"] == true && json["sha256"].as_str().is_some_and(|digest| digest.len() == 64), "{json}");
+    assert_eq!(json["asks"]["rules"][0]["lacks"], Value::Array(vec![]));
+
+    let elsewhere = tempfile::tempdir()?;
+    let directory = elsewhere.path().to_string_lossy();
+    assert_eq!(run(&["inspect", &plugin, "--policy-dir", &directory]).await?.code, Some(1));
+    let ceiling = elsewhere.path().join("ceiling.yaml");
+    std::fs::write(&ceiling, "apiVersion: windlass.dev/v1alpha1\nkind: PluginCeiling\n")?;
+    assert_eq!(run(&["inspect", &plugin, "--ceiling", &ceiling.to_string_lossy()]).await?.code, Some(1));
+    let missing = run(&["inspect", &plugin, "--policy", "/nowhere/policy.yaml"]).await?;
+    assert!(missing.code == Some(2) && missing.said.contains("/nowhere/policy.yaml"), "{}", missing.said);
+    assert_eq!(run(&["inspect", "/nowhere/webapp.wasm"]).await?.code, Some(2));
+    let no_server = run(&["inspect", &plugin, "--kubeconfig", "/nowhere/kubeconfig"]).await?;
+    assert_eq!(no_server.code, Some(2), "{}", no_server.said);
+    Ok(())
+}
