@@ -81,7 +81,7 @@ impl Lab {
         let (directory, kubeconfig) = (plugins.path().to_string_lossy(), kubeconfig.to_string_lossy());
         let namespace = server.objects().namespace();
         let mut all = vec!["--log-format", "json", "run", "--kubeconfig", &kubeconfig, "--plugins", &directory];
-        all.extend(["--namespace", namespace]);
+        all.extend(["--namespace", namespace, "--grants=manifest"]);
         all.extend(arguments);
         let host = Host::start(&all, None)?;
         host.says("controller started").await?;
