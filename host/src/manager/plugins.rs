@@ -225,8 +225,12 @@ mod tests {
         assert_eq!(problem(&schema(serde_json::json!({"type": "object"}))), None);
         let said = problem(&schema(serde_json::json!({"type": "strnig"}))).expect("no schema");
         assert!(said.contains("config.schema"), "{said}");
-        let definition = serde_json::json!({"metadata": {"name": "as.example.com"}});
-        assert!(problem(&with("crds", serde_json::json!([definition]))).is_some(), "no definition");
+        let definition = serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "as.example.com"}, "spec": {"group": "example.com", "names": {"plural": "as"}},
+        });
+        let said = problem(&with("crds", serde_json::json!([definition]))).expect("no definition");
+        assert!(said.contains("no versions"), "{said}");
     }
 
     #[test]
