@@ -221,6 +221,7 @@ impl Call {
     }
 
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value, reason = "tests name steps as they like")]
     fn step(&self, id: impl ToString) -> &Step {
         let id = id.to_string();
         self.steps.iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no step {id} has run: {self:?}"))
