@@ -3,9 +3,10 @@
 //! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins: a
 //! controller with a watch that is not granted does not start, and one whose watch is revoked stops.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
 use windlass_core::object::ObjectKey;
 use windlass_core::principal::ServiceAccount;
@@ -146,14 +147,17 @@ pub(crate) enum Revoked {
 }
 
 impl Terms {
-    /// Binds `live` to each change of the policies, and has the watches reviewed, until the controller may not go on.
-    pub(crate) async fn broken<R: Reviewer>(
+    /// Binds `live` to each change of the policies, and has the watches reviewed. Tells `broken` when the controller may not go
+    /// on, and goes on itself: calls that run on after their controller has stopped are bound as much as others.
+    pub(crate) async fn keep<R: Reviewer>(
         mut self,
         policies: &Policies,
         reviewer: &R,
         plugin: &str,
         live: &LiveGrants,
-    ) -> Revoked {
+        broken: oneshot::Sender<Revoked>,
+    ) -> Infallible {
+        let mut broken = Some(broken);
         let (account, needed) = (self.impersonate.clone(), self.needed.clone());
         let refused = async {
             match &account {
@@ -167,7 +171,10 @@ impl Terms {
                 () = self.changes.next() => {}
                 refusal = &mut refused => {
                     live.replace(self.nothing());
-                    return Revoked::Refused(refusal);
+                    // It cannot be that nobody waits: the controller does until it is told.
+                    let _ = broken.take().map(|broken| broken.send(Revoked::Refused(refusal)));
+                    // Whatever the policies say from now on, the account may not.
+                    return std::future::pending().await;
                 }
             }
             let standing = policies.standing(plugin);
@@ -178,7 +185,7 @@ impl Terms {
                 self.regranted.notify_one();
             }
             if let Some(revoked) = revoked {
-                return revoked;
+                let _ = broken.take().map(|broken| broken.send(revoked));
             }
         }
     }
@@ -204,5 +211,92 @@ impl Terms {
         let is_same = needed.iter().map(|it| &it.key).eq(self.needed.iter().map(|it| &it.key));
         let revoked = denied(&grants, &needed).map(Revoked::Watch).or((!is_same).then_some(Revoked::Scope));
         (grants, revoked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use futures::FutureExt;
+    use windlass_core::grants::Rule;
+    use windlass_core::object::ObjectKind;
+    use windlass_kube::{ReviewError, Verdict};
+
+    use super::*;
+    use crate::files::{Change, Content};
+    use crate::policies::{GrantMode, PolicySettings};
+
+    struct Nobody;
+
+    impl Reviewer for Nobody {
+        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<Verdict, ReviewError> {
+            pending().await
+        }
+    }
+
+    fn terms(policies: &Policies) -> Terms {
+        let resource = Arc::new(Resource {
+            kind: ObjectKind::new("v1", "ConfigMap"),
+            plural: "configmaps".to_owned(),
+            namespaced: true,
+            subresources: vec![],
+            verbs: vec![],
+        });
+        let spec = WatchSpec::all(resource.kind.clone());
+        let needed = vec![Needed::of(&resource, &spec)];
+        let all = || vec!["*".to_owned()];
+        let asked = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+        Terms {
+            changes: policies.changes(),
+            asked: Allowance { rules: vec![asked], ..Allowance::default() },
+            wanted: vec![(resource, spec)],
+            needed,
+            impersonate: None,
+            only: None,
+            regranted: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_that_outlive_their_controller_are_bound_by_what_is_revoked_later() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.policy.yaml");
+        let policy = |verbs: &str| {
+            let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: a\n";
+            let rule = format!("rules: [{{apiGroups: [\"\"], resources: [configmaps], verbs: [{verbs}]}}]\n");
+            std::fs::write(&path, format!("{head}{rule}")).expect("written");
+        };
+        policy("get, list, watch, patch");
+        let settings = PolicySettings {
+            mode: GrantMode::Policy,
+            directory: directory.path().to_owned(),
+            ceiling: None,
+            host_namespace: None,
+        };
+        let (policies, _files) = Policies::read(settings).await.expect("it can be read");
+        let take = |content| policies.take(&[Change { path: path.clone(), content }]);
+        let (live, key) = (LiveGrants::default(), ObjectKey::namespaced("prod", "a"));
+        let patches = || {
+            let access = Access {
+                verb: "patch",
+                group: "",
+                resource: "configmaps",
+                subresource: "",
+                namespaced: true,
+                key: Some(&key),
+            };
+            live.current().allows(&access)
+        };
+        let (broken, mut revoked) = oneshot::channel();
+        let mut keeping = Box::pin(terms(&policies).keep(&policies, &Nobody, "a", &live, broken));
+        policy("get, patch");
+        take(Content::Is([1; 32]));
+        assert!((&mut keeping).now_or_never().is_none());
+        assert!(matches!(revoked.try_recv(), Ok(Revoked::Watch(_))), "the controller stops");
+        assert!(patches(), "what runs on may still do this");
+        take(Content::Gone);
+        assert!((&mut keeping).now_or_never().is_none());
+        assert!(!patches(), "and now it may not");
     }
 }

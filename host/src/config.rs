@@ -14,6 +14,7 @@ use std::time::Duration;
 use jsonschema::{PatternOptions, Validator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use windlass_core::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
@@ -26,8 +27,13 @@ const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
 /// Beyond what anyone writes; what is larger is something else by mistake.
 const LARGEST: u64 = 1 << 20;
+/// Steps to where a value of a Secret goes. What is nested without end costs a thread its stack.
+const DEEPEST: usize = 32;
 /// How long a document may take to be checked. Schemas can be made that take for ever.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
+/// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take megabytes.
+const MOST_PATTERNS: usize = 100;
+const PATTERN_BYTES: usize = 1 << 20;
 /// Problems that a message lists.
 const MOST_PROBLEMS: usize = 10;
 
@@ -95,6 +101,10 @@ async fn read(path: &Path, plugin: &str) -> Result<Option<File>, ConfigError> {
             let message = format!("it has {} bytes; a configuration has at most {LARGEST}", metadata.len());
             return Err(ConfigError::Wrong { path: path.to_owned(), message });
         }
+        // To open a pipe would wait for ever.
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(unreadable(std::io::Error::other("it is not a regular file")));
+        }
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
@@ -129,6 +139,9 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
     };
     let mut place = document;
     let mut passed = String::new();
+    if steps.split('/').count() > DEEPEST {
+        return Err(format!("a pointer of a Secret's value has more than {DEEPEST} steps"));
+    }
     for step in steps.split('/') {
         let key = step.replace("~1", "/").replace("~0", "~");
         let _ = write!(passed, "/{step}");
@@ -154,34 +167,50 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
 
 /// What a plugin's configuration must fit. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Schema(Option<Arc<Validator>>);
+pub(crate) struct Schema {
+    validator: Option<Arc<Validator>>,
+    /// Held by the check that runs, also when nobody waits for it any more.
+    turn: Arc<Semaphore>,
+}
 
 impl Schema {
     /// The schema of `manifest`. Without one, a plugin takes no configuration.
     pub(crate) fn of(manifest: &Manifest) -> Result<Self, String> {
-        let Some(config) = &manifest.config else { return Ok(Self(None)) };
+        let turn = Arc::new(Semaphore::new(1));
+        let Some(config) = &manifest.config else { return Ok(Self { validator: None, turn }) };
         let schema = Value::Object(config.schema.clone());
-        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let patterns = patterns(&schema);
+        if patterns > MOST_PATTERNS {
+            return Err(format!("config.schema: it has {patterns} patterns, at most {MOST_PATTERNS} are compiled"));
+        }
+        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+        let options = jsonschema::options().with_pattern_options(patterns);
         let validator = options.build(&schema);
         let validator =
             validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
-        Ok(Self(Some(Arc::new(validator))))
+        Ok(Self { validator: Some(Arc::new(validator)), turn })
     }
 
     /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
     async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
+        let endless = || vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")];
+        // One that does not end has its thread for good; it must not get another each time that the file changes.
+        let Ok(turn) = self.turn.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
-        let check = tokio::task::spawn_blocking(move || schema.problems(&document, confidential));
+        let check = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            schema.problems(&document, confidential)
+        });
         match tokio::time::timeout(CHECK_LIMIT, check).await {
             Ok(Ok(problems)) => problems,
             Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
-            Err(_) => vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")],
+            Err(_) => endless(),
         }
     }
 
     /// Where `document` does not fit. Nothing of its values is repeated if they are confidential.
     fn problems(&self, document: &Value, confidential: bool) -> Vec<String> {
-        let Some(validator) = &self.0 else {
+        let Some(validator) = &self.validator else {
             let empty = document.as_object().is_some_and(Map::is_empty);
             let what = "the plugin takes no configuration: its manifest has no config.schema";
             return if empty { vec![] } else { vec![what.to_owned()] };
@@ -194,6 +223,19 @@ impl Schema {
             problems.push(format!("{at}: {what}"));
         }
         problems
+    }
+}
+
+/// How many patterns `schema` may have; what only looks like one is counted too.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(fields) => {
+            let of_names = fields.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+            let own = usize::from(fields.get("pattern").is_some_and(Value::is_string)) + of_names;
+            own + fields.values().map(patterns).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        _ => 0,
     }
 }
 

@@ -5,13 +5,14 @@
 mod admit;
 mod start;
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
@@ -158,8 +159,15 @@ impl Controller {
                 None => return End::Clean,
             };
             let watching = self.subscribe(resolved, live, &terms);
-            let gone = self.gone(&watching, &definitions, terms);
-            let kind = match self.round(watching, gone, stop).await {
+            let (bound, revoked) = self.bound(&watching, terms);
+            let gone = self.gone(&watching, &definitions, revoked);
+            // To the end of the last call of the round, and first at each turn: what is revoked must not wait for anything.
+            let round = tokio::select! {
+                biased;
+                never = bound => match never {},
+                round = self.round(watching, gone, stop) => round,
+            };
+            let kind = match round {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
                 ControlFlow::Continue(Loss::OverBudget(_)) => {
@@ -348,13 +356,35 @@ impl Controller {
         }
     }
 
+    /// What binds the calls to the policies, for ever, and what completes when the `terms` are broken.
+    fn bound(
+        &self,
+        watching: &Watching,
+        terms: Terms,
+    ) -> (BoxFuture<'static, Infallible>, impl Future<Output = Loss> + Send + 'static) {
+        let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
+        let (broken, revoked) = oneshot::channel();
+        let bound = async move { terms.keep(&host.policies, &host.reviews, &plugin, &live, broken).await }.boxed();
+        let revoked = async move {
+            match revoked.await {
+                Ok(revoked) => Loss::Revoked(revoked),
+                // What would tell is polled as long as this is.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        (bound, revoked)
+    }
+
     /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
-    /// seen, or when the plugin's caches are too large, or when the `terms` are broken.
-    fn gone(&self, watching: &Watching, definitions: &Definitions, terms: Terms) -> BoxFuture<'static, Loss> {
+    /// seen, or when the plugin's caches are too large, or when the terms are broken.
+    fn gone(
+        &self,
+        watching: &Watching,
+        definitions: &Definitions,
+        revoked: impl Future<Output = Loss> + Send + 'static,
+    ) -> BoxFuture<'static, Loss> {
         let budget = self.budget.clone();
         let excess = async move { Loss::OverBudget(budget.exceeded().await) };
-        let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
-        let revoked = async move { Loss::Revoked(terms.broken(&host.policies, &host.reviews, &plugin, &live).await) };
         // First the policies: what they revoke must not wait for anything.
         let mut losses: Vec<BoxFuture<'static, Loss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {

@@ -98,34 +98,33 @@ impl Shared {
         let grants = &call.principal.grants;
         let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
         let outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
-        let reach = egress::allow(grants, outgoing.request.method().as_str(), &outgoing.target)
-            .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))?;
+        // What is denied waits for no turn.
+        allowed(grants, &outgoing)?;
         let sent = async {
             let turn = self.turn(&call.principal.plugin).await?;
-            self.send(outgoing, grants, &reach, &turn).await
+            self.send(outgoing, grants, &turn).await
         };
         let late = || failed(HttpReason::Timeout, format!("the exchange had not ended after {time:?}"));
         tokio::time::timeout(time, sent).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn send(
-        &self,
-        outgoing: Outgoing,
-        grants: &LiveGrants,
-        reach: &Reach,
-        turn: &Turn,
-    ) -> Result<HttpResponse, HttpError> {
-        let Outgoing { target, request } = outgoing;
-        let addresses = self.checked_addresses(&target, reach, turn).await?.map_err(|denied| {
-            let denial = egress::deny(grants, request.method().as_str(), &target, &denied);
+    async fn send(&self, outgoing: Outgoing, grants: &LiveGrants, turn: &Turn) -> Result<HttpResponse, HttpError> {
+        // The operator may have revoked it while it waited, and may again until it is sent.
+        let reach = allowed(grants, &outgoing)?;
+        let addresses = self.checked_addresses(&outgoing.target, &reach, turn).await?.map_err(|denied| {
+            let denial = egress::deny(grants, outgoing.request.method().as_str(), &outgoing.target, &denied);
             failed(HttpReason::NotGranted, denial.to_string())
         })?;
         let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
-        match target.scheme {
-            Scheme::Http => exchange(stream, request, &self.limits).await,
+        match outgoing.target.scheme {
+            Scheme::Http => {
+                allowed(grants, &outgoing)?;
+                exchange(stream, outgoing.request, &self.limits).await
+            }
             Scheme::Https => {
-                let stream = tls::handshake(self.trust.config()?, &target.host, stream).await?;
-                exchange(stream, request, &self.limits).await
+                let stream = tls::handshake(self.trust.config()?, &outgoing.target.host, stream).await?;
+                allowed(grants, &outgoing)?;
+                exchange(stream, outgoing.request, &self.limits).await
             }
         }
     }
@@ -187,6 +186,12 @@ impl Http for Egress {
         .in_current_span()
         .boxed()
     }
+}
+
+/// Where the request may go now.
+fn allowed(grants: &LiveGrants, Outgoing { target, request }: &Outgoing) -> Result<Reach, HttpError> {
+    egress::allow(grants, request.method().as_str(), target)
+        .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))
 }
 
 fn failed(reason: HttpReason, message: String) -> HttpError {

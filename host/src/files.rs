@@ -251,12 +251,26 @@ fn read(path: &Path) -> Content {
     }
 }
 
-fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
+/// What is in the file at `path`, if that is no more than `most` bytes.
+pub(crate) fn read_whole(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(std::io::Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
     if !std::fs::metadata(path)?.is_file() {
         // To open a pipe or to read a device would wait for ever.
         return Err(std::io::Error::other("it is not a regular file"));
     }
-    let mut file = std::fs::File::open(path)?;
+    std::fs::File::open(path)
+}
+
+fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
+    let mut file = open(path)?;
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 16];
     loop {

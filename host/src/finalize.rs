@@ -74,6 +74,14 @@ impl Finalized {
         primary: &Object,
         finalizers: &[String],
     ) -> Result<Object, CallResult> {
+        // The host writes it, in a role that no policy bounds; whether it is to be there is the operator's to say, and now. To
+        // take it off is not asked for: an object that nobody may free would be worse.
+        call.principal.grants.check_finalizer(&self.name).map_err(|denial| {
+            let (kind, plugin) = (call.primary_kind.to_string(), &call.principal.plugin);
+            let message = format!("the plugin {plugin} may not: {denial}");
+            let error = ApiError::refused(ApiReason::NotGranted, "patch", kind, Some(call.primary_ref()), message);
+            self.failed("added", error)
+        })?;
         let patch = finalizer::addition(finalizers, &self.name);
         match self.patch(ports, call, primary, patch).await {
             Ok(Some(text)) => windlass_kube::object_of(&self.spec, &text).map_err(|error| {

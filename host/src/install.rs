@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use windlass_core::grants::{Allowance, Grants};
 use windlass_core::principal::Principal;
 use windlass_kube::{Definition, DefinitionError};
-use windlass_wasm::Plugin;
+use windlass_wasm::Manifest;
 
 use crate::manager::Host;
 use crate::policies::Standing;
@@ -38,9 +38,9 @@ pub(crate) struct Installer {
     pub(crate) ready: watch::Sender<bool>,
 }
 
-/// The definitions that `plugin` brings.
-pub(crate) fn definitions(plugin: &Plugin) -> Result<Vec<Definition>, DefinitionError> {
-    plugin.manifest().crds.iter().map(Definition::read).collect()
+/// The definitions that a plugin with this manifest brings.
+pub(crate) fn definitions(manifest: &Manifest) -> Result<Vec<Definition>, DefinitionError> {
+    manifest.crds.iter().map(Definition::read).collect()
 }
 
 impl Installer {

@@ -1,51 +1,36 @@
 //! The order in which everything starts and, the other way round, stops.
 
+mod follow;
+mod plugins;
+
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use futures::StreamExt;
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
-use windlass_core::grants::{DenialCount, LiveGrants};
-use windlass_core::principal::{Principal, Role};
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{
-    Budget, Discovery, InformerError, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, RequestError,
-    Secrets, Selector, Writer,
-};
-use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_kube::{Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, Writer};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use crate::admin::{self, Admin};
 use crate::cli::PluginArgs;
-use crate::config::{self, Configured};
-use crate::controller::Controller;
+use crate::directory;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
-use crate::install::{self, Installer, Ready, Rivalry};
-use crate::kinds::{self, Kinds};
+use crate::kinds::Kinds;
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
-use crate::policies::{GrantMode, Policies, PolicyFiles, PolicySettings};
+use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::reviews::ServerReviews;
 use crate::running::End;
-use crate::status::{PluginState, Status};
+use crate::status::Status;
 use crate::supervise::{Panics, caught, supervise};
-use crate::{directory, telemetry};
 
 /// How long Kubernetes Events may take to be sent when the host stops (§3.9).
 const FLUSH: Duration = Duration::from_secs(2);
-
-/// How soon a denial that goes on is told of again.
-const DENIALS_AGAIN: Duration = Duration::from_mins(10);
-
-/// The weight of each plugin's share of the permits.
-const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// What the host is told to do.
 #[derive(Debug)]
@@ -159,11 +144,11 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
     policies.register(&plugins, &shown.status);
     let host = Arc::new(Host::new(connection, &settings, policies, shown, trust));
-    let kinds = tokio::spawn(follow_kinds(host.clone(), stop.clone()));
-    let followed = tokio::spawn(follow_policies(host.clone(), files, stop.clone()));
-    let told: Vec<_> = plugins.iter().map(|plugin| tell_denials(&host, plugin.name(), &stop)).collect();
+    let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
+    let followed = tokio::spawn(follow::policies(host.clone(), files, stop.clone()));
+    let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &stop)).collect();
     let fair = Fair::new(settings.concurrent_calls);
-    let mut controllers = start(&host, &fair, &plugins, &stop);
+    let mut controllers = plugins::start(&host, &fair, &plugins, &stop);
     let mut clean = true;
     while let Some(ended) = controllers.join_next().await {
         // One that could never run has been told of, and has left nothing behind.
@@ -193,7 +178,7 @@ async fn prepare(
     let files = directory::plugins(directory)?;
     let version = client::check(connection).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
-    Ok(without_rivals(load(sandbox, &files, shown).await))
+    Ok(plugins::without_rivals(plugins::load(sandbox, &files, shown).await))
 }
 
 /// Serves the admin endpoint, if there is to be one, until the result is dropped.
@@ -225,15 +210,17 @@ impl Host {
         let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
         let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
         let panics = Panics::default();
+        let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
         metrics.show(Sources {
             status: status.clone(),
             panics: panics.clone(),
             informers: informers.clone(),
             recorder: recorder.clone(),
+            writer: writer.clone(),
         });
         Self {
             informers,
-            writer: Arc::new(Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only)),
+            writer: Arc::new(writer),
             definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
             secrets: Arc::new(Secrets::new(connection.client.clone())),
             recorder: Arc::new(recorder),
@@ -257,197 +244,6 @@ impl Host {
     }
 }
 
-/// Loads what can be loaded, each file by itself: a broken one is told of and left out.
-async fn load(sandbox: &Sandbox, files: &[PathBuf], shown: &Admin) -> Vec<Arc<Plugin>> {
-    let side_by_side = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let loading = files.iter().map(async |file| (file, sandbox.load(file).await));
-    let mut loading = futures::stream::iter(loading).buffered(side_by_side);
-    let mut plugins = Vec::new();
-    while let Some((file, loaded)) = loading.next().await {
-        let status = shown.status.plugin(&file.file_stem().unwrap_or_default().to_string_lossy());
-        match loaded.map_err(anyhow::Error::from).and_then(whole) {
-            Ok(plugin) => {
-                tracing::info!(
-                    plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
-                    bytes = plugin.size(), "plugin loaded"
-                );
-                shown.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
-                status.runs(plugin.clone());
-                plugins.push(plugin);
-            }
-            Err(error) => {
-                let error = telemetry::explained(&error);
-                tracing::error!(error, "plugin not loaded");
-                status.set(PluginState::NotLoaded, Some(error));
-            }
-        }
-    }
-    plugins
-}
-
-/// Refuses a plugin that no server would understand: half of a plugin would be worse than none.
-fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
-    let path = plugin.path().display();
-    if let Some(problem) = unreadable_selector(plugin.manifest()) {
-        bail!("{path}: {problem}");
-    }
-    Ok(plugin)
-}
-
-/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would wait
-/// for ever.
-fn unreadable_selector(manifest: &Manifest) -> Option<String> {
-    let controllers = manifest.controllers.iter();
-    let watches = controllers.flat_map(|it| std::iter::once(&it.primary).chain(&it.owns).chain(&it.watches));
-    let mut selectors = watches.filter_map(|watch| Some((watch, watch.label_selector.as_deref()?)));
-    selectors.find_map(|(watch, text)| {
-        let error = text.parse::<Selector>().err()?;
-        Some(format!("its manifest selects {} by {text:?}, which is no label selector: {error}", watch.object_kind()))
-    })
-}
-
-/// Starts every controller of every plugin, each to wait by itself for what it needs.
-fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
-    let mut controllers = JoinSet::new();
-    for plugin in plugins {
-        let (Some(configured), Some(ready)) = (configure(host, plugin, stop), install(host, plugin, stop)) else {
-            continue;
-        };
-        let share = fair.share(EQUAL);
-        let budget = Budget::new(host.plugin_cache);
-        let live = host.live.for_another();
-        for index in 0..plugin.manifest().controllers.len() {
-            let controller =
-                Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
-                    .after(ready.clone(), configured.clone());
-            let stop = stop.clone();
-            controllers.spawn(async move { controller.run(&stop).await });
-        }
-    }
-    host.status.loaded();
-    controllers
-}
-
-/// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
-fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Ready> {
-    let definitions = install::definitions(plugin).ok()?;
-    let (sender, ready) = watch::channel(definitions.is_empty());
-    if definitions.is_empty() {
-        return Some(ready);
-    }
-    let names = definitions.iter().map(|definition| definition.name().to_owned()).collect();
-    let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
-    let installer = Installer {
-        host: host.clone(),
-        asked: plugin.manifest().asked(vec![]),
-        definitions,
-        role: Principal {
-            role: Role::Definitions,
-            plugin: plugin.name().clone(),
-            digest: plugin.short_digest().into(),
-            replica: host.replica.clone(),
-            grants: LiveGrants::new(keeping),
-            impersonate: None,
-        },
-        ready: sender,
-    };
-    let (panics, stop) = (host.panics.clone(), stop.clone());
-    tokio::spawn(async move {
-        stop.run_until_cancelled(supervise("definitions", &panics, &stop, || installer.run())).await;
-    });
-    Some(ready)
-}
-
-/// The plugins without those that bring a definition which one before them brings.
-fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
-    let rivals = install::rivalries(plugins.iter().map(|it| (&**it.name(), it.manifest().crd_names().collect())));
-    for Rivalry { definition, first, second } in &rivals {
-        tracing::error!(
-            plugin = second,
-            definition,
-            "plugin not started: it brings a definition that the plugin {first} brings already; remove one of the two"
-        );
-    }
-    plugins.into_iter().filter(|plugin| !rivals.iter().any(|rival| rival.second == **plugin.name())).collect()
-}
-
-/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
-/// it was loaded.
-fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
-    let schema = config::Schema::of(plugin.manifest()).ok()?;
-    let (sender, configured) = watch::channel(None);
-    let follower = config::Follower {
-        plugin: plugin.name().clone(),
-        path: config::path_of(plugin.path(), host.config_dir.as_deref()),
-        schema,
-        source: host.secrets.clone(),
-        configured: sender,
-    };
-    let (panics, stop) = (host.panics.clone(), stop.clone());
-    tokio::spawn(async move {
-        stop.run_until_cancelled(supervise("config", &panics, &stop, || follower.run())).await;
-    });
-    Some(configured)
-}
-
-/// Follows the definitions of kinds, from the moment that a controller needs one, until `stop`.
-async fn follow_kinds(host: Arc<Host>, stop: CancellationToken) {
-    let Host { kinds, informers, discovery, panics, .. } = &*host;
-    if stop.run_until_cancelled(kinds.wanted()).await.is_none() {
-        return;
-    }
-    let subscription = informers.subscribe(kinds::definitions());
-    let forbidden = subscription.when(|status| {
-        let error = status.error.as_deref();
-        matches!(error, Some(InformerError::List(RequestError::Refused { status, .. })) if status.code == 403)
-    });
-    let tell = async {
-        forbidden.await;
-        tracing::info!(
-            "this host may not list and watch CustomResourceDefinitions: kinds that come and go are noticed later"
-        );
-        std::future::pending::<()>().await;
-    };
-    let subscription = tokio::sync::Mutex::new(subscription);
-    let follow = async || kinds.follow(&mut *subscription.lock().await, |group| discovery.invalidate(group)).await;
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = tell => {}
-        _ = supervise("kinds", panics, &stop, follow) => tracing::warn!(
-            "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
-        ),
-    }
-}
-
-/// Follows the files of policies until `stop`.
-async fn follow_policies(host: Arc<Host>, files: PolicyFiles, stop: CancellationToken) {
-    let files = tokio::sync::Mutex::new(files);
-    let follow = async || {
-        let mut files = files.lock().await;
-        tokio::join!(host.policies.follow(&mut files), host.policies.show(&host.status));
-    };
-    stop.run_until_cancelled(supervise("policies", &host.panics, &stop, follow)).await;
-}
-
-/// Tells of what the plugin is denied: each kind of denial once in an interval.
-fn tell_denials(host: &Arc<Host>, plugin: &Arc<str>, stop: &CancellationToken) -> JoinHandle<()> {
-    let (denials, plugin, stop) = (host.policies.denials(plugin), plugin.clone(), stop.clone());
-    let mut interval = tokio::time::interval(DENIALS_AGAIN);
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = interval.tick() => denials.renew(),
-                denied = denials.to_tell() => {
-                    for DenialCount { count, last, .. } in denied {
-                        tracing::warn!(%plugin, times = count, error = last, "denied");
-                    }
-                }
-            }
-        }
-    })
-}
-
 /// The namespace of the Pod that this is, as far as the process can know.
 fn pod_namespace() -> Option<String> {
     let mounted = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
@@ -458,28 +254,4 @@ fn pod_namespace() -> Option<String> {
 fn replica() -> String {
     let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
     said.unwrap_or_else(|| format!("process-{}", std::process::id()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn selecting(selector: &str) -> Manifest {
-        let manifest = serde_json::json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
-            "controllers": [{
-                "name": "a",
-                "primary": {"apiVersion": "v1", "kind": "ConfigMap"},
-                "owns": [{"apiVersion": "v1", "kind": "Secret", "labelSelector": selector}],
-            }],
-        });
-        Manifest::from_json(&manifest.to_string()).expect("valid but for its selector")
-    }
-
-    #[test]
-    fn a_label_selector_that_no_server_would_read_is_named() {
-        assert_eq!(unreadable_selector(&selecting("app=web,tier in (front,back)")), None);
-        let problem = unreadable_selector(&selecting("app in front")).expect("no parentheses");
-        assert!(problem.contains("v1 Secret") && problem.contains("app in front"), "{problem}");
-    }
 }

@@ -25,7 +25,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{Absent, CallContext, Ports};
-use windlass_core::principal::Principal;
+use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
@@ -166,6 +166,7 @@ fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
     CallContext {
         principal: Arc::new(Principal {
             plugin: plugin.name().clone(),
+            role: Role::Plugin,
             digest: plugin.short_digest().into(),
             replica: "bench".into(),
             grants: LiveGrants::new(Grants::new(vec![rule])),

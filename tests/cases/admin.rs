@@ -95,6 +95,8 @@ async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Re
             &of("workqueue_adds_total"),
             &of("workqueue_queue_duration_seconds_bucket").replace('{', r#"{le="0.001","#),
             r#"windlass_writes_total{plugin="webapp",verb="patch",code="",outcome="committed"}"#,
+            r#"windlass_mutations_total{outcome="committed"}"#,
+            r#"windlass_mutations_total{outcome="skipped"}"#,
             r#"windlass_cache_reads_total{plugin="webapp",verb="get",result="ok"}"#,
             r#"windlass_events_total{plugin="webapp"}"#,
             r#"windlass_loaded_plugin{plugin="webapp",version=""#,
@@ -153,6 +155,43 @@ async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too()
     let shown = plugin(address, "chameleon").await?;
     assert_eq!(shown["denials"][0]["count"], 1, "{shown}");
     assert!(!shown.to_string().contains("secret-path"), "{shown}");
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+/// What a plugin reaches outside of the cluster, where its operator says so and only there.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = tempfile::tempdir()?;
+    let port = echo().await?;
+    chameleon::write(&format!("outside-{port}"), &plugins.path().join("chameleon.wasm"))?;
+    let policy = |addresses: &str| {
+        let text = format!(
+            "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n\
+             rules: [{{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch]}}]\n\
+             http: [{{scheme: http, host: 127.0.0.1, port: {port}, methods: [GET]{addresses}}}]\n"
+        );
+        let (new, file) = (plugins.path().join(".new"), plugins.path().join("chameleon.policy.yaml"));
+        std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &file))
+    };
+    policy("")?;
+    let (host, _) = watched(&server, plugins.path(), &["--grants=policy"]).await?;
+    host.says("controller started").await?;
+    let visitor = |name: &str, path: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"path": path},
+            "metadata": {"name": name, "labels": {"chameleon": "true"}},
+        })
+    };
+    server.objects().apply(&visitor("first", "/closed")).await?;
+    let refused = host.says("chameleon got nothing").await?;
+    assert!(refused.contains("loopback") && refused.contains("its policy"), "{refused}");
+    policy(", addresses: [127.0.0.0/8]")?;
+    // Nobody has to touch the object: what was refused runs again when its grants change.
+    host.says("chameleon got 200: /closed").await?;
+    server.objects().apply(&visitor("second", "/open")).await?;
+    host.says("chameleon got 200: /open").await?;
     assert!(host.terminate().await?.success());
     Ok(())
 }

@@ -81,7 +81,7 @@ impl Lab {
         let (directory, kubeconfig) = (plugins.path().to_string_lossy(), kubeconfig.to_string_lossy());
         let namespace = server.objects().namespace();
         let mut all = vec!["--log-format", "json", "run", "--kubeconfig", &kubeconfig, "--plugins", &directory];
-        all.extend(["--namespace", namespace]);
+        all.extend(["--namespace", namespace, "--grants=manifest"]);
         all.extend(arguments);
         let host = Host::start(&all, None)?;
         host.says("controller started").await?;
@@ -199,8 +199,9 @@ impl Call {
     /// If it failed or has not run.
     #[must_use]
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value, reason = "a number or a text, as it comes")]
     pub fn ok(&self, id: impl ToString) -> &Value {
-        let step = self.step(id);
+        let step = self.step(&id.to_string());
         step.answer.as_ref().unwrap_or_else(|error| panic!("{} {} failed: {error}", step.id, step.call))
     }
 
@@ -210,8 +211,9 @@ impl Call {
     /// If it succeeded, failed otherwise, or has not run.
     #[must_use]
     #[track_caller]
+    #[allow(clippy::needless_pass_by_value, reason = "a number or a text, as it comes")]
     pub fn error(&self, id: impl ToString, reason: &str) -> &Value {
-        let step = self.step(id);
+        let step = self.step(&id.to_string());
         let error = match &step.answer {
             Ok(value) => panic!("{} {} should have failed with {reason}: {value}", step.id, step.call),
             Err(error) => error,
@@ -221,9 +223,7 @@ impl Call {
     }
 
     #[track_caller]
-    #[allow(clippy::needless_pass_by_value, reason = "tests name steps as they like")]
-    fn step(&self, id: impl ToString) -> &Step {
-        let id = id.to_string();
+    fn step(&self, id: &str) -> &Step {
         self.steps.iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no step {id} has run: {self:?}"))
     }
 }

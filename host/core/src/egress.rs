@@ -11,7 +11,7 @@ mod target;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::grants::{Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
+use crate::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 
 pub use self::address::{AddressClass, canonical};
 pub use self::target::{Host, Target, TargetError, is_method};
@@ -47,10 +47,14 @@ pub fn allow(grants: &LiveGrants, method: &str, target: &Target) -> Result<Reach
 pub fn deny(grants: &LiveGrants, method: &str, target: &Target, denied: &AddressDenied) -> Denial {
     let AddressDenied { address, class } = denied;
     let prefix = if address.is_ipv4() { 32 } else { 128 };
+    let reach = |rule: &HttpRule| Reach { ranges: rule.addresses.iter().filter_map(|it| it.parse().ok()).collect() };
+    let names = |rule: &HttpRule| covers(rule, method, target) && reach(rule).names(*address, *class);
+    // A manifest cannot ask for addresses; the operator's layers name them.
+    let mut lacking = grants.current().lacking_http(names);
+    lacking.retain(|layer| *layer != Layer::Manifest);
     let denial = Denial {
         access: format!("{method} {target} at {address}, which is {class}"),
-        // A manifest cannot ask for addresses; the operator's layers name them.
-        cause: Cause::NoRule(vec![Layer::Policy]),
+        cause: Cause::NoRule(if lacking.is_empty() { vec![Layer::Policy] } else { lacking }),
         missing: missing_rule(method, target, &format!(", addresses: [\"{address}/{prefix}\"]")),
     };
     grants.note(method, &target.to_string(), &denial);
@@ -74,10 +78,7 @@ fn covers(rule: &HttpRule, method: &str, target: &Target) -> bool {
 
 fn host_matches(pattern: &str, host: &Host) -> bool {
     match host {
-        Host::Address(address) => {
-            let bare = pattern.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(pattern);
-            bare.parse() == Ok(*address)
-        }
+        Host::Address(address) => grants::address(pattern) == Some(*address),
         Host::Name(name) => {
             let same = |(pattern, label): (&str, &str)| pattern == "*" || pattern.eq_ignore_ascii_case(label);
             pattern.split('.').count() == name.split('.').count() && pattern.split('.').zip(name.split('.')).all(same)

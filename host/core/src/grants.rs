@@ -20,6 +20,7 @@ pub use http::{Cidr, CidrError, HttpRule, Scheme};
 pub use rule::{Access, Rule, resource_name};
 
 use denial::missing_rule;
+pub(crate) use http::address;
 use http::common_addresses;
 use rule::holds;
 
@@ -140,9 +141,9 @@ impl Grants {
         self.check_name(|allowance| &allowance.crds, name, "crds", "install the CustomResourceDefinition")
     }
 
-    /// Whether the finalizer `name` may be kept on primaries.
+    /// Whether the finalizer `name` may be added and removed. `*` stands for all of them.
     pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
-        self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "keep the finalizer")
+        self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "add or remove the finalizer")
     }
 
     /// The HTTP requests that all layers allow.
@@ -178,10 +179,15 @@ impl Grants {
     }
 
     /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that object
-    /// is, so a plugin with a primary in one namespace has no business in another.
+    /// is, so a plugin with a primary in one namespace has no business in another, and one with a primary in none only where
+    /// the operator's rules let it be at all.
     #[must_use]
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
-        let is_near = primary.namespace.is_none() || primary.namespace == regarding.namespace;
+        let is_near = match (&primary.namespace, regarding.namespace.as_deref()) {
+            (None, Some(there)) => self.bounds.iter().all(|(_, bound)| bound.rules.iter().any(|it| it.is_about(there))),
+            (None, None) => true,
+            (here, there) => here.as_deref() == there,
+        };
         is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
     }
 
@@ -281,6 +287,11 @@ impl LiveGrants {
             self.denials.note(access.verb, &resource_name(access.group, access.resource, access.subresource), denial);
         }
         checked
+    }
+
+    /// Whether the finalizer `name` may be added and removed now. A denial is counted, not by name: plugins invent them.
+    pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
+        self.current().check_finalizer(name).inspect_err(|denial| self.denials.note("update", "finalizers", denial))
     }
 
     /// Counts a denial that was decided elsewhere.

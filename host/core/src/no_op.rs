@@ -14,6 +14,10 @@ use crate::object::Object;
 
 /// The most places that are remembered: a plugin invents as many fields as it likes.
 const MOST_PLACES: usize = 1_000;
+/// The longest place that is remembered, in bytes, and so are the names of fields that a plugin invents.
+const LONGEST_PLACE: usize = 512;
+/// The longest list whose items are looked for, each among all: a list of all that an object can hold would take minutes.
+const MOST_ITEMS: usize = 256;
 /// Between the names of a place.
 const SEPARATOR: char = '\u{1f}';
 
@@ -42,7 +46,7 @@ impl Atomic {
     /// Every map and list of `body` that has something in it and is owned as a leaf is atomic.
     fn walk(&mut self, body: &Value, owned: &Map<String, Value>, place: &mut String) {
         if owned.is_empty() {
-            if !is_plain(body) && self.0.len() < MOST_PLACES {
+            if !is_plain(body) && self.0.len() < MOST_PLACES && place.len() <= LONGEST_PLACE {
                 self.0.insert(place.clone());
             }
             return;
@@ -57,7 +61,7 @@ impl Atomic {
                     };
                     within(place, name, |place| self.walk(value, below, place));
                 }
-                Value::Array(items) => {
+                Value::Array(items) if items.len() <= MOST_ITEMS => {
                     let item = item_of(name).and_then(|item| items.iter().find(|value| item.may_be(value)));
                     if let (Some(value), Some(below)) = (item, of_item(below)) {
                         within(place, "", |place| self.walk(value, &below, place));
@@ -256,7 +260,8 @@ impl Same<'_> {
 
     /// All items, at the same places: where others have items too, a merge may move them.
     fn are(&self, body: &[Value], owned: &Map<String, Value>, now: &[Value], place: &mut String) -> bool {
-        body.len() == owned.len()
+        body.len() <= MOST_ITEMS
+            && body.len() == owned.len()
             && body.len() == now.len()
             && owned.iter().all(|(name, below)| {
                 let (Some(item), Some(below)) = (item_of(name), below.as_object()) else { return false };

@@ -94,6 +94,11 @@ impl Principal {
         self.grants.check(access)
     }
 
+    /// Whether it may add and remove the finalizer `name` now. A denial is counted.
+    pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
+        self.grants.check_finalizer(name)
+    }
+
     /// What it may do now.
     #[must_use]
     pub fn grants(&self) -> Arc<Grants> {

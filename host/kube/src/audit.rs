@@ -25,7 +25,8 @@ pub enum WriteOutcome {
 }
 
 impl WriteOutcome {
-    const ALL: [Self; 5] = [Self::Committed, Self::Refused, Self::NotSent, Self::Unknown, Self::Skipped];
+    /// Each of them.
+    pub const ALL: [Self; 5] = [Self::Committed, Self::Refused, Self::NotSent, Self::Unknown, Self::Skipped];
 
     /// The label of metrics, and the word in the audit log.
     #[must_use]

@@ -25,6 +25,7 @@ mod headers;
 mod index;
 mod informer;
 mod intern;
+mod keeping;
 mod listing;
 mod live;
 mod notice;

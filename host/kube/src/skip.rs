@@ -42,7 +42,8 @@ impl fmt::Debug for Followed {
 pub(crate) struct Skips {
     /// Those that keep objects whole.
     followed: Vec<Followed>,
-    atomic: Mutex<HashMap<ObjectKind, Atomic>>,
+    /// Shared with those who decide meanwhile.
+    atomic: Mutex<HashMap<ObjectKind, Arc<Atomic>>>,
 }
 
 impl Skips {
@@ -76,6 +77,13 @@ impl Skips {
         changes_nothing.then_some(object)
     }
 
+    /// The object at `version`, if a cache has it in this very state.
+    pub(crate) fn cached(&self, kind: &ObjectKind, key: &ObjectKey, version: &str) -> Option<Object> {
+        let followed = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
+        let mut cached = followed.filter_map(|followed| followed.readable.store.get(key));
+        cached.find(|cached| cached.header.version.to_string() == version)
+    }
+
     /// The object as this call knows it, if a change of it by anybody else would run the call's key again.
     fn present(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
         let (kind, key) = (&plan.resource.kind, &plan.key);
@@ -107,11 +115,11 @@ impl Skips {
         let mut atomic = self.atomic();
         if atomic.len() < MOST_KINDS || atomic.contains_key(&plan.resource.kind) {
             let known = atomic.entry(plan.resource.kind.clone()).or_default();
-            known.learn(body, Manager { name: &name, subresource: &plan.subresource }, left);
+            Arc::make_mut(known).learn(body, Manager { name: &name, subresource: &plan.subresource }, left);
         }
     }
 
-    fn atomic(&self) -> MutexGuard<'_, HashMap<ObjectKind, Atomic>> {
+    fn atomic(&self) -> MutexGuard<'_, HashMap<ObjectKind, Arc<Atomic>>> {
         self.atomic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

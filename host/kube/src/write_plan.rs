@@ -109,7 +109,8 @@ impl Planner<'_> {
         let target = self.target(reference, options).await?;
         let is_locked = body.uid().is_some() || body.version().is_some() || options.resource_version.is_some();
         if how != How::Create && options.subresource.is_none() && !is_locked {
-            self.check_create(&target)?;
+            // It creates what is not there, or may; the server, too, would ask about whoever asks.
+            may_create(self.call, &self.subject, &target.resource, &target.key)?;
         }
         if let Some(namespace) = &target.key.namespace {
             self.sound(body.set_namespace(namespace))?;
@@ -229,14 +230,6 @@ impl Planner<'_> {
         resolver.object(reference, name_of(options)).await
     }
 
-    /// An apply creates what is not there, and for some kinds so does an update, unless it says which incarnation or version it is
-    /// for. The server asks for both rights only once it knows; here nothing has been asked yet.
-    fn check_create(&self, target: &Target) -> Result<(), ApiError> {
-        let principal = &self.call.principal;
-        let access = target.resource.access("create", "", Some(&target.key));
-        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))
-    }
-
     /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
     /// lost can then be looked up.
     fn generate_name(&self, body: &mut Body) -> Result<bool, ApiError> {
@@ -343,6 +336,17 @@ impl Planner<'_> {
     fn sound<T>(&self, result: Result<T, BodyError>) -> Result<T, ApiError> {
         result.map_err(|error| self.invalid(error.to_string()))
     }
+}
+
+/// Whether the call may create the object, for writes that are not called so but do.
+pub(crate) fn may_create(
+    call: &CallContext,
+    subject: &Subject,
+    resource: &Resource,
+    key: &ObjectKey,
+) -> Result<(), ApiError> {
+    let checked = call.principal.check(&resource.access("create", "", Some(key)));
+    checked.map_err(|denial| subject.not_granted(&call.principal, &denial))
 }
 
 /// The subresource; empty for the object itself.

@@ -5,6 +5,7 @@
 //! outcome is unknown holds the call's key until it has settled (§3.4, `settling`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use kube::Client;
@@ -20,6 +21,7 @@ use windlass_core::write::Operation;
 
 use crate::audit::{self, Audit, Counts, WriteOutcome};
 use crate::discovery::Discovery;
+use crate::keeping::{Keeping, Lock};
 use crate::parse::ParseError;
 use crate::request::{self, Answer};
 use crate::settling::Unsettled;
@@ -30,6 +32,8 @@ use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
 
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES: usize = 8;
+/// How often a write that the host itself has locked to a version is judged anew, because the object has changed meanwhile.
+const JUDGEMENTS: usize = 5;
 
 /// Carries out the writes of plugins. Clones share everything.
 #[derive(Clone)]
@@ -89,27 +93,38 @@ impl Writer {
         if self.read_only {
             return read_only(operation).into();
         }
-        let mut names = GENERATED_NAMES;
+        let (mut names, mut judgements) = (GENERATED_NAMES, JUDGEMENTS);
         loop {
-            names -= 1;
-            let plan = match plan(&self.discovery, call, operation).await {
+            let mut plan = match plan(&self.discovery, call, operation).await {
                 Ok(plan) => plan,
                 Err(error) => return error.into(),
             };
-            let another_will_do = plan.generated && names > 0;
-            match self.send(call, plan).await {
-                Ended { written: Err(error), .. } if another_will_do && error.reason == ApiReason::AlreadyExists => {}
-                ended => return ended,
+            if let Some(object) = self.skips.as_ref().and_then(|skips| skips.unchanged(call, &plan)) {
+                self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
+                return Ended { written: Ok(Some(object.text())), unsettled: None };
+            }
+            let keeping = Keeping { client: &self.client, skips: self.skips.as_ref() };
+            let lock = match keeping.judge(call, &mut plan).await {
+                Ok(lock) => lock,
+                Err(error) => return error.into(),
+            };
+            let is_generated = plan.generated;
+            let ended = self.send(call, plan).await;
+            let (left, missed) = match lock {
+                Lock::Judged => (&mut judgements, ApiReason::Conflict),
+                Lock::Unchanged if is_generated => (&mut names, ApiReason::AlreadyExists),
+                Lock::Unchanged => return ended,
+            };
+            *left -= 1;
+            let is_missed = ended.written.as_ref().is_err_and(|error| error.reason == missed);
+            if *left == 0 || !is_missed {
+                return ended;
             }
         }
     }
 
     async fn send(&self, call: &CallContext, plan: Plan) -> Ended {
         let sent = Instant::now();
-        if let Some(object) = self.skips.as_ref().and_then(|skips| skips.unchanged(call, &plan)) {
-            self.audit(call, &plan).ended(WriteOutcome::Skipped, None, sent.elapsed());
-            return Ended { written: Ok(Some(object.text())), unsettled: None };
-        }
         let result = request::mutate(&self.client, plan.mutation.clone(), STILL_POSSIBLE).await;
         let (code, took) = (audit::code(&result), sent.elapsed());
         let audit = self.audit(call, &plan);
@@ -203,20 +218,35 @@ impl Writes for Writer {
             let last = written.iter().rev().find_map(|result| result.as_ref().err()).cloned();
             let unsent =
                 operations.zip(std::iter::repeat(last)).filter_map(|(operation, last)| Some((operation, last?)));
-            written.extend(unsent.map(|(operation, last)| Err(unsent_after(&operation, last))));
+            written.extend(unsent.map(|(operation, last)| Err(unsent_after(&operation, &last))));
             written
         })
     }
 }
 
-/// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for.
-fn unsent_after(operation: &Operation, last: ApiError) -> ApiError {
+/// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
+/// something of an object, or of what became of a request: of this one nothing is known, but that it was not sent. Who takes
+/// an object that is not found for deleted must not take this one for it.
+fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
+    let reason = match last.reason {
+        ApiReason::NotFound | ApiReason::AlreadyExists | ApiReason::Expired | ApiReason::UnknownOutcome => {
+            ApiReason::ServerError
+        }
+        reason => reason,
+    };
+    // A conflict may be one with another incarnation, as its code tells.
+    let (code, status_reason) = if reason == last.reason && reason != ApiReason::Conflict {
+        (last.code, last.status_reason.clone())
+    } else {
+        (reason.code(), reason.as_str().to_owned())
+    };
     let message = format!("not sent: every operation of the three rounds before it failed, the last of them: {last}");
     let object = match operation {
         Operation::Patch { target, .. } | Operation::Delete { target, .. } => Some(target.clone()),
         Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
     };
-    ApiError { message, verb: operation.verb(), resource: String::new(), object, ..last }
+    let (verb, resource) = (operation.verb(), String::new());
+    ApiError { code, reason, status_reason, message, retry_after: last.retry_after, verb, resource, object }
 }
 
 fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {

@@ -204,3 +204,44 @@ async fn a_secret_is_waited_for_and_followed() {
     stage.vault.set("smtp", "hunter3");
     assert_eq!(stage.next().await["smtp"]["password"], "hunter3");
 }
+
+#[tokio::test]
+async fn what_is_no_file_is_not_waited_for() {
+    for path in ["/dev/zero", "/"] {
+        let error = read(Path::new(path), "webapp").await.expect_err(path).to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+}
+
+#[test]
+fn a_pointer_without_end_is_refused() {
+    let mut document = json!({});
+    let said = put(&mut document, &"/a".repeat(100_000), &"secret".into()).expect_err("too deep");
+    assert!(said.contains("steps") && said.len() < 200, "{said}");
+    assert_eq!(document, json!({}));
+}
+
+#[test]
+fn a_schema_cannot_make_the_host_compile_without_end() {
+    let took = std::time::Instant::now();
+    let large = json!({"pattern": "(?:\\p{L}{50}){50}"});
+    let said = Schema::of(&manifest(Some(large.clone()))).map(drop).expect_err("too large");
+    assert!(said.starts_with("config.schema"), "{said}");
+    let many = json!({"anyOf": vec![json!({"patternProperties": {"a": {}, "b": {}}}); 1_000]});
+    let said = Schema::of(&manifest(Some(many))).map(drop).expect_err("too many");
+    assert!(said.contains("2000 patterns"), "{said}");
+    assert!(took.elapsed() < CHECK_LIMIT);
+    for usual in ["^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", "^\\w+@\\w+$", "^.{1,253}$", "^\\d{4}-\\d{2}-\\d{2}$"] {
+        assert!(Schema::of(&manifest(Some(json!({"pattern": usual})))).is_ok(), "{usual}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_that_does_not_end_takes_one_thread_and_no_more() {
+    let schema = Schema::of(&manifest(None)).expect("none");
+    assert!(schema.check(json!({}), false).await.is_empty());
+    let endless = schema.turn.clone().try_acquire_owned().expect("nobody checks");
+    assert!(schema.clone().check(json!({}), false).await[0].contains("takes longer"));
+    drop(endless);
+    assert!(schema.check(json!({}), false).await.is_empty());
+}

@@ -213,6 +213,21 @@ async fn a_host_that_no_rule_names_is_not_asked() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_revoked_while_it_waits_for_its_turn_is_not_sent() {
+    let (server, mut told) = serving(ok("")).await;
+    let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
+    let egress = with(HttpLimits { concurrent: 1, ..HttpLimits::default() }, Trust::default(), Names::are(&[&[]]));
+    let call = rules.call();
+    let turn = egress.0.turn(&call.principal.plugin).await.expect("the only one");
+    let mut waiting = egress.fetch(call.clone(), get(format!("http://{server}/")));
+    assert!((&mut waiting).now_or_never().is_none(), "it waits");
+    call.principal.grants.replace(Grants::default());
+    drop(turn);
+    assert_eq!(reason_of(waiting.await), HttpReason::NotGranted);
+    assert!(told.try_recv().is_err(), "nothing was sent");
+}
+
+#[tokio::test]
 async fn a_name_that_leads_to_loopback_is_not_asked_unless_the_address_is_granted() {
     let (server, mut told) = serving(ok("inside")).await;
     let url = || format!("http://localhost:{}/", server.port());

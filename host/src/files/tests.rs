@@ -131,3 +131,19 @@ async fn what_is_no_regular_file_is_not_read_for_ever() {
     let unreadable = changes.iter().filter(|change| matches!(change.content, Content::Unreadable(_))).count();
     assert_eq!(unreadable, 2, "{changes:?}");
 }
+
+#[test]
+fn what_is_no_file_or_too_large_is_not_read_to_its_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.txt");
+    write(&path, "1234");
+    assert_eq!(read_whole(&path, 4).expect("it fits"), b"1234");
+    assert!(read_whole(&path, 3).is_err_and(|error| error.to_string().contains("more than 3 bytes")));
+    for endless in ["/dev/zero", "/dev/null", "/"] {
+        let error = read_whole(Path::new(endless), 4).expect_err(endless);
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
+    let link = directory.path().join("link");
+    symlink("/dev/zero", &link).expect("linked");
+    assert!(read_whole(&link, 4).is_err());
+}

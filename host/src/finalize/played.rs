@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use serde_json::Value;
 use windlass_core::error::ApiError;
-use windlass_core::grants::LiveGrants;
+use windlass_core::grants::{Allowance, Grants, LiveGrants};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
@@ -128,13 +128,15 @@ pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
     Object::new(header, text(version, metadata))
 }
 
+/// One that is granted its finalizer and nothing else.
 pub(crate) fn principal() -> Principal {
+    let asked = Allowance { finalizers: vec!["windlass.dev/a".into()], ..Allowance::default() };
     Principal {
         role: Role::Plugin,
         plugin: "a".into(),
         digest: "0".into(),
         replica: "test".into(),
-        grants: LiveGrants::default(),
+        grants: LiveGrants::new(Grants::asked(asked)),
         impersonate: None,
     }
 }

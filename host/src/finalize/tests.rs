@@ -1,6 +1,7 @@
 //! A finalizer around the calls of a plugin that the test plays.
 
 use serde_json::{Value, json};
+use windlass_core::grants::{Allowance, Layer};
 use windlass_core::object::ObjectKind;
 use windlass_core::outcome::{self, Decision, Retry};
 use windlass_core::watch::Projection;
@@ -67,6 +68,29 @@ async fn a_plugin_is_not_called_about_what_could_not_get_its_finalizer() {
         assert_eq!(decision(&result), Decision::Retry { retry, at_least: None }, "{message}");
     }
     assert!(plugin.requests().is_empty());
+}
+
+#[tokio::test]
+async fn no_finalizer_is_added_that_the_operator_does_not_grant_or_no_longer() {
+    let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok(&text("2", OURS))));
+    let (_, context) = call(None);
+    let asked = Allowance { finalizers: vec!["windlass.dev/a".into()], ..Allowance::default() };
+    context.principal.grants.replace(Grants::asked(asked).bounded(Layer::Policy, Arc::default()));
+    for deleting in [false, true] {
+        let primary = object("1", if deleting { OURS } else { OTHERS }, deleting);
+        let (request, of_call) = call(Some(primary));
+        let of_call = Arc::new(CallContext { principal: context.principal.clone(), ..(*of_call).clone() });
+        let called = finalized(&plugin).reconcile(request, &writer.ports(), of_call, CallLimits::default()).await;
+        if deleting {
+            assert_eq!((called.result, writer.patches().len()), (CallResult::Done, 1), "it may be taken off");
+            continue;
+        }
+        let CallResult::Failed(failures) = called.result else { panic!("{:?}", called.result) };
+        let Failure::Api(error) = &failures[0] else { panic!("{failures:?}") };
+        assert_eq!(error.reason, ApiReason::NotGranted);
+        assert!(error.message.contains(r#"finalizers: ["windlass.dev/a"]"#), "{error}");
+        assert!(plugin.requests().is_empty() && writer.patches().is_empty());
+    }
 }
 
 #[tokio::test]

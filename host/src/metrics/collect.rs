@@ -6,7 +6,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
 use prometheus_client::metrics::MetricType;
 use windlass_core::queue::{self, Histogram};
-use windlass_kube::{Informers, Recorder};
+use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
 
 use crate::status::{ControllerStatus, Status};
 use crate::supervise::Panics;
@@ -18,6 +18,7 @@ pub(crate) struct Sources {
     pub(crate) panics: Panics,
     pub(crate) informers: Informers,
     pub(crate) recorder: Recorder,
+    pub(crate) writer: Writer,
 }
 
 impl fmt::Debug for Sources {
@@ -36,6 +37,10 @@ impl Collector for Sources {
         self.caches(&mut encoder)?;
         let panics = self.panics.snapshot().into_iter().map(|(task, times)| (vec![("task", task.to_owned())], times));
         counters(&mut encoder, "windlass_task_panics", "Panics of the host's own tasks", panics)?;
+        let mutations = WriteOutcome::ALL
+            .map(|outcome| (vec![("outcome", outcome.as_str().replace(' ', "_"))], self.writer.count(outcome)));
+        let help = "Mutations of plugins and, for them, of the host, by how they ended at the API server";
+        counters(&mut encoder, "windlass_mutations", help, mutations)?;
         let dropped = [(vec![], self.recorder.dropped())];
         let help = "Kubernetes Events that were dropped because too many waited";
         counters(&mut encoder, "windlass_events_dropped", help, dropped)

@@ -45,6 +45,9 @@ pub struct Manifest {
     /// What it needs beyond what its watches imply.
     #[serde(default)]
     pub permissions: Vec<Permission>,
+    /// Finalizers of others that its own writes add or remove; `*` for all.
+    #[serde(default)]
+    pub finalizers: Vec<String>,
     /// Metrics that it keeps.
     #[serde(default)]
     pub metrics: Vec<Metric>,

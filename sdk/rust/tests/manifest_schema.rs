@@ -54,6 +54,7 @@ fn full_manifest() -> Manifest {
         .metric(Metric::new("things", MetricType::Gauge, "Things."))
         .metric(Metric::new("runs", MetricType::Counter, "Runs."))
         .config_schema(json!({"type": "object"}))
+        .finalizer("example.com/protect")
         .http(HttpAccess::new(HttpScheme::Https, "*.example.com", &["GET"]).port(8443))
         .http(HttpAccess::new(HttpScheme::Http, "localhost", &["GET"]))
 }

@@ -15,7 +15,7 @@ on_both_servers!(
     what_cannot_be_asked_is_answered_with_what_and_where,
 );
 
-/// Some ConfigMaps, seen by the plugin: `red-1`, `red-2` and `blue-1`, each with its colour as data, and as its tier its
+/// Some `ConfigMap`s, seen by the plugin: `red-1`, `red-2` and `blue-1`, each with its colour as data, and as its tier its
 /// number.
 async fn with_colors(kind: Kind) -> anyhow::Result<Lab> {
     let lab = Lab::start(kind).await?;
@@ -55,8 +55,8 @@ async fn an_object_is_read_whole_or_by_its_fields(kind: Kind) -> anyhow::Result<
     assert_eq!(call.ok(1)["metadata"]["managedFields"], Value::Null, "nobody needs those of others");
     let mut named = identity.clone();
     named["labels"] = json!({"tier": "1"});
-    let some = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {"color": "red"}});
-    assert_eq!(*call.ok(2), some, "what is not there is left out");
+    let part = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {"color": "red"}});
+    assert_eq!(*call.ok(2), part, "what is not there is left out");
     assert_eq!(*call.ok(3), json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": identity}));
     assert_eq!(*call.ok(4), Value::Null);
     assert_eq!(*call.ok(5), Value::Null, "the name belongs to another incarnation");

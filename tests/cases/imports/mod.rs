@@ -40,7 +40,7 @@ use on_both_servers;
 
 use serde_json::{Value, json};
 
-/// A ConfigMap of the test's namespace.
+/// A `ConfigMap` of the test's namespace.
 fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }

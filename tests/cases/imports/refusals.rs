@@ -78,7 +78,7 @@ async fn what_the_servers_validation_refuses(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A kubeconfig for a user who may do everything but delete ConfigMaps.
+/// A kubeconfig for a user who may do everything but delete `ConfigMap`s.
 async fn as_somebody_less(server: &Server, path: &std::path::Path) -> anyhow::Result<()> {
     let user = format!("somebody-{}", server.objects().namespace());
     let role = json!({

@@ -261,6 +261,24 @@ fn a_denied_address_says_how_it_would_be_reached() {
 }
 
 #[test]
+fn a_denied_address_names_the_layer_that_lacks_it() {
+    use std::sync::Arc;
+    let rules = |addresses: &[&str]| {
+        let addresses = addresses.iter().map(|range| (*range).to_owned()).collect();
+        Arc::new(Allowance { http: vec![HttpRule { addresses, ..rule("localhost") }], ..Allowance::default() })
+    };
+    let denied = AddressDenied { address: [127, 0, 0, 1].into(), class: AddressClass::Loopback };
+    let said = |policy: &[&str], ceiling: &[&str]| {
+        let grants = Grants::asked((*rules(&[])).clone()).bounded(Layer::Policy, rules(policy));
+        let grants = LiveGrants::new(grants.bounded(Layer::Ceiling, rules(ceiling)));
+        deny(&grants, "GET", &target("https://localhost/"), &denied).to_string()
+    };
+    assert!(said(&["127.0.0.0/8"], &[]).starts_with("nothing in the host's ceiling allows"));
+    assert!(said(&[], &["127.0.0.0/8"]).starts_with("nothing in its policy allows"));
+    assert!(said(&[], &[]).starts_with("nothing in its policy and the host's ceiling allows"));
+}
+
+#[test]
 fn only_an_operators_layer_opens_addresses_that_are_closed_to_all() {
     use std::sync::Arc;
     let rules = |addresses: &[&str]| {

@@ -82,8 +82,21 @@ impl HttpRule {
     }
 }
 
-/// The pattern of the names that both patterns match. None: there are none.
+/// The pattern of the names that both patterns match. None: there are none. An address is no name, so no `*` stands for a part
+/// of it, and it is the same one however it is written.
 fn narrower_host(a: &str, b: &str) -> Option<String> {
+    if let (None, None) = (address(a), address(b)) {
+        return narrower_name(a, b);
+    }
+    (address(a) == address(b)).then(|| a.to_owned())
+}
+
+/// The address that a rule names as its host, with the brackets of URLs or without.
+pub(crate) fn address(host: &str) -> Option<IpAddr> {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).parse().ok()
+}
+
+fn narrower_name(a: &str, b: &str) -> Option<String> {
     let (a, b): (Vec<_>, Vec<_>) = (a.split('.').collect(), b.split('.').collect());
     if a.len() != b.len() {
         return None;
@@ -208,6 +221,16 @@ mod tests {
         assert_eq!(asked.and(&rule("api.example.com", &["PUT"]), vec![]), None);
         assert_eq!(asked.and(&HttpRule { port: Some(8443), ..granted.clone() }, vec![]), None);
         assert!(asked.and(&HttpRule { port: Some(443), ..granted }, vec![]).is_some());
+    }
+
+    #[test]
+    fn an_address_is_common_to_two_rules_only_if_both_name_it() {
+        let all = ["*"];
+        assert_eq!(rule("8.8.8.8", &all).and(&rule("*.*.*.*", &all), vec![]), None);
+        assert_eq!(rule("*.*.*.*", &all).and(&rule("8.8.8.8", &all), vec![]), None);
+        assert_eq!(rule("8.8.8.8", &all).and(&rule("8.8.8.9", &all), vec![]), None);
+        assert!(rule("8.8.8.8", &all).and(&rule("8.8.8.8", &all), vec![]).is_some());
+        assert!(rule("[2001:DB8::0:1]", &all).and(&rule("2001:db8::1", &all), vec![]).is_some());
     }
 
     #[test]

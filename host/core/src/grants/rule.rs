@@ -114,6 +114,11 @@ impl Rule {
         access.namespace().is_some_and(|namespace| holds(&self.namespaces, namespace))
     }
 
+    /// Whether it is about anything in this namespace.
+    pub(super) fn is_about(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() && !self.cluster || holds(&self.namespaces, namespace)
+    }
+
     /// Whether it is about anything in this API group.
     pub(super) fn concerns_group(&self, group: &str) -> bool {
         holds(&self.groups, group)

@@ -78,6 +78,19 @@ fn events_stay_in_the_namespace_of_their_primary() {
 }
 
 #[test]
+fn events_of_a_cluster_scoped_primary_stay_where_the_operator_lets_the_plugin_be() {
+    let [prod, system] = ["prod", "kube-system"].map(|namespace| ObjectKey::namespaced(namespace, "a"));
+    let cluster = ObjectKey::cluster("a");
+    let policy = |rule: Rule| Grants::new(vec![rule.clone()]).bounded(Layer::Policy, bound(vec![rule]));
+    let narrow = policy(Rule { namespaces: vec!["prod".into()], ..rule() });
+    assert!(narrow.may_regard(&cluster, &prod) && !narrow.may_regard(&cluster, &system));
+    assert!(narrow.may_regard(&cluster, &cluster), "its own");
+    assert!(narrow.may_regard(&system, &system), "beside its primary");
+    assert!(!policy(rule()).may_regard(&cluster, &prod), "a rule about the cluster is about no namespace");
+    assert!(policy(Rule { cluster: false, ..rule() }).may_regard(&cluster, &system));
+}
+
+#[test]
 fn a_star_matches_everything() {
     let star = || vec!["*".to_owned()];
     let grants = Grants::new(vec![Rule { groups: star(), resources: star(), verbs: star(), ..Rule::default() }]);

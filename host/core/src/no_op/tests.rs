@@ -150,3 +150,23 @@ fn an_update_changes_nothing_if_it_is_the_object() {
     unlocked["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
     assert!(update_changes_nothing(&unlocked.to_string(), &service));
 }
+
+#[test]
+fn what_a_plugin_makes_long_is_neither_searched_nor_remembered() {
+    let marked = |count: usize| {
+        let names: Vec<_> = (0..count).map(|at| at.to_string()).collect();
+        let owned: Map<String, Value> = names.iter().map(|name| (format!("v:{name:?}"), json!({}))).collect();
+        let object = object(json!({"metadata": {"marks": names}}), &json!({"f:metadata": {"f:marks": owned}}));
+        is_no_op(json!({"metadata": {"marks": names}}), &object)
+    };
+    assert!(marked(MOST_ITEMS) && !marked(MOST_ITEMS + 1));
+    let knows = |length: usize| {
+        let name = "x".repeat(length);
+        let service = object(json!({"spec": {name.clone(): [1]}}), &json!({"f:spec": {format!("f:{name}"): {}}}));
+        let text = body(json!({"spec": {name: [1]}}));
+        let mut atomic = Atomic::default();
+        atomic.learn(&text, MANAGER, &service);
+        apply_changes_nothing(&text, MANAGER, &service, &atomic)
+    };
+    assert!(knows(LONGEST_PLACE / 2) && !knows(LONGEST_PLACE));
+}

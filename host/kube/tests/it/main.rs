@@ -9,6 +9,7 @@ mod events;
 mod hostile;
 mod informer;
 mod informers;
+mod keeping;
 mod live;
 mod reachability;
 mod reader;

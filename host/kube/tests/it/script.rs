@@ -17,7 +17,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
-use windlass_core::grants::{Grants, LiveGrants, Rule};
+use windlass_core::grants::{Allowance, Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
@@ -291,7 +291,10 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
 /// A call that may do everything.
 pub(crate) fn call() -> CallContext {
     let all = || vec!["*".to_owned()];
-    call_with(vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }])
+    let rules = vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }];
+    let call = call_with(Vec::new());
+    call.principal.grants.replace(Grants::asked(Allowance { rules, finalizers: all(), ..Allowance::default() }));
+    call
 }
 
 /// A call that may do everything that a service account may.

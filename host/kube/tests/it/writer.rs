@@ -24,7 +24,8 @@ async fn write(script: &Script, call: CallContext, operation: Operation) -> Resu
 
 /// What is sent for `operation`, which succeeds.
 async fn sent(call: CallContext, operation: Operation) -> Asked {
-    let script = Script::default().mutations([Reply::Json(200, pod("answer", "u", 7))]);
+    let there = Reply::Json(200, pod("answer", "u", 7));
+    let script = Script::default().lists([there.clone()]).mutations([there]);
     write(&script, call, operation).await.expect("success");
     let mut asked = script.mutations_asked();
     assert_eq!(asked.len(), 1);
@@ -248,19 +249,21 @@ async fn what_is_not_granted_is_not_sent() {
     let rule = Rule {
         groups: vec![String::new()],
         resources: vec!["configmaps".into()],
-        verbs: vec!["patch".into()],
+        verbs: vec!["create".into(), "patch".into()],
         namespaces: vec!["prod".into()],
         names: vec!["c".into()],
         ..Rule::default()
     };
+    let only = |verb: &str| call_with(vec![Rule { verbs: vec![verb.into()], ..rule.clone() }]);
     let apply_to = |object: &str| apply(object, WriteOptions::default());
+    sent(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
+    for verb in ["create", "patch"] {
+        let error = refused(only(verb), apply_to(CONFIG_MAP)).await;
+        assert_eq!(error.reason, ApiReason::NotGranted, "an apply creates and changes: {error}");
+    }
     let of_one = CONFIG_MAP.replace("{\"name\"", "{\"uid\":\"u-c\",\"name\"");
-    sent(call_with(vec![rule.clone()]), apply_to(&of_one)).await;
-    let error = refused(call_with(vec![rule.clone()]), apply_to(CONFIG_MAP)).await;
-    assert!(error.reason == ApiReason::NotGranted && error.message.contains("create"), "it may create: {error}");
-    let both = Rule { verbs: vec!["patch".into(), "create".into()], ..rule.clone() };
-    sent(call_with(vec![both]), apply_to(CONFIG_MAP)).await;
-    let error = refused(call_with(vec![rule.clone()]), create(CONFIG_MAP)).await;
+    sent(only("patch"), apply_to(&of_one)).await;
+    let error = refused(only("patch"), create(CONFIG_MAP)).await;
     assert_eq!(error.reason, ApiReason::NotGranted);
     assert_eq!((error.verb, error.resource.as_str()), ("create", "configmaps"));
     assert_eq!(error.object.expect("an object").key, key("c"));
@@ -401,6 +404,20 @@ async fn a_batch_that_only_fails_is_not_sent_to_its_end() {
         assert_eq!((error.reason, error.code), (ApiReason::Forbidden, 403));
         assert_eq!(error.message.starts_with("not sent"), at >= 3, "{error}");
         assert!(error.message.contains("exceeded quota"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_batch_did_not_send_is_not_said_to_be_gone_or_there() {
+    for (code, reason) in [(404, "NotFound"), (409, "AlreadyExists"), (504, "Timeout")] {
+        let script = Script::default().mutations([Reply::Json(code, json!({"reason": reason}))]);
+        let writer = Writer::new(script.client(), Discovery::new(script.client()));
+        let results = writer.batch(Arc::new(call()), creates(5)).await;
+        let errors: Vec<_> = results.into_iter().map(|result| result.expect_err("a failure")).collect();
+        let (sent, unsent) = errors.split_at(3);
+        assert!(sent.iter().all(|error| error.reason != ApiReason::ServerError), "{sent:?}");
+        assert!(unsent.iter().all(|error| error.reason == ApiReason::ServerError && error.code == 500), "{unsent:?}");
+        assert!(unsent[0].message.starts_with("not sent"), "{unsent:?}");
     }
 }
 

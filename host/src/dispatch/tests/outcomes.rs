@@ -217,17 +217,14 @@ impl Table {
         self.stage.dispatch.queue.add(key(PRIMARY));
         self.answer_next(CallResult::Failed(vec![transient()])).await;
         assert_eq!(self.answer_next(result).await, (Duration::from_mins(1), 1));
-        let next = match self.next().await {
-            Some((delay, call)) => {
-                let attempt = call.request.attempt;
-                call.answer.send(CallResult::Failed(vec![transient()])).expect("the worker waits");
-                Some((delay, attempt))
-            }
-            None => {
-                self.stage.dispatch.queue.add(key(PRIMARY));
-                assert_eq!(self.answer_next(CallResult::Failed(vec![transient()])).await.1, 0, "it is forgotten");
-                None
-            }
+        let next = if let Some((delay, call)) = self.next().await {
+            let attempt = call.request.attempt;
+            call.answer.send(CallResult::Failed(vec![transient()])).expect("the worker waits");
+            Some((delay, attempt))
+        } else {
+            self.stage.dispatch.queue.add(key(PRIMARY));
+            assert_eq!(self.answer_next(CallResult::Failed(vec![transient()])).await.1, 0, "it is forgotten");
+            None
         };
         let (delay, _) = self.answer_next(CallResult::Done).await;
         (next, delay == Duration::from_mins(1))

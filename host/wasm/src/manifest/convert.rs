@@ -28,7 +28,7 @@ impl Manifest {
             rules,
             http: self.http.iter().map(HttpHost::rule).collect(),
             crds: self.crd_names().map(str::to_owned).collect(),
-            finalizers: keeps_finalizer.then(|| self.finalizer()).into_iter().collect(),
+            finalizers: self.finalizers.iter().cloned().chain(keeps_finalizer.then(|| self.finalizer())).collect(),
         }
     }
 

@@ -20,6 +20,8 @@ const MAX_DEADLINE_MS: u32 = 600_000;
 const MAX_WORKERS: u32 = 64;
 /// How many of anything: far beyond what makes sense, far below what hurts.
 const MAX_ENTRIES: usize = 256;
+/// A qualified name: the domain, a slash, the name.
+const MAX_FINALIZER: usize = 253 + 1 + 63;
 /// Informers that one plugin may ask for, a namespace each.
 const MAX_WATCHES: usize = 1000;
 /// Problems that a message lists.
@@ -60,6 +62,7 @@ impl Manifest {
             check_crd(crd, &format!("crds[{index}]"), problems);
         }
         problems.unique("crds", self.crd_names());
+        self.check_keepers(problems);
         self.check_finalizers(problems);
         problems.count("permissions", self.permissions.len());
         for (index, permission) in self.permissions.iter().enumerate() {
@@ -79,7 +82,7 @@ impl Manifest {
 
 impl Manifest {
     /// A plugin has one finalizer. Two controllers that keep it on the same objects would each take it off for the other.
-    fn check_finalizers(&self, problems: &mut Problems) {
+    fn check_keepers(&self, problems: &mut Problems) {
         let mut keepers: Vec<(&Controller, (&str, &str))> = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate().filter(|(_, it)| it.options.finalizer) {
             let group = controller.primary.api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -94,6 +97,21 @@ impl Manifest {
                     ),
                 ),
                 None => keepers.push((controller, kind)),
+            }
+        }
+    }
+
+    fn check_finalizers(&self, problems: &mut Problems) {
+        problems.count("finalizers", self.finalizers.len());
+        problems.unique("finalizers", self.finalizers.iter().map(String::as_str));
+        let own = self.finalizer();
+        for (index, name) in self.finalizers.iter().enumerate() {
+            if *name == own {
+                let what = "is kept by the host: set `finalizer` in the options of the controller that wants it";
+                problems.add(format_args!("finalizers[{index}]"), format!("{} {what}", quoted(name)));
+            } else if name.is_empty() || name.len() > MAX_FINALIZER {
+                let what = format!("the name of a finalizer has 1 to {MAX_FINALIZER} characters");
+                problems.add(format_args!("finalizers[{index}]"), what);
             }
         }
     }

@@ -28,6 +28,8 @@ pub struct Manifest {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     permissions: Vec<Permission>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    finalizers: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     metrics: Vec<Metric>,
     #[serde(skip_serializing_if = "Option::is_none")]
     config: Option<Config>,
@@ -48,6 +50,7 @@ impl Manifest {
             controllers: Vec::new(),
             crds: Vec::new(),
             permissions: Vec::new(),
+            finalizers: Vec::new(),
             metrics: Vec::new(),
             config: None,
             http: Vec::new(),
@@ -76,6 +79,12 @@ impl Manifest {
     /// status of primaries.
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
+        self
+    }
+
+    /// Asks to add and remove a finalizer that is not the plugin's own; `*` for any. Its own the host keeps.
+    pub fn finalizer(mut self, name: impl Into<String>) -> Self {
+        self.finalizers.push(name.into());
         self
     }
 

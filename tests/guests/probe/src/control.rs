@@ -21,7 +21,7 @@ pub(crate) enum End {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Failure {
-    Api(ApiError),
+    Api(Box<ApiError>),
     Transient(String),
     Terminal(String),
 }
@@ -78,7 +78,7 @@ impl End {
 impl From<Failure> for Failures {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Api(error) => SdkError::from(types::ApiError::from(error)).into(),
+            Failure::Api(error) => SdkError::from(types::ApiError::from(*error)).into(),
             Failure::Transient(message) => Self::transient(message),
             Failure::Terminal(message) => Self::terminal(message),
         }

@@ -15,6 +15,7 @@ struct Emit {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[allow(clippy::struct_field_names, reason = "the names of WIT")]
 struct Event {
     regarding: Option<ObjectRef>,
     related: Option<ObjectRef>,

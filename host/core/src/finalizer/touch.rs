@@ -1,0 +1,257 @@
+//! Which finalizers a write adds or removes, as far as its body tells, for the grants to judge. `keeping` of `windlass-kube`
+//! asks before it sends a plugin's write.
+//!
+//! A plugin may be hostile, so what is not understood counts as touching all of them, and so does what lets a later apply
+//! remove what this one does not name: changed `managedFields`.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// What the body of a write is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A new object.
+    New,
+    /// The object as it is to be: what it does not say, goes.
+    Replacement,
+    /// The fields of an apply.
+    Applied,
+    /// A merge patch.
+    Merge,
+    /// A strategic patch.
+    Strategic,
+    /// A JSON patch.
+    Json,
+}
+
+/// What a write does to the finalizers of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing.
+    Nothing,
+    /// It adds or removes none but these.
+    Names(BTreeSet<String>),
+    /// It makes these the only ones: those that it adds, and those that go, are told by what there was.
+    Only(BTreeSet<String>),
+    /// Which ones, only the server knows.
+    Any,
+}
+
+impl Touch {
+    /// Those that a write which makes `self` the only ones adds or removes, where there were those of `before`.
+    #[must_use]
+    pub fn difference(only: &BTreeSet<String>, before: Vec<String>) -> BTreeSet<String> {
+        only.symmetric_difference(&before.into_iter().collect()).cloned().collect()
+    }
+}
+
+/// What a write of `body` does to the finalizers of its object.
+#[must_use]
+pub fn touch(form: Form, body: &str) -> Touch {
+    let touched = if form == Form::Json { by_json_patch(body) } else { by_body(form, body) };
+    touched.unwrap_or(Touch::Any)
+}
+
+type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// None: it is not understood.
+fn by_body(form: Form, body: &str) -> Option<Touch> {
+    let top: Fields<'_> = serde_json::from_str(body).ok()?;
+    let metadata: Option<Fields<'_>> = match top.get("metadata") {
+        Some(raw) => serde_json::from_str(raw.get()).ok()?,
+        None => None,
+    };
+    let metadata = metadata.unwrap_or_default();
+    let is_directed = |fields: &Fields<'_>| fields.contains_key("$patch") || fields.contains_key("$retainKeys");
+    if form == Form::Strategic && (is_directed(&top) || is_directed(&metadata)) {
+        return None; // It may replace the whole object or its metadata, or keep of them what it names.
+    }
+    let list = |field: &str| metadata.get(field).map(|raw| serde_json::from_str::<Option<BTreeSet<String>>>(raw.get()));
+    let claims_fields = metadata.get("managedFields").is_some_and(|raw| raw.get() != "null");
+    if claims_fields && form != Form::New {
+        return None;
+    }
+    let wanted = list("finalizers").transpose().ok()?;
+    Some(match (form, wanted) {
+        (Form::Replacement, wanted) => Touch::Only(wanted.flatten().unwrap_or_default()),
+        (Form::Merge | Form::Strategic, Some(None)) => Touch::Only(BTreeSet::new()),
+        (Form::Merge, Some(Some(wanted))) => Touch::Only(wanted),
+        (Form::Strategic, wanted) => {
+            let removed = list("$deleteFromPrimitiveList/finalizers").transpose().ok()?;
+            of_names(wanted.flatten().into_iter().chain(removed.flatten()).flatten().collect())
+        }
+        (_, wanted) => of_names(wanted.flatten().unwrap_or_default()),
+    })
+}
+
+fn of_names(names: BTreeSet<String>) -> Touch {
+    if names.is_empty() { Touch::Nothing } else { Touch::Names(names) }
+}
+
+#[derive(Default, Deserialize)]
+struct Operation {
+    #[serde(default)]
+    op: String,
+    #[serde(default)]
+    path: String,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    value: Value,
+}
+
+/// What tells the name of a finalizer is understood: adding it to the list's end, and removing what has just been tested.
+fn by_json_patch(patch: &str) -> Option<Touch> {
+    let operations: Vec<Operation> = serde_json::from_str(patch).ok()?;
+    let mut names = BTreeSet::new();
+    let mut before = &Operation::default();
+    for operation in &operations {
+        let Operation { op, path, from, value } = operation;
+        if (op != "test" && concerns(path)) || (op == "move" && concerns(from)) {
+            let name = match &**op {
+                "add" if path == "/metadata/finalizers/-" => value,
+                "remove" if before.op == "test" && before.path == *path && is_entry(path) => &before.value,
+                _ => return None,
+            };
+            names.insert(name.as_str()?.to_owned());
+        }
+        before = operation;
+    }
+    Some(of_names(names))
+}
+
+/// Whether what a JSON pointer leads to holds finalizers, or says who owns them. The API server's library looks at nothing
+/// before the first slash.
+fn concerns(pointer: &str) -> bool {
+    let pointer = pointer.split_once('/').map_or("", |(_, pointer)| pointer).trim_end_matches('/');
+    let mut names = pointer.split('/');
+    match (names.next().unwrap_or_default(), names.next()) {
+        ("" | "metadata", None) => true,
+        ("metadata", Some(field)) => matches!(field, "finalizers" | "managedFields"),
+        _ => false,
+    }
+}
+
+/// Whether a JSON pointer leads to one entry of the list.
+fn is_entry(pointer: &str) -> bool {
+    let entry = pointer.strip_prefix("/metadata/finalizers/");
+    entry.is_some_and(|at| !at.is_empty() && at.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    fn names(names: &[&str]) -> Touch {
+        Touch::Names(set(names))
+    }
+
+    #[test]
+    fn what_a_body_names_is_added_replaces_the_list_or_joins_it() {
+        let body = r#"{"metadata":{"finalizers":["a/1","b/2"]}}"#;
+        for form in [Form::New, Form::Applied, Form::Strategic] {
+            assert_eq!(touch(form, body), names(&["a/1", "b/2"]), "{form:?}");
+        }
+        for form in [Form::Replacement, Form::Merge] {
+            assert_eq!(touch(form, body), Touch::Only(set(&["a/1", "b/2"])), "{form:?}");
+        }
+        let removed = r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["a/1"]}}"#;
+        assert_eq!(touch(Form::Strategic, removed), names(&["a/1"]));
+        assert_eq!(touch(Form::Merge, removed), Touch::Nothing, "a field like any other");
+    }
+
+    #[test]
+    fn a_body_that_does_not_speak_of_finalizers_removes_them_only_if_it_replaces() {
+        for body in [r#"{"spec":{}}"#, r#"{"metadata":null}"#, r#"{"metadata":{"labels":{},"managedFields":null}}"#] {
+            for form in [Form::New, Form::Applied, Form::Strategic, Form::Merge] {
+                assert_eq!(touch(form, body), Touch::Nothing, "{form:?} {body}");
+            }
+            assert_eq!(touch(Form::Replacement, body), Touch::Only(set(&[])), "{body}");
+        }
+        let null = r#"{"metadata":{"finalizers":null}}"#;
+        for form in [Form::Replacement, Form::Merge, Form::Strategic] {
+            assert_eq!(touch(form, null), Touch::Only(set(&[])), "{form:?}");
+        }
+        for form in [Form::New, Form::Applied] {
+            assert_eq!(touch(form, null), Touch::Nothing, "{form:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_may_touch_all() {
+        let strategic = [
+            r#"{"metadata":{"$patch":"replace","name":"x"}}"#,
+            r#"{"$patch":"replace","metadata":{"name":"x"}}"#,
+            r#"{"metadata":{"$retainKeys":["name"],"name":"x"}}"#,
+            r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":"a/1"}}"#,
+        ];
+        for body in strategic {
+            assert_eq!(touch(Form::Strategic, body), Touch::Any, "{body}");
+        }
+        for body in
+            ["", "[]", r#"{"metadata":7}"#, r#"{"metadata":{"finalizers":{}}}"#, r#"{"metadata":{"finalizers":[7]}}"#]
+        {
+            for form in [Form::New, Form::Replacement, Form::Applied, Form::Merge, Form::Strategic] {
+                assert_eq!(touch(form, body), Touch::Any, "{form:?} {body}");
+            }
+        }
+    }
+
+    /// Who makes another's fields its own removes them with an apply that says nothing of them.
+    #[test]
+    fn who_changes_the_owners_of_fields_may_touch_all() {
+        let body = r#"{"metadata":{"managedFields":[{}]}}"#;
+        for form in [Form::Replacement, Form::Applied, Form::Merge, Form::Strategic] {
+            assert_eq!(touch(form, body), Touch::Any, "{form:?}");
+        }
+        assert_eq!(touch(Form::New, body), Touch::Nothing, "there are none yet");
+        assert_eq!(touch(Form::Json, r#"[{"op":"remove","path":"/metadata/managedFields/0"}]"#), Touch::Any);
+    }
+
+    #[test]
+    fn names_are_compared_whatever_their_order() {
+        let before = || vec!["a/1".to_owned(), "b/2".to_owned()];
+        assert!(Touch::difference(&set(&["b/2", "a/1"]), before()).is_empty());
+        assert_eq!(Touch::difference(&set(&["a/1", "c/3"]), before()), set(&["b/2", "c/3"]));
+    }
+
+    #[test]
+    fn a_json_patch_touches_finalizers_wherever_they_are_part_of_it() {
+        for patch in [
+            r#"[{"op":"add","path":"/metadata/finalizers","value":[]}]"#,
+            r#"[{"op":"remove","path":"/metadata/finalizers/0"}]"#,
+            r#"[{"op":"remove","path":"/metadata/finalizers/"}]"#,
+            r#"[{"op":"remove","path":"ignored/metadata/finalizers/0"}]"#,
+            r#"[{"op":"replace","path":"/metadata","value":{}}]"#,
+            r#"[{"op":"replace","path":"","value":{}}]"#,
+            r#"[{"op":"move","from":"/metadata/finalizers","path":"/data/x"}]"#,
+            r#"[{"op":"add","path":"/metadata/finalizers/-","value":7}]"#,
+            r#"[{"op":"test","path":"/metadata/finalizers/0","value":"a"},{"op":"remove","path":"/metadata/finalizers/1"}]"#,
+            "not JSON",
+        ] {
+            assert_eq!(touch(Form::Json, patch), Touch::Any, "{patch}");
+        }
+        for patch in [
+            r#"[{"op":"test","path":"/metadata/finalizers/0","value":"a"}]"#,
+            r#"[{"op":"add","path":"/metadata/labels/a","value":"b"}]"#,
+            r#"[{"op":"copy","from":"/metadata/finalizers","path":"/data/x"}]"#,
+        ] {
+            assert_eq!(touch(Form::Json, patch), Touch::Nothing, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_json_patch_that_tells_the_name_touches_no_other() {
+        let patch = r#"[{"op":"add","path":"/metadata/finalizers/-","value":"a/1"},
+            {"op":"test","path":"/metadata/finalizers/0","value":"b/2"},{"op":"remove","path":"/metadata/finalizers/0"}]"#;
+        assert_eq!(touch(Form::Json, patch), names(&["a/1", "b/2"]));
+    }
+}

@@ -1,0 +1,242 @@
+//! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers started, and
+//! what it is denied told. The order among these and all else is the manager's.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::StreamExt;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use windlass_core::fair::Fair;
+use windlass_core::grants::{DenialCount, LiveGrants};
+use windlass_core::principal::{Principal, Role};
+use windlass_kube::{Budget, Selector};
+use windlass_wasm::{Manifest, Plugin, Sandbox};
+
+use super::Host;
+use crate::admin::Admin;
+use crate::config::{self, Configured};
+use crate::controller::Controller;
+use crate::install::{self, Installer, Ready, Rivalry};
+use crate::running::End;
+use crate::status::PluginState;
+use crate::supervise::supervise;
+use crate::telemetry;
+
+/// How soon a denial that goes on is told of again.
+const DENIALS_AGAIN: Duration = Duration::from_mins(10);
+
+/// The weight of each plugin's share of the permits.
+const EQUAL: NonZeroU32 = NonZeroU32::MIN;
+
+/// Loads what can be loaded, each file by itself: a broken one is told of and left out.
+pub(super) async fn load(sandbox: &Sandbox, files: &[PathBuf], shown: &Admin) -> Vec<Arc<Plugin>> {
+    let side_by_side = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let loading = files.iter().map(async |file| (file, sandbox.load(file).await));
+    let mut loading = futures::stream::iter(loading).buffered(side_by_side);
+    let mut plugins = Vec::new();
+    while let Some((file, loaded)) = loading.next().await {
+        let status = shown.status.plugin(&file.file_stem().unwrap_or_default().to_string_lossy());
+        match loaded.map_err(anyhow::Error::from).and_then(whole) {
+            Ok(plugin) => {
+                tracing::info!(
+                    plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
+                    bytes = plugin.size(), "plugin loaded"
+                );
+                shown.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
+                status.runs(plugin.clone());
+                plugins.push(plugin);
+            }
+            Err(error) => {
+                let error = telemetry::explained(&error);
+                tracing::error!(error, "plugin not loaded");
+                status.set(PluginState::NotLoaded, Some(error));
+            }
+        }
+    }
+    plugins
+}
+
+/// Refuses a plugin that no server would understand: half of a plugin would be worse than none.
+fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
+    match problem(plugin.manifest()) {
+        Some(problem) => bail!("{}: {problem}", plugin.path().display()),
+        None => Ok(plugin),
+    }
+}
+
+/// What of the manifest nobody could carry out.
+fn problem(manifest: &Manifest) -> Option<String> {
+    if let Err(problem) = config::Schema::of(manifest) {
+        return Some(format!("its manifest describes its configuration by what is no schema for this host: {problem}"));
+    }
+    if let Err(error) = install::definitions(manifest) {
+        return Some(error.to_string());
+    }
+    unreadable_selector(manifest)
+}
+
+/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would wait
+/// for ever.
+fn unreadable_selector(manifest: &Manifest) -> Option<String> {
+    let controllers = manifest.controllers.iter();
+    let watches = controllers.flat_map(|it| std::iter::once(&it.primary).chain(&it.owns).chain(&it.watches));
+    let mut selectors = watches.filter_map(|watch| Some((watch, watch.label_selector.as_deref()?)));
+    selectors.find_map(|(watch, text)| {
+        let error = text.parse::<Selector>().err()?;
+        Some(format!("its manifest selects {} by {text:?}, which is no label selector: {error}", watch.object_kind()))
+    })
+}
+
+/// The plugins without those that bring a definition which one before them brings.
+pub(super) fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
+    let rivals = install::rivalries(plugins.iter().map(|it| (&**it.name(), it.manifest().crd_names().collect())));
+    for Rivalry { definition, first, second } in &rivals {
+        tracing::error!(
+            plugin = second,
+            definition,
+            "plugin not started: it brings a definition that the plugin {first} brings already; remove one of the two"
+        );
+    }
+    plugins.into_iter().filter(|plugin| !rivals.iter().any(|rival| rival.second == **plugin.name())).collect()
+}
+
+/// Starts every controller of every plugin, each to wait by itself for what it needs.
+pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
+    let mut controllers = JoinSet::new();
+    for plugin in plugins {
+        let (Some(configured), Some(ready)) = (configure(host, plugin, stop), install(host, plugin, stop)) else {
+            continue;
+        };
+        let share = fair.share(EQUAL);
+        let budget = Budget::new(host.plugin_cache);
+        let live = host.live.for_another();
+        for index in 0..plugin.manifest().controllers.len() {
+            let controller =
+                Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
+                    .after(ready.clone(), configured.clone());
+            let stop = stop.clone();
+            controllers.spawn(async move { controller.run(&stop).await });
+        }
+    }
+    host.status.loaded();
+    controllers
+}
+
+/// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
+fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Ready> {
+    let definitions = install::definitions(plugin.manifest()).ok()?;
+    let (sender, ready) = watch::channel(definitions.is_empty());
+    if definitions.is_empty() {
+        return Some(ready);
+    }
+    let names = definitions.iter().map(|definition| definition.name().to_owned()).collect();
+    let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
+    let installer = Installer {
+        host: host.clone(),
+        asked: plugin.manifest().asked(vec![]),
+        definitions,
+        role: Principal {
+            role: Role::Definitions,
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: host.replica.clone(),
+            grants: LiveGrants::new(keeping),
+            impersonate: None,
+        },
+        ready: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("definitions", &panics, &stop, || installer.run())).await;
+    });
+    Some(ready)
+}
+
+/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
+/// it was loaded.
+fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
+    let schema = config::Schema::of(plugin.manifest()).ok()?;
+    let (sender, configured) = watch::channel(None);
+    let follower = config::Follower {
+        plugin: plugin.name().clone(),
+        path: config::path_of(plugin.path(), host.config_dir.as_deref()),
+        schema,
+        source: host.secrets.clone(),
+        configured: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("config", &panics, &stop, || follower.run())).await;
+    });
+    Some(configured)
+}
+
+/// Tells of what the plugin is denied: each kind of denial once in an interval.
+pub(super) fn tell_denials(host: &Arc<Host>, plugin: &Arc<str>, stop: &CancellationToken) -> JoinHandle<()> {
+    let (denials, plugin, stop) = (host.policies.denials(plugin), plugin.clone(), stop.clone());
+    let mut interval = tokio::time::interval(DENIALS_AGAIN);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => denials.renew(),
+                denied = denials.to_tell() => {
+                    for DenialCount { count, last, .. } in denied {
+                        tracing::warn!(%plugin, times = count, error = last, "denied");
+                    }
+                }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selecting(selector: &str) -> Manifest {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "a",
+                "primary": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "owns": [{"apiVersion": "v1", "kind": "Secret", "labelSelector": selector}],
+            }],
+        });
+        Manifest::from_json(&manifest.to_string()).expect("valid but for its selector")
+    }
+
+    #[test]
+    fn a_manifest_that_nobody_could_carry_out_is_refused_and_not_just_passed_over() {
+        let with = |field: &str, value: serde_json::Value| {
+            let mut manifest = serde_json::json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+                "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+            });
+            manifest[field] = value;
+            Manifest::from_json(&manifest.to_string()).expect("it has the shape")
+        };
+        let schema = |schema| with("config", serde_json::json!({"schema": schema}));
+        assert_eq!(problem(&schema(serde_json::json!({"type": "object"}))), None);
+        let said = problem(&schema(serde_json::json!({"type": "strnig"}))).expect("no schema");
+        assert!(said.contains("config.schema"), "{said}");
+        let definition = serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "as.example.com"}, "spec": {"group": "example.com", "names": {"plural": "as"}},
+        });
+        let said = problem(&with("crds", serde_json::json!([definition]))).expect("no definition");
+        assert!(said.contains("no versions"), "{said}");
+    }
+
+    #[test]
+    fn a_label_selector_that_no_server_would_read_is_named() {
+        assert_eq!(unreadable_selector(&selecting("app=web,tier in (front,back)")), None);
+        let problem = unreadable_selector(&selecting("app in front")).expect("no parentheses");
+        assert!(problem.contains("v1 Secret") && problem.contains("app in front"), "{problem}");
+    }
+}

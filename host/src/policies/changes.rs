@@ -1,0 +1,41 @@
+//! What others wait for: that something in force has changed, and that calls are paused or not.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::watch;
+
+use super::State;
+
+/// Tells of changes of what is in force.
+pub(crate) struct Changes(pub(super) watch::Receiver<State>);
+
+impl Changes {
+    /// Completes when something has changed.
+    pub(crate) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Whether one plugin's calls are paused.
+#[derive(Clone, Debug)]
+pub(crate) struct Pause {
+    pub(super) plugin: String,
+    pub(super) paused: watch::Receiver<BTreeMap<String, bool>>,
+}
+
+impl Pause {
+    /// Whether they are now.
+    pub(crate) fn is_on(&self) -> bool {
+        self.paused.borrow().get(&self.plugin).copied().unwrap_or_default()
+    }
+
+    /// Completes when they are, or are not.
+    pub(crate) async fn becomes(&self, on: bool) {
+        let is = |pauses: &BTreeMap<String, bool>| pauses.get(&self.plugin).copied().unwrap_or_default() == on;
+        if self.paused.clone().wait_for(is).await.is_err() && self.is_on() != on {
+            std::future::pending::<()>().await;
+        }
+    }
+}

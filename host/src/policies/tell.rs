@@ -1,0 +1,81 @@
+//! What an operator sees of policies: in the log, and of each plugin in the status.
+
+use std::collections::BTreeMap;
+
+use windlass_wasm::Plugin;
+
+use super::{Policies, SUFFIX, Standing};
+use crate::policy::asks::in_one_line;
+use crate::status::{PluginState, Status};
+
+impl Policies {
+    /// Shows in `status` which plugins wait for a policy or are paused, and each change of that, for ever.
+    pub(crate) async fn show(&self, status: &Status) {
+        let mut pauses = self.pauses.subscribe();
+        loop {
+            let now = pauses.borrow_and_update().clone();
+            for plugin in status.plugins() {
+                let held = [PluginState::NotLoaded, PluginState::Suspended].contains(&plugin.state());
+                if held || !self.plugins().contains_key(&*plugin.name) {
+                    continue;
+                }
+                match self.standing(&plugin.name) {
+                    Standing::Waiting(why) => plugin.set(PluginState::WaitingForPolicy, why),
+                    Standing::Granted(_) if now.get(&*plugin.name) == Some(&true) => {
+                        plugin.set(PluginState::Paused, Some("by its policy".to_owned()));
+                    }
+                    Standing::Granted(_) => plugin.set(PluginState::Running, None),
+                }
+            }
+            if pauses.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    pub(super) fn tell_pauses(&self, pauses: &BTreeMap<String, bool>) {
+        let before = self.pauses.borrow();
+        let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
+        for plugin in before.keys().chain(pauses.keys().filter(|plugin| !before.contains_key(*plugin))) {
+            match (of(&before, plugin), of(pauses, plugin)) {
+                (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
+                (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
+                _ => {}
+            }
+        }
+    }
+
+    /// One line that shows what a plugin asks for, and how the operator grants it.
+    pub(super) fn tell_standing(&self, plugin: &Plugin) {
+        let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
+        let file = self.settings.directory.join(format!("{}{SUFFIX}", plugin.name()));
+        let (file, path) = (file.display(), plugin.path().display());
+        let asks = in_one_line(plugin.manifest());
+        match broken {
+            None => tracing::warn!(
+                plugin = %plugin.name(), asks,
+                "the plugin waits: no policy grants it anything. To write one for review: windlass grant {path} \
+                 --output {file}"
+            ),
+            Some(error) => tracing::error!(
+                plugin = %plugin.name(), asks, error, "the plugin waits: its policy cannot be used"
+            ),
+        }
+    }
+
+    /// Says of which of the `policies` no plugin is there: their files may be misnamed.
+    pub(super) fn tell_orphans(&self, policies: impl IntoIterator<Item = String>) {
+        for plugin in self.orphans(policies) {
+            tracing::warn!(
+                file = format!("{plugin}{SUFFIX}"),
+                "a policy for a plugin that is not there: {plugin}.wasm"
+            );
+        }
+    }
+
+    /// None before the plugins are known.
+    pub(super) fn orphans(&self, policies: impl IntoIterator<Item = String>) -> Vec<String> {
+        let plugins = self.plugins();
+        policies.into_iter().filter(|plugin| !plugins.is_empty() && !plugins.contains_key(plugin)).collect()
+    }
+}

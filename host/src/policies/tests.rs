@@ -1,0 +1,125 @@
+//! What is in force as files come, change, break and go.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::grants::{Access, Allowance, Rule};
+use windlass_core::object::ObjectKey;
+
+use super::*;
+
+const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: a\n";
+const RULES: &str = "rules: [{apiGroups: [\"*\"], resources: [\"*\"], verbs: [\"*\"]}]\n";
+
+struct Scene {
+    directory: tempfile::TempDir,
+    policies: Policies,
+    files: PolicyFiles,
+}
+
+impl Scene {
+    /// What is in force where `text` is the policy of `a`, and there is a ceiling that allows all.
+    async fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str| directory.path().join(name);
+        std::fs::write(file("a.policy.yaml"), text).expect("written");
+        let ceiling = HEAD.replace("PluginPolicy", "PluginCeiling").replace("plugin: a\n", RULES);
+        std::fs::write(file("ceiling.yaml"), ceiling).expect("written");
+        let settings = PolicySettings {
+            mode: GrantMode::Policy,
+            directory: directory.path().to_owned(),
+            ceiling: Some(file("ceiling.yaml")),
+            host_namespace: None,
+        };
+        let (policies, files) = Policies::read(settings).await.expect("both can be read");
+        Self { directory, policies, files }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Follows the files until something has changed.
+    async fn changed(&mut self) {
+        let mut changes = self.policies.changes();
+        tokio::select! {
+            () = self.policies.follow(&mut self.files) => {}
+            () = changes.next() => {}
+        }
+    }
+
+    /// What a plugin that asks for everything may read. None: it waits.
+    fn reads(&self) -> Option<bool> {
+        let Standing::Granted(bounds) = self.policies.standing("a") else { return None };
+        let all = || vec!["*".to_owned()];
+        let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+        let key = ObjectKey::namespaced("prod", "shop");
+        let access =
+            Access { verb: "get", group: "", resource: "pods", subresource: "", namespaced: true, key: Some(&key) };
+        Some(bounds.grants(Allowance { rules: vec![rule], ..Allowance::default() }, None).allows(&access))
+    }
+}
+
+fn replace(path: &Path, text: &str) {
+    let new = path.with_file_name(".new");
+    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).expect("written");
+}
+
+#[tokio::test]
+async fn a_policy_that_goes_takes_all_with_it_and_comes_back_with_what_it_says_then() {
+    let mut scene = Scene::new(&format!("{HEAD}{RULES}")).await;
+    assert_eq!(scene.reads(), Some(true));
+    std::fs::remove_file(scene.path("a.policy.yaml")).expect("removed");
+    scene.changed().await;
+    assert_eq!(scene.reads(), None);
+    replace(&scene.path("a.policy.yaml"), HEAD);
+    scene.changed().await;
+    assert_eq!(scene.reads(), Some(false));
+}
+
+#[tokio::test]
+async fn a_directory_in_the_place_of_a_policy_grants_nothing() {
+    let mut scene = Scene::new(&format!("{HEAD}{RULES}")).await;
+    std::fs::remove_file(scene.path("a.policy.yaml")).expect("removed");
+    std::fs::create_dir(scene.path("a.policy.yaml")).expect("made");
+    scene.changed().await;
+    assert_eq!(scene.reads(), None);
+}
+
+#[tokio::test]
+async fn a_link_that_leads_to_another_policy_is_followed() {
+    let mut scene = Scene::new(&format!("{HEAD}{RULES}")).await;
+    std::fs::write(scene.path("other"), HEAD).expect("written");
+    std::os::unix::fs::symlink("other", scene.path(".link")).expect("linked");
+    std::fs::rename(scene.path(".link"), scene.path("a.policy.yaml")).expect("renamed");
+    scene.changed().await;
+    assert_eq!(scene.reads(), Some(false));
+}
+
+#[tokio::test]
+async fn an_empty_file_grants_nothing_and_takes_nothing() {
+    let scene = Scene::new("").await;
+    assert!(matches!(scene.policies.standing("a"), Standing::Waiting(Some(_))));
+    let scene = Scene::new(&format!("{HEAD}{RULES}")).await;
+    let path = scene.path("a.policy.yaml");
+    replace(&path, "");
+    scene.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
+    assert_eq!(scene.reads(), Some(true), "what was in force stays so");
+}
+
+#[tokio::test]
+async fn a_ceiling_that_goes_while_the_host_runs_stays_in_force() {
+    let scene = Scene::new(&format!("{HEAD}{RULES}")).await;
+    std::fs::remove_file(scene.path("ceiling.yaml")).expect("removed");
+    scene.policies.take_ceiling();
+    let Standing::Granted(bounds) = scene.policies.standing("a") else { panic!("it has a policy") };
+    assert!(bounds.ceiling.is_some());
+}
+
+#[tokio::test]
+async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
+    let scene = Scene::new(HEAD).await;
+    let names = || ["a", "b"].map(str::to_owned);
+    assert!(scene.policies.orphans(names()).is_empty(), "no plugin is known yet");
+    scene.policies.plugins().insert("a".to_owned(), Brought::default());
+    assert_eq!(scene.policies.orphans(names()), ["b"]);
+}

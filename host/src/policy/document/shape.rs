@@ -1,0 +1,88 @@
+//! The shape of a policy's YAML: what serde reads, before anybody asks whether it makes sense.
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+use windlass_core::grants::{HttpRule, Rule, Scheme};
+
+/// A document, in whichever of its two kinds.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Document {
+    #[serde(rename = "apiVersion")]
+    pub(super) _api_version: String,
+    pub(super) kind: String,
+    pub(super) plugin: Option<Spanned<String>>,
+    pub(super) paused: Option<Spanned<bool>>,
+    pub(super) impersonate: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) rules: Vec<Spanned<RuleDocument>>,
+    #[serde(default)]
+    pub(super) http: Vec<Spanned<HttpDocument>>,
+    #[serde(default)]
+    pub(super) crds: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) finalizers: Vec<Spanned<String>>,
+}
+
+/// As a rule of a Kubernetes role, and a little more.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RuleDocument {
+    pub(super) api_groups: Vec<String>,
+    pub(super) resources: Vec<String>,
+    pub(super) verbs: Vec<String>,
+    #[serde(default)]
+    pub(super) namespaces: Vec<String>,
+    #[serde(default)]
+    pub(super) names: Vec<String>,
+    #[serde(default)]
+    pub(super) cluster: bool,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct HttpDocument {
+    pub(super) scheme: SchemeDocument,
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+    pub(super) methods: Vec<String>,
+    #[serde(default)]
+    pub(super) addresses: Vec<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum SchemeDocument {
+    Https,
+    Http,
+}
+
+/// What every document of ours begins with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Head {
+    pub(super) api_version: Option<String>,
+    pub(super) kind: Option<String>,
+}
+
+impl From<RuleDocument> for Rule {
+    fn from(rule: RuleDocument) -> Self {
+        let RuleDocument { api_groups, resources, verbs, namespaces, names, cluster } = rule;
+        Self { groups: api_groups, resources, verbs, namespaces, names, cluster }
+    }
+}
+
+impl From<HttpDocument> for HttpRule {
+    fn from(rule: HttpDocument) -> Self {
+        Self {
+            scheme: match rule.scheme {
+                SchemeDocument::Https => Scheme::Https,
+                SchemeDocument::Http => Scheme::Http,
+            },
+            host: rule.host.to_lowercase(),
+            port: rule.port,
+            methods: rule.methods.iter().map(|method| method.to_uppercase()).collect(),
+            addresses: rule.addresses,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What is read of policies and ceilings, what is refused, and what their published schema says.
+
+use windlass_core::egress::{self, Host, Surroundings, Target};
+use windlass_core::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};
+use windlass_core::object::ObjectKey;
+
+use super::*;
+
+const FULL: &str = "\
+apiVersion: windlass.dev/v1alpha1
+kind: PluginPolicy
+plugin: webapp
+paused: true
+impersonate: prod/deployer
+rules:
+- apiGroups: [apps]
+  resources: [deployments, deployments/scale]
+  verbs: [get, patch]
+  namespaces: [prod]
+  names: [shop]
+- {apiGroups: [\"\"], resources: [nodes], verbs: [get], cluster: true}
+http:
+- {scheme: https, host: \"*.Example.com\", port: 8443, methods: [get], addresses: [10.0.0.0/8]}
+crds: [webapps.apps.kubedojo.io]
+finalizers: [windlass.dev/webapp]
+";
+
+fn read(text: &str) -> Result<Policy, String> {
+    policy(Path::new("webapp.policy.yaml"), text.as_bytes(), "webapp").map_err(|error| error.to_string())
+}
+
+fn wrong(from: &str, to: &str) -> String {
+    assert!(FULL.contains(from), "{from}");
+    read(&FULL.replacen(from, to, 1)).expect_err(to)
+}
+
+#[test]
+fn a_policy_reads_as_it_is_written() {
+    let policy = read(FULL).expect("valid");
+    assert!(policy.paused);
+    assert_eq!(policy.impersonate, Some(ServiceAccount { namespace: "prod".into(), name: "deployer".into() }));
+    let Allowance { rules, http, crds, finalizers } = &*policy.allowance;
+    assert_eq!(
+        (rules[0].names.as_slice(), rules[0].cluster, rules[1].cluster),
+        (&["shop".to_owned()][..], false, true)
+    );
+    assert_eq!((http[0].host.as_str(), http[0].methods.as_slice()), ("*.example.com", &["GET".to_owned()][..]));
+    assert_eq!((crds.len(), finalizers.len()), (1, 1));
+    let least = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
+    assert_eq!(read(least).expect("valid").allowance, Arc::default());
+}
+
+#[test]
+fn what_is_misspelt_is_named_with_its_line_and_what_was_meant() {
+    for (from, to, line, words) in [
+        ("paused:", "pausd:", ":4:", "did you mean `paused`?"),
+        ("  names:", "  name:", ":11:", "did you mean `names`?"),
+        ("verbs: [get, patch]", "verbs: [get, pach]", ":7:", "did you mean `patch`?"),
+        ("scheme: https", "scheme: htps", ":14:", "did you mean `https`?"),
+    ] {
+        let said = wrong(from, to);
+        assert!(said.contains(&format!("webapp.policy.yaml{line}")) && said.contains(words), "{to}: {said}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_to_write() {
+    for (from, to, words) in [
+        ("plugin: webapp", "plugin: shop", "is for the plugin"),
+        ("plugin: webapp\n", "", "`plugin: webapp` is missing"),
+        ("kind: PluginPolicy", "kind: Role", "kind: PluginPolicy"),
+        ("prod/deployer", "deployer", "no service account"),
+        ("deployments/scale", "deployments/*", "one by one"),
+        ("deployments/scale", "deployments.apps", "apiGroups"),
+        ("deployments/scale", "Deployment", "plurals in lower case"),
+        ("[apps]", "[apps/v1]", "without the version"),
+        ("[apps]", "[\"*.example.com\"]", "not a group"),
+        ("names: [shop]", "names: [\"shop-*\"]", "not patterns"),
+        ("names: [shop]", "names: [\"\"]", "whole names"),
+        ("verbs: [get, patch]", "verbs: []", "allows nothing"),
+        ("namespaces: [prod]", "namespaces: [\"*\"]", "leave `namespaces` out"),
+        ("cluster: true", "cluster: true, namespaces: [prod]", "make two rules"),
+        ("10.0.0.0/8", "10.0.0.1/8", "not a range of addresses"),
+        ("\"*.Example.com\"", "https://example.com", "not the name of a host"),
+        ("webapps.apps.kubedojo.io", "webapps", "PLURAL.GROUP"),
+        ("windlass.dev/webapp]", "webapp]", "not a finalizer"),
+        ("paused: true", "paused: true\npaused: false", "duplicate"),
+    ] {
+        let said = wrong(from, to);
+        assert!(said.contains(words), "{to}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_yaml_says_where() {
+    let said = read("apiVersion: windlass.dev/v1alpha1\nkind: [PluginPolicy\nplugin: webapp\n").expect_err("broken");
+    assert!(said.contains("webapp.policy.yaml:"), "{said}");
+    assert!(read("").is_err() && read("[]").is_err() && read("- a").is_err());
+    assert!(policy(Path::new("a"), b"\xff\xfe\x00", "webapp").is_err());
+}
+
+#[test]
+fn aliases_that_multiply_are_refused_soon() {
+    let mut text = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n".to_owned();
+    text.push_str("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (name, before) in [('b', 'a'), ('c', 'b'), ('d', 'c'), ('e', 'd'), ('f', 'e'), ('g', 'f')] {
+        let line = format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", "));
+        text.push_str(&line);
+    }
+    let began = std::time::Instant::now();
+    assert!(read(&text).is_err());
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    assert!(read(&"#".repeat((1 << 20) + 1)).is_err_and(|said| said.contains("at most")));
+}
+
+#[test]
+fn a_ceiling_is_a_policy_for_nobody_in_particular() {
+    let text = FULL.replace("PluginPolicy", "PluginCeiling");
+    let is_ours = |line: &&str| ["plugin:", "paused:", "impersonate:"].iter().any(|it| line.starts_with(it));
+    let bare = text.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
+    assert_eq!(ceiling(Path::new("c"), bare.as_bytes()).expect("valid").rules.len(), 2);
+    let said = ceiling(Path::new("c"), text.as_bytes()).expect_err("of policies").to_string();
+    assert!(said.contains("c:4: `paused`") && said.contains("`plugin`"), "{said}");
+}
+
+fn schema() -> serde_json::Value {
+    let text = include_str!("../../../../docs/schema/policy.schema.json");
+    serde_json::from_str(text).expect("the schema is JSON")
+}
+
+/// The fields that the reader knows where `to` with an unknown field stands for `from`.
+fn known_fields(from: &str, to: &str) -> Vec<String> {
+    let said = wrong(from, to);
+    let (_, list) = said.split_once("expected one of ").expect("it lists what it knows");
+    let list = list.split(';').next().unwrap_or_default();
+    list.split(", ").map(|name| name.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn the_published_schema_knows_the_same_fields() {
+    let schema = schema();
+    for (definition, from, to) in [
+        (&schema["$defs"]["document"], "paused: true", "unknown: true"),
+        (&schema["$defs"]["rule"], "  names: [shop]", "  unknown: [shop]"),
+        (&schema["$defs"]["http"], "port: 8443", "unknown: 8443"),
+    ] {
+        let mut known = known_fields(from, to);
+        let properties = definition["properties"].as_object().expect("it has properties");
+        known.sort();
+        let mut published: Vec<_> = properties.keys().cloned().collect();
+        published.sort();
+        assert_eq!(published, known);
+        assert_eq!(definition["additionalProperties"], false);
+        assert!(properties.values().all(|property| property["description"].is_string()), "{definition}");
+    }
+}
+
+#[test]
+fn the_published_schema_requires_the_same_fields_and_allows_the_same_words() {
+    let schema = schema();
+    for (definition, field, from, to) in [
+        ("rule", "apiGroups", "- apiGroups: [apps]\n  resources", "- resources"),
+        ("rule", "resources", "  resources: [deployments, deployments/scale]\n", ""),
+        ("rule", "verbs", "  verbs: [get, patch]\n", ""),
+        ("http", "scheme", "scheme: https, ", ""),
+        ("http", "host", "host: \"*.Example.com\", ", ""),
+        ("http", "methods", "methods: [get], ", ""),
+    ] {
+        let said = wrong(from, to);
+        assert!(said.contains(&format!("missing field `{field}`")), "{said}");
+        let required = schema["$defs"][definition]["required"].as_array().expect("a list");
+        assert!(required.iter().any(|it| it == field), "{definition} {field}");
+    }
+    let count = |definition: &str| schema["$defs"][definition]["required"].as_array().map(Vec::len);
+    assert_eq!((count("rule"), count("http"), count("document")), (Some(3), Some(3), Some(2)));
+    let verbs = &schema["$defs"]["rule"]["properties"]["verbs"]["items"]["enum"];
+    assert_eq!(*verbs, serde_json::json!(VERBS));
+    let document = &schema["$defs"]["document"]["properties"];
+    assert_eq!(document["kind"]["enum"], serde_json::json!([POLICY, CEILING]));
+    assert_eq!(document["apiVersion"]["const"], API_VERSION);
+}
+
+#[test]
+fn files_of_other_editors_read_alike() {
+    let plain = read(FULL).expect("valid");
+    assert_eq!(read(&FULL.replace('\n', "\r\n")).expect("line ends of Windows"), plain);
+    assert_eq!(read(&format!("\u{feff}{FULL}")).expect("a byte order mark"), plain);
+    assert_eq!(read(&format!("---\n{FULL}...\n")).expect("marks of documents"), plain);
+}
+
+#[test]
+fn names_of_objects_may_have_what_kubernetes_lets_them() {
+    for name in ["system:node-proxier", "A", "a.b_c"] {
+        assert!(read(&FULL.replace("names: [shop]", &format!("names: [{name:?}]"))).is_ok(), "{name}");
+    }
+}
+
+/// A policy of nothing but what a denial said was missing.
+fn pasted(denial: &str) -> Arc<Allowance> {
+    let (_, missing) = denial.split_once("missing: ").expect("it says what is missing");
+    let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
+    let text = format!("{head}{}\n", missing.replacen(": - ", ":\n- ", 1));
+    read(&text).unwrap_or_else(|error| panic!("{text}: {error}")).allowance
+}
+
+#[test]
+fn what_a_denial_names_as_missing_is_all_that_it_takes() {
+    let all = || vec!["*".to_owned()];
+    let everything = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+    let asked = Allowance { rules: vec![everything], crds: all(), finalizers: all(), ..Allowance::default() };
+    let with = |policy: Arc<Allowance>| Grants::asked(asked.clone()).bounded(Layer::Policy, policy);
+    let nothing = with(Arc::default());
+    let (shop, node, all_of) =
+        (ObjectKey::namespaced("prod", "shop"), ObjectKey::cluster("n"), ObjectKey::namespaced("prod", ""));
+    for (namespaced, key) in
+        [(true, Some(&shop)), (true, Some(&all_of)), (true, None), (false, Some(&node)), (false, None)]
+    {
+        for (group, subresource) in [("", ""), ("apps", "scale")] {
+            let access = Access { verb: "patch", group, resource: "things", subresource, namespaced, key };
+            let denial = nothing.check(&access).expect_err("nothing is granted").to_string();
+            assert_eq!(with(pasted(&denial)).check(&access), Ok(()), "{denial}");
+        }
+    }
+    let denial = nothing.check_crd("webapps.apps.kubedojo.io").expect_err("nothing").to_string();
+    assert_eq!(with(pasted(&denial)).check_crd("webapps.apps.kubedojo.io"), Ok(()));
+    let denial = nothing.check_finalizer("windlass.dev/webapp").expect_err("nothing").to_string();
+    assert_eq!(with(pasted(&denial)).check_finalizer("windlass.dev/webapp"), Ok(()));
+}
+
+#[test]
+fn what_a_denied_request_lacks_is_all_that_it_takes() {
+    for (scheme, url, host) in [
+        (Scheme::Https, "https://api.example.com/", "api.example.com"),
+        (Scheme::Http, "http://127.0.0.1:8080/", "127.0.0.1"),
+        (Scheme::Https, "https://[::1]:8443/", "::1"),
+    ] {
+        let target = Target::parse(url).expect("a URL");
+        let rule = HttpRule {
+            scheme,
+            host: host.into(),
+            port: Some(target.port),
+            methods: vec!["GET".into()],
+            addresses: vec![],
+        };
+        let asked = Allowance { http: vec![rule], ..Allowance::default() };
+        let with = |policy| LiveGrants::new(Grants::asked(asked.clone()).bounded(Layer::Policy, policy));
+        let denial = egress::allow(&with(Arc::default()), "GET", &target).expect_err("nothing").to_string();
+        let granted = with(pasted(&denial));
+        let reach = egress::allow(&granted, "GET", &target).expect("it was pasted");
+        let Host::Address(address) = target.host else { continue };
+        let socket = std::net::SocketAddr::new(address, target.port);
+        let denied = egress::check_address(socket, &reach, Surroundings::default()).expect_err("loopback");
+        let granted = with(pasted(&egress::deny(&granted, "GET", &target, &denied).to_string()));
+        let reach = egress::allow(&granted, "GET", &target).expect("it covers the host as well");
+        assert_eq!(egress::check_address(socket, &reach, Surroundings::default()), Ok(()), "{url}");
+    }
+}
