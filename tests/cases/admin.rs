@@ -21,7 +21,9 @@ async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Resu
     let mut arguments: Vec<OsString> = vec!["run".into(), "--kubeconfig".into(), server.kubeconfig().into()];
     arguments.extend(["--namespace".into(), server.objects().namespace().into()]);
     arguments.extend(["--plugins".into(), plugins.into(), "--admin-address".into(), "127.0.0.1:0".into()]);
-    arguments.push("--grants=manifest".into());
+    if !more.iter().any(|argument| argument.starts_with("--grants")) {
+        arguments.push("--grants=manifest".into());
+    }
     arguments.extend(more.iter().map(OsString::from));
     let host = Host::start(&arguments, None)?;
     let line = host.says("admin endpoint").await?;

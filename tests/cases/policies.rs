@@ -104,7 +104,9 @@ async fn a_plugin_without_a_policy_waits_for_one_on_a_real_kube_apiserver() -> a
 
 async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     let scene = Scene::new(kind).await?;
-    scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES])?;
+    // An apply needs `create` and `patch`, and a denial names what is missing first.
+    let create_only = READ_DEPLOYMENTS.replace("watch]", "watch, create]");
+    scene.grant("", &[WEBAPPS, &create_only, SERVICES])?;
     let host = scene.run(&[])?;
     host.says("controller started").await?;
     for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
@@ -117,7 +119,7 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     let rule = missing.split_once('}').context("it is a whole rule")?.0;
     assert!(said.contains("its policy") && rule.contains("deployments") && rule.contains("namespaces"), "{said}");
     // As the operator would paste it.
-    scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES, &format!("{rule}}}\n")])?;
+    scene.grant("", &[WEBAPPS, &create_only, SERVICES, &format!("{rule}}}\n")])?;
     scene.becomes(2).await?;
     assert!(host.terminate().await?.success());
     Ok(())

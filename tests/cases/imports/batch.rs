@@ -56,7 +56,8 @@ async fn a_batch_returns_its_results_in_order(kind: Kind) -> anyhow::Result<()> 
     }
     assert_eq!(answers.len(), 10);
     assert_eq!(*call.ok(2), json!([]));
-    assert_eq!(lab.sent(), 6, "what cannot be sent is not");
+    // Six of the writes, and a look at what the cache does not know: an update may take finalizers off.
+    assert_eq!(lab.sent(), 7, "what cannot be sent is not");
     Ok(())
 }
 
