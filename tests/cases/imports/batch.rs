@@ -73,9 +73,9 @@ async fn a_batch_runs_at_the_same_time(kind: Kind) -> anyhow::Result<()> {
         let now = call.ok(step);
         now["seconds"].as_f64().unwrap_or_default() + now["nanoseconds"].as_f64().unwrap_or_default() / 1e9
     };
-    // One after the other they take more than six seconds; 1, 2, 4, 8 and 16 at a time take one.
+    // One after the other they take 6.2 s at the least; 1, 2, 4, 8 and 16 at a time take one, and what the machine adds.
     let took = seconds(3) - seconds(1);
-    assert!((1.0..4.0).contains(&took), "{took} s");
+    assert!((1.0..6.0).contains(&took), "{took} s");
     assert_eq!(
         lab.server
             .objects()
