@@ -28,6 +28,7 @@ pub mod pause;
 pub mod ports;
 pub mod predicate;
 pub mod principal;
+pub mod progress;
 pub mod queue;
 pub mod settle;
 pub mod text;
