@@ -1,0 +1,313 @@
+//! Replicas that are killed, paused and cut off while objects change, on a real kube-apiserver: each time another one takes
+//! over, nobody writes out of turn, and in the end everything is as it should be, once.
+//!
+//! What happened is read from the server's audit log (`audited`), not from what the hosts say. The short form, with scaled
+//! lease times, is for every run of the tests; `WINDLASS_FAILOVER=full` for `docs/soak`, with the default times.
+
+mod audited;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use jiff::Timestamp;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::json;
+use windlass_core::sharing;
+use windlass_tests::cluster;
+use windlass_tests::host::Host;
+use windlass_tests::objects::Objects;
+use windlass_tests::proxied::Proxied;
+use windlass_tests::server::Server;
+use windlass_tests::wait::{until, until_within};
+use windlass_tests::{paths, signal};
+
+const PLUGINS: [&str; 2] = ["webapp", "replicaset"];
+const INSTANCE: &str = "failover";
+const MOST_REPLICAS: u32 = 4;
+
+/// How much of it.
+struct Size {
+    hosts: usize,
+    rounds: usize,
+    webapps: usize,
+    sets: usize,
+    lease: Duration,
+    renew: Duration,
+    retry: Duration,
+}
+
+impl Size {
+    fn chosen(hosts: usize) -> Self {
+        let [seconds, milliseconds] = [Duration::from_secs, Duration::from_millis];
+        if std::env::var("WINDLASS_FAILOVER").is_ok_and(|form| form == "full") {
+            let (lease, renew, retry) = (seconds(15), seconds(10), seconds(2));
+            Self { hosts, rounds: 30, webapps: 200, sets: 50, lease, renew, retry }
+        } else {
+            let (lease, renew, retry) = (seconds(4), milliseconds(2_500), milliseconds(500));
+            Self { hosts, rounds: 3, webapps: 10, sets: 5, lease, renew, retry }
+        }
+    }
+}
+
+/// What befalls the holder of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// kill -9.
+    Kill,
+    /// SIGSTOP until another one has taken over, then SIGCONT.
+    Pause,
+    /// Its way to the server goes silent until another one has taken over.
+    Cut,
+}
+
+const TROUBLES: [Trouble; 3] = [Trouble::Kill, Trouble::Pause, Trouble::Cut];
+
+/// One process, and its way to the server.
+struct Replica {
+    name: String,
+    way: Proxied,
+    host: Host,
+}
+
+struct Run {
+    size: Size,
+    server: Server,
+    plugins: tempfile::TempDir,
+    audit: std::path::PathBuf,
+    replicas: Vec<Replica>,
+    started: usize,
+}
+
+/// What was seen of one trouble.
+#[derive(Debug)]
+struct Takeover {
+    trouble: Trouble,
+    plugin: &'static str,
+    from: String,
+    at: Timestamp,
+}
+
+impl Run {
+    async fn start_replica(&mut self) -> anyhow::Result<()> {
+        self.started += 1;
+        let name = format!("host-{}", self.started);
+        let way = Proxied::start(&self.server, self.started as u64).await?;
+        let namespace = self.server.objects().namespace();
+        let seconds = |time: Duration| format!("{}ms", time.as_millis());
+        let arguments = [
+            "run".to_owned(),
+            format!("--kubeconfig={}", way.kubeconfig().display()),
+            format!("--namespace={namespace}"),
+            format!("--plugins={}", self.plugins.path().display()),
+            "--grants=manifest".to_owned(),
+            "--leases=shards".to_owned(),
+            format!("--lease-namespace={namespace}"),
+            format!("--instance={INSTANCE}"),
+            format!("--lease-duration={}", seconds(self.size.lease)),
+            format!("--lease-renew-deadline={}", seconds(self.size.renew)),
+            format!("--lease-retry-period={}", seconds(self.size.retry)),
+            format!("--lease-stability={}", seconds(self.size.lease)),
+        ];
+        let host = Host::start_as(&name, &arguments)?;
+        self.replicas.push(Replica { name, way, host });
+        Ok(())
+    }
+
+    /// The lease by virtue of which `plugin` runs.
+    fn lease(plugin: &str) -> String {
+        sharing::lease_name(INSTANCE, sharing::shard_of(plugin))
+    }
+
+    /// Which replica holds the lease of `plugin` now, as its record says.
+    async fn holder(&self, plugin: &str) -> anyhow::Result<usize> {
+        let lease = self.server.objects().get("Lease", &Self::lease(plugin)).await?.context("there is no lease yet")?;
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        let at = self.replicas.iter().position(|replica| is_of(holder, &replica.name));
+        at.with_context(|| format!("held by {holder:?}, which is none of ours"))
+    }
+
+    /// One thing goes wrong, and is mended when another replica has taken over.
+    async fn round(&mut self, trouble: Trouble, plugin: &'static str) -> anyhow::Result<Takeover> {
+        let holder = until(&format!("{plugin} is held"), || self.holder(plugin)).await?;
+        let mut victim = self.replicas.swap_remove(holder);
+        let (from, at) = (victim.name.clone(), Timestamp::now());
+        match trouble {
+            Trouble::Kill => signal::send(&victim.host, signal::KILL)?,
+            Trouble::Pause => signal::send(&victim.host, signal::STOP)?,
+            Trouble::Cut => victim.way.go_silent(),
+        }
+        let patience = self.size.lease * 4 + Duration::from_secs(10);
+        let taken = until_within(patience, &format!("{plugin} is taken over"), || self.holder(plugin)).await;
+        taken.with_context(|| self.logs())?;
+        match trouble {
+            Trouble::Kill => {
+                victim.host.ends().await?;
+                self.start_replica().await?;
+            }
+            Trouble::Pause => {
+                signal::send(&victim.host, signal::CONTINUE)?;
+                self.replicas.push(victim);
+            }
+            Trouble::Cut => {
+                victim.way.come_back();
+                self.replicas.push(victim);
+            }
+        }
+        Ok(Takeover { trouble, plugin, from, at })
+    }
+
+    fn logs(&self) -> String {
+        let log = |replica: &Replica| format!("--- {}\n{}", replica.name, replica.host.log());
+        self.replicas.iter().map(log).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Waits until each set has exactly the children that it wants and each `WebApp` what it declares.
+    async fn converged(&self) -> anyhow::Result<()> {
+        let objects = self.server.objects();
+        until_within(self.size.lease * 10 + Duration::from_mins(2), "everything is as it should be", || async {
+            for set in objects.list("PodSet", "").await? {
+                let name = set["metadata"]["name"].as_str().context("it has a name")?;
+                let pods = objects.list("Pod", &format!("set={name}")).await?;
+                let live = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count() as u64;
+                ensure!(set["spec"]["replicas"] == live, "{name} has {live} children: {}", set["spec"]);
+            }
+            for webapp in objects.list("WebApp", "").await? {
+                let name = webapp["metadata"]["name"].as_str().context("it has a name")?;
+                let deployment = objects.get("Deployment", name).await?.context("no Deployment")?;
+                ensure!(deployment["spec"]["replicas"] == webapp["spec"]["replicas"], "{deployment}");
+                objects.get("Service", name).await?.context("no Service")?;
+                ensure!(webapp["status"]["observedGeneration"] == webapp["metadata"]["generation"], "{webapp}");
+            }
+            Ok::<_, anyhow::Error>(())
+        })
+        .await
+        .with_context(|| self.logs())
+    }
+}
+
+/// Whether a lease's `holder` is the process `name`: it says more, so that each start is another one.
+fn is_of(holder: &str, name: &str) -> bool {
+    holder.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}
+
+/// Changes something every now and then until it is told to end. Returns how often.
+async fn churn(objects: Objects, webapps: usize, sets: usize, end: Arc<AtomicBool>) -> anyhow::Result<u64> {
+    let mut random = SmallRng::seed_from_u64(20_261_121);
+    let mut pace = tokio::time::interval(Duration::from_millis(100));
+    let mut changes = 0;
+    while !end.load(Ordering::Relaxed) {
+        pace.tick().await;
+        let replicas = json!({"spec": {"replicas": random.random_range(0..=MOST_REPLICAS)}});
+        if random.random_bool(0.5) {
+            objects.merge("WebApp", &format!("app-{}", random.random_range(0..webapps)), &replicas).await?;
+        } else {
+            objects.merge("PodSet", &format!("set-{}", random.random_range(0..sets)), &replicas).await?;
+        }
+        changes += 1;
+    }
+    Ok(changes)
+}
+
+async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let audit = directory.path().join("audit.log");
+    let cluster = cluster::start(&["--audit-log", &audit.to_string_lossy()])?;
+    let server = Server::join(&cluster).await?;
+    server.install_webapp().await?;
+    let plugins = tempfile::tempdir()?;
+    for plugin in PLUGINS {
+        let file = format!("{plugin}.wasm");
+        std::fs::copy(paths::plugins()?.join(&file), plugins.path().join(&file))?;
+    }
+    let size = Size::chosen(hosts);
+    let mut run = Run { size, server, plugins, audit, replicas: Vec::new(), started: 0 };
+    for _ in 0..run.size.hosts {
+        run.start_replica().await?;
+    }
+    run.make_objects().await?;
+    run.converged().await?;
+
+    let end = Arc::new(AtomicBool::new(false));
+    let objects = run.server.objects().clone();
+    let churning = tokio::spawn(churn(objects, run.size.webapps, run.size.sets, end.clone()));
+    let mut takeovers = Vec::new();
+    for round in 0..run.size.rounds {
+        let (trouble, plugin) = (TROUBLES[round % TROUBLES.len()], PLUGINS[round / TROUBLES.len() % PLUGINS.len()]);
+        takeovers.push(run.round(trouble, plugin).await?);
+    }
+    end.store(true, Ordering::Relaxed);
+    let changes = churning.await??;
+    run.converged().await?;
+    for replica in std::mem::take(&mut run.replicas) {
+        let status = replica.host.terminate().await?;
+        ensure!(status.success(), "{} ended with {status}", replica.name);
+    }
+    println!("{hosts} hosts, {} rounds, {changes} changes meanwhile, always converged", takeovers.len());
+    run.judge(&takeovers)
+}
+
+impl Run {
+    async fn make_objects(&self) -> anyhow::Result<()> {
+        let objects = self.server.objects();
+        until("the kinds are served", || objects.list("PodSet", "")).await?;
+        for number in 0..self.size.webapps {
+            objects
+                .apply(&json!({
+                    "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": format!("app-{number}")},
+                    "spec": {"image": "registry.example/shop:1", "replicas": 1, "port": 8080},
+                }))
+                .await?;
+        }
+        for number in 0..self.size.sets {
+            let name = format!("set-{number}");
+            let labels = json!({"set": name});
+            objects
+                .apply(&json!({
+                    "apiVersion": "replicas.windlass.dev/v1", "kind": "PodSet", "metadata": {"name": name},
+                    "spec": {
+                        "replicas": 2, "selector": {"matchLabels": labels},
+                        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}},
+                    },
+                }))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the audit log: how long each takeover took, and who wrote out of turn.
+    fn judge(&self, takeovers: &[Takeover]) -> anyhow::Result<()> {
+        let writes = audited::writes(&self.audit)?;
+        for Takeover { trouble, plugin, from, at } in takeovers {
+            let turns = audited::turns(&writes, &Self::lease(plugin));
+            let next = turns.iter().find(|turn| turn.began > *at && turn.replica != *from);
+            let next = next.with_context(|| format!("nobody took {plugin} over from {from}"))?;
+            println!("{trouble:?} of {from}: {} took {plugin} over after {:#}", next.replica, next.began - *at);
+        }
+        let paused: Vec<&str> =
+            takeovers.iter().filter(|it| it.trouble == Trouble::Pause).map(|it| it.from.as_str()).collect();
+        for plugin in PLUGINS {
+            let turns = audited::turns(&writes, &Self::lease(plugin));
+            let own = writes.iter().filter(|write| write.by == plugin).count();
+            ensure!(own > 0, "the audit log has no write of {plugin}");
+            let late = audited::out_of_turn(&writes, plugin, &turns, self.size.lease);
+            for (replica, late) in &late {
+                println!("{plugin}: {replica} sent {} of {own} writes out of turn", late.len());
+                ensure!(paused.contains(replica), "{replica} was not paused, and wrote out of turn: {late:#?} {turns:#?}");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_hosts_one_is_always_there_and_none_writes_out_of_turn() -> anyhow::Result<()> {
+    replicas_fail(2).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_three_hosts_one_is_always_there_and_none_writes_out_of_turn() -> anyhow::Result<()> {
+    replicas_fail(3).await
+}

@@ -1,0 +1,109 @@
+//! What the API server's audit log tells of leases and of those who wrote: whose turn it was, and who wrote out of turn.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// A mutation that the server has answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    /// When the server had its head.
+    pub(crate) received: Timestamp,
+    /// When it had answered.
+    answered: Timestamp,
+    /// Which process, of the names that the test gave.
+    pub(crate) replica: String,
+    /// For which plugin, or in which role of the host's.
+    pub(crate) by: String,
+    pub(crate) resource: String,
+    name: String,
+    accepted: bool,
+}
+
+/// One replica's turn with a lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) replica: String,
+    /// Its first update of the lease was answered.
+    pub(crate) began: Timestamp,
+    /// Its last one was received.
+    pub(crate) renewed: Timestamp,
+}
+
+/// Reads the finished mutations of hosts. A last line that is still being written is left out.
+pub(crate) fn writes(log: &Path) -> anyhow::Result<Vec<Write>> {
+    let text = std::fs::read_to_string(log).with_context(|| format!("read {}", log.display()))?;
+    let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+    let mut writes = Vec::new();
+    for line in complete.lines() {
+        let entry: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        writes.extend(write(&entry)?);
+    }
+    writes.sort_by_key(|write| write.received);
+    Ok(writes)
+}
+
+fn write(entry: &Value) -> anyhow::Result<Option<Write>> {
+    let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let reads = ["get", "list", "watch"].contains(&text("/verb"));
+    let Some((by, replica)) = agent(text("/userAgent")) else { return Ok(None) };
+    if reads || text("/stage") != "ResponseComplete" {
+        return Ok(None);
+    }
+    Ok(Some(Write {
+        received: text("/requestReceivedTimestamp").parse()?,
+        answered: text("/stageTimestamp").parse()?,
+        replica: replica.to_owned(),
+        by: by.to_owned(),
+        resource: text("/objectRef/resource").to_owned(),
+        name: text("/objectRef/name").to_owned(),
+        accepted: entry["responseStatus"]["code"].as_u64().is_some_and(|code| code < 300),
+    }))
+}
+
+/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`.
+fn agent(agent: &str) -> Option<(&str, &str)> {
+    let (_, rest) = agent.strip_prefix("windlass/")?.split_once(" (")?;
+    let (by, replica) = rest.strip_suffix(')')?.split_once("; ")?;
+    Some((by.split_once('@').map_or(by, |(plugin, _)| plugin), replica))
+}
+
+/// Who held the lease `name`, one after the other. Every accepted change of a lease is by its holder.
+pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for write in writes.iter().filter(|write| write.resource == "leases" && write.name == name && write.accepted) {
+        match turns.last_mut().filter(|turn| turn.replica == write.replica) {
+            Some(turn) => turn.renewed = write.received,
+            None => turns.push(Turn {
+                replica: write.replica.clone(),
+                began: write.answered,
+                renewed: write.received,
+            }),
+        }
+    }
+    turns
+}
+
+/// The writes of `plugin` that reached the server when their sender had no right to send any more: its lease had run out, or
+/// was another's.
+pub(crate) fn out_of_turn<'a>(
+    writes: &'a [Write],
+    plugin: &str,
+    turns: &[Turn],
+    duration: Duration,
+) -> BTreeMap<&'a str, Vec<&'a Write>> {
+    let mut late = BTreeMap::<&str, Vec<&Write>>::new();
+    for write in writes.iter().filter(|write| write.by == plugin && write.resource != "leases") {
+        // The first update is answered before anything is done by virtue of it.
+        let turn = turns.iter().rfind(|turn| turn.began <= write.received);
+        let is_in_turn = turn.is_some_and(|turn| turn.replica == write.replica && write.received <= turn.renewed + duration);
+        if !is_in_turn {
+            late.entry(&write.replica).or_default().push(write);
+        }
+    }
+    late
+}
