@@ -67,7 +67,7 @@ impl Named {
 
     /// Those of `carriers` that the plugin has left behind, each once; `carriers` are of all kinds.
     ///
-    /// A server may show one object as two kinds (OpenShift's own role bindings are Kubernetes'). It is not left behind
+    /// A server may show one object as two kinds, as `OpenShift` does role bindings. It is not left behind
     /// while one of the two is owned.
     pub(crate) fn left_behind<'a>(&self, carriers: &'a [Carrier]) -> Vec<&'a Carrier> {
         let children = carriers.iter().filter(|carrier| self.is_child(carrier));
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a plugin that owns Deployments and ConfigMaps of its Shops and Stalls.
+    /// Of a plugin that owns Deployments and `ConfigMaps` of its Shops and Stalls.
     fn named() -> Named {
         let controller = |kind: &str, owned: [&str; 2]| {
             json!({

@@ -72,19 +72,16 @@ impl ChildrenArgs {
 
 impl ListArgs {
     async fn run(self) -> anyhow::Result<()> {
-        let (looked, whose) = match &self.left_behind {
-            Some(file) => {
-                let (plugin, named) = version(file).await?;
-                let whose = format!("was left behind by {plugin}");
-                (left_behind(self.place, &plugin, &named).await?, whose)
-            }
-            None => {
-                let whose = format!(
-                    "has the label {CREATED_BY}{}",
-                    self.plugin.iter().map(|it| format!("={it}")).collect::<String>()
-                );
-                (self.place.look(&Sought::Children { plugin: self.plugin }, |_| true).await?, whose)
-            }
+        let (looked, whose) = if let Some(file) = &self.left_behind {
+            let (plugin, named) = version(file).await?;
+            let whose = format!("was left behind by {plugin}");
+            (left_behind(self.place, &plugin, &named).await?, whose)
+        } else {
+            let whose = match &self.plugin {
+                Some(plugin) => format!("has the label {CREATED_BY}={plugin}"),
+                None => format!("has the label {CREATED_BY}"),
+            };
+            (self.place.look(&Sought::Children { plugin: self.plugin }, |_| true).await?, whose)
         };
         let Looked { swept, place, .. } = looked;
         let text = match self.output {

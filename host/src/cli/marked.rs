@@ -110,7 +110,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A WebApp that is being deleted and waits for its plugin.
+    /// A `WebApp` that is being deleted and waits for its plugin.
     pub(in crate::cli) fn carrier(namespace: Option<&str>) -> Carrier {
         let resource = Resource {
             kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"),

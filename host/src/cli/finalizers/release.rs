@@ -29,8 +29,8 @@ pub(super) struct ReleaseArgs {
 impl ReleaseArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let finalizer = finalizer::name(&self.plugin);
-        let carries = |carrier: &Carrier| carrier.finalizers.contains(&finalizer);
-        let mut looked = self.place.look(&Sought::Finalizers, carries).await?;
+        let is_kept = |carrier: &Carrier| carrier.finalizers.contains(&finalizer);
+        let mut looked = self.place.look(&Sought::Finalizers, is_kept).await?;
         let is_named =
             |carrier: &Carrier| self.names.is_empty() || self.names.iter().any(|name| **name == *carrier.key.name);
         looked.swept.carriers.retain(is_named);
