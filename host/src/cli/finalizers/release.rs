@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::fence::Fenced;
 use windlass_core::finalizer;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::object::ObjectRef;
@@ -158,6 +159,7 @@ fn call(plugin: &str, carrier: &Carrier) -> CallContext {
         replica: "windlass-finalizers".into(),
         grants: LiveGrants::new(Grants::default()),
         impersonate: None,
+        fence: Fenced::default(),
     };
     let namespaces = carrier.key.namespace.iter().map(ToString::to_string).collect();
     let names = vec![carrier.key.name.to_string()];
