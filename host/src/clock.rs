@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 use windlass_core::clock::{Clock, Moment};
 
@@ -15,6 +16,40 @@ impl SystemClock {
     /// A clock that reads zero now.
     pub(crate) fn new() -> Self {
         Self(Instant::now())
+    }
+}
+
+/// A clock that goes on while the machine is suspended, as a lease does, counted from the moment of its making.
+#[derive(Debug)]
+pub(crate) struct BootClock(Duration);
+
+impl BootClock {
+    /// A clock that reads zero now.
+    pub(crate) fn new() -> Self {
+        Self(since_boot())
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const SINCE_BOOT: ClockId = ClockId::Boottime;
+/// Elsewhere the monotonic clock is the one that counts suspension, as on macOS.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const SINCE_BOOT: ClockId = ClockId::Monotonic;
+
+fn since_boot() -> Duration {
+    // It cannot fail for a clock that the system has, and is never negative.
+    Duration::try_from(clock_gettime(SINCE_BOOT)).unwrap_or_default()
+}
+
+impl Clock for BootClock {
+    fn now(&self) -> Moment {
+        Moment(since_boot().saturating_sub(self.0))
+    }
+
+    /// Late by as long as the machine is suspended meanwhile: whoever wakes asks for the time. Never later than in an hour.
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        let pause = moment.0.saturating_sub(self.now().0).min(Duration::from_hours(1));
+        tokio::time::sleep(pause).boxed()
     }
 }
 

@@ -28,10 +28,11 @@ use crate::admission::{Admitted, Revoked, Terms};
 use crate::config::Configured;
 use crate::install::Ready;
 use crate::kinds::Definitions;
+use crate::leadership::Tenure;
 use crate::manager::Host;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::route::{Route, Stores};
-use crate::running::{End, kept_up, last_calls, tracker};
+use crate::running::{End, Running, kept_up, last_calls, tracker};
 use crate::status::{ControllerState, ControllerStatus, PluginState};
 use crate::supervise::jittered;
 
@@ -59,6 +60,8 @@ pub(crate) struct Controller {
     ready: Ready,
     /// The plugin's configuration.
     configured: Configured,
+    /// The right to run.
+    tenure: Tenure,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -107,7 +110,24 @@ impl Controller {
         let metrics = host.metrics.controller(plugin.name(), &declared.name);
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
         let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
-        Self { host, plugin, share, budget, live, index, status, ready, configured, workers: tracker() }
+        let tenure = Tenure::unshared(&CancellationToken::new());
+        Self { host, plugin, share, budget, live, index, status, ready, configured, tenure, workers: tracker() }
+    }
+
+    /// The same for one tenure. None of its workers begins before those of the tenure before have ended.
+    pub(crate) fn under(&self, tenure: &Tenure) -> Self {
+        let Self { host, plugin, share, budget, live, index, status, ready, configured, workers, .. } = self;
+        let (host, plugin, share, budget) = (host.clone(), plugin.clone(), share.clone(), budget.clone());
+        let (live, index, status, workers) = (live.clone(), *index, status.clone(), workers.clone());
+        let (ready, configured, tenure) = (ready.clone(), configured.clone(), tenure.clone());
+        status.set(ControllerState::Starting, None);
+        Self { host, plugin, share, budget, live, index, status, ready, configured, tenure, workers }
+    }
+
+    /// Shows that another replica runs it.
+    pub(crate) fn stands_by(&self, holder: Option<&str>) {
+        let why = holder.map_or_else(|| "nobody runs it yet".to_owned(), |holder| format!("{holder} runs it"));
+        self.status.set(ControllerState::StandingBy, Some(why));
     }
 
     /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.
@@ -208,7 +228,7 @@ impl Controller {
             self.work(&running);
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return ControlFlow::Break(running.end().await),
+                () = stop.cancelled() => return ControlFlow::Break(self.end(running).await),
                 loss = gone => loss,
             }
         };
@@ -216,6 +236,49 @@ impl Controller {
         match stop.run_until_cancelled(running.abandon()).await {
             Some(()) => ControlFlow::Continue(loss),
             None => ControlFlow::Break(last_calls(&self.workers).await),
+        }
+    }
+
+    /// In order, as long as the lease is held; without it no call is begun, and what runs can change nothing any more.
+    async fn end(&self, running: Running) -> End {
+        match self.tenure.lost.run_until_cancelled(running.end()).await {
+            Some(end) => end,
+            None => last_calls(&self.workers).await,
+        }
+    }
+
+    /// Keeps the caches filled that it would need, while another replica runs it; for ever.
+    pub(crate) async fn keep_warm(&self) {
+        loop {
+            let definitions = self.host.kinds.snapshot();
+            let Some(Admitted { resolved, live, terms }) = self.admitted().await else {
+                return std::future::pending().await;
+            };
+            let mut watching = self.subscribe(resolved, live, &terms);
+            let (bound, revoked) = self.bound(&watching, terms);
+            let gone = self.gone(&watching, &definitions, revoked);
+            // What they tell is nobody's affair yet, and must not heap up.
+            let drained = std::mem::take(&mut watching.subscriptions)
+                .into_iter()
+                .map(async |(mut subscription, _)| while subscription.next().await.is_some() {});
+            self.status
+                .set(ControllerState::StandingBy, Some("another replica runs it; its caches are kept".to_owned()));
+            let drained = async {
+                join_all(drained).await;
+                std::future::pending().await
+            };
+            let loss = tokio::select! {
+                never = bound => match never {},
+                loss = gone => loss,
+                () = drained => continue,
+            };
+            if let Loss::OverBudget(_) = loss {
+                return std::future::pending().await;
+            }
+            tokio::time::sleep(jittered(FIRST_RETRY)).await;
+            if let Loss::NotServed(kind) | Loss::Redefined(kind) = loss {
+                self.host.discovery.invalidate(kind.group());
+            }
         }
     }
 

@@ -22,6 +22,7 @@ use crate::directory;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::kinds::Kinds;
+use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
 use crate::leftovers;
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
@@ -53,18 +54,27 @@ pub(crate) struct Settings {
     policies: PolicySettings,
     /// Nothing is changed in the cluster.
     read_only: bool,
+    leases: LeaseSettings,
 }
 
 impl Settings {
-    /// What the command line says; `mode` is what it means without `--grants`.
-    pub(crate) fn new(arguments: PluginArgs, mode: GrantMode) -> Self {
-        Self {
+    /// What the command line says; `mode` is what it means without `--grants`, and `leases` without `--leases`.
+    pub(crate) fn new(arguments: PluginArgs, mode: GrantMode, leases: LeaseMode) -> anyhow::Result<Self> {
+        let host_namespace = arguments.host_namespace.or_else(pod_namespace);
+        let mut leases = arguments.leases.settings(leases)?;
+        leases.namespace = leases.namespace.or_else(|| host_namespace.clone()).or_else(|| arguments.namespace.clone());
+        if arguments.read_only {
+            // A lease would be a change, and who changes nothing needs none.
+            leases.mode = LeaseMode::None;
+        }
+        Ok(Self {
+            leases,
             read_only: arguments.read_only,
             policies: PolicySettings {
                 mode: arguments.grants.unwrap_or(mode),
                 directory: arguments.policy_dir.unwrap_or_else(|| arguments.plugins.clone()),
                 ceiling: arguments.ceiling,
-                host_namespace: arguments.host_namespace.or_else(pod_namespace),
+                host_namespace,
             },
             plugins: arguments.plugins,
             config_dir: arguments.config_dir,
@@ -78,7 +88,7 @@ impl Settings {
                 per_second: arguments.live_reads_per_second.into(),
                 burst: arguments.live_reads_burst.into(),
             },
-        }
+        })
     }
 }
 
@@ -105,6 +115,8 @@ pub(crate) struct Host {
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
     pub(crate) definitions: windlass_kube::Definitions,
+    /// Which plugins run here, and which elsewhere.
+    pub(crate) leadership: Leadership,
     secrets: Arc<Secrets>,
     /// Where configurations are. None: beside their plugins.
     config_dir: Option<PathBuf>,
@@ -145,7 +157,12 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
     policies.register(&plugins, &shown.status);
-    let host = Arc::new(Host::new(connection, &settings, policies, shown, trust));
+    let replica: Arc<str> = replica().into();
+    let names = plugins.iter().map(|plugin| &**plugin.name());
+    let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, names, &stop)?;
+    shown.metrics.collect(leadership.collector());
+    let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
+    host.leadership.start(&host.informers, &host.panics);
     let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
     let followed = tokio::spawn(follow::policies(host.clone(), files, stop.clone()));
     let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &stop)).collect();
@@ -157,6 +174,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
         // One that could never run has been told of, and has left nothing behind.
         clean &= ended? != End::Cut;
         if controllers.is_empty() && !stop.is_cancelled() {
+            host.leadership.end().await;
             bail!("no controller can run: the log says why for each");
         }
     }
@@ -168,6 +186,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
         let _ = told.await;
     }
     caught("flush", &host.panics, host.recorder.flush(FLUSH)).await;
+    host.leadership.end().await;
     tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
 }
@@ -206,9 +225,16 @@ async fn start_admin(shown: &Admin, address: Option<SocketAddr>) -> anyhow::Resu
 }
 
 impl Host {
-    fn new(connection: Connection, settings: &Settings, policies: Policies, shown: Admin, trust: Trust) -> Self {
+    fn new(
+        connection: Connection,
+        settings: &Settings,
+        policies: Policies,
+        leadership: Leadership,
+        replica: Arc<str>,
+        shown: Admin,
+        trust: Trust,
+    ) -> Self {
         let Admin { status, metrics } = shown;
-        let replica: Arc<str> = replica().into();
         let discovery = Discovery::new(connection.client.clone());
         let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let options = InformerOptions {
@@ -240,6 +266,7 @@ impl Host {
             kinds: Kinds::default(),
             panics,
             policies,
+            leadership,
             reviews: ServerReviews::new(connection, &replica),
             read_only: settings.read_only,
             status,
@@ -262,8 +289,29 @@ fn pod_namespace() -> Option<String> {
     mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
-/// The Pod's name, where one says it; else the machine's.
+/// The Pod's name, where one says it, else the machine's; and something that no other process has, not even the Pod's next:
+/// what it was told, and what it may still be about to do, is not the next one's.
 fn replica() -> String {
     let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
-    said.unwrap_or_else(|| format!("process-{}", std::process::id()))
+    unique(&said.unwrap_or_else(|| "process".to_owned()), rand::random())
+}
+
+/// `name` as it may stand in an object's name, and something random.
+fn unique(name: &str, random: u32) -> String {
+    const MOST: usize = 63;
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().take(MOST).map(plain).collect();
+    format!("{}-{random:08x}", name.trim_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processes_of_one_pod_are_two_replicas() {
+        assert_eq!(unique("windlass-7d4b9c-x2x", 0xab), "windlass-7d4b9c-x2x-000000ab");
+        assert_eq!(unique("Host.Example.", 1), "host-example-00000001");
+        assert!(unique(&"a".repeat(300), 1).len() <= 72);
+    }
 }

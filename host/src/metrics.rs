@@ -11,6 +11,7 @@ mod ports;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,7 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub(crate) use self::collect::Sources;
+pub(crate) use self::collect::{Sources, counters, gauges};
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 
@@ -132,6 +133,11 @@ impl HostMetrics {
     pub(crate) fn show(&self, sources: Sources) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(sources));
+    }
+
+    /// From now on, what `collector` has is shown too.
+    pub(crate) fn collect(&self, collector: Box<dyn Collector>) {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
     /// The metrics of plugins.

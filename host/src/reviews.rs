@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_kube::client::Connection;
@@ -68,6 +69,7 @@ impl ServerReviews {
             replica: replica.clone(),
             grants: LiveGrants::default(),
             impersonate: None,
+            fence: Fenced::default(),
         };
         Self { connection, role }
     }

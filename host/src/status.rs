@@ -17,6 +17,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 use windlass_wasm::Plugin;
 
+use crate::leadership::Seat;
 use crate::leftovers::LeftBehind;
 use crate::metrics::ControllerMetrics;
 
@@ -45,6 +46,8 @@ pub(crate) enum PluginState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ControllerState {
+    /// Another replica runs it.
+    StandingBy,
     /// It looks for its kinds.
     Starting,
     /// For a kind that is not served, or for the API server.
@@ -130,6 +133,8 @@ pub(crate) struct PluginStatus {
     current: Mutex<Current>,
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
     left_behind: Mutex<Vec<LeftBehind>>,
+    /// By which lease it goes, and who holds that.
+    seat: Mutex<Option<Seat>>,
 }
 
 #[derive(Clone, Debug)]
@@ -148,7 +153,13 @@ impl PluginStatus {
             current: Mutex::new(current),
             controllers: Mutex::default(),
             left_behind: Mutex::default(),
+            seat: Mutex::default(),
         }
+    }
+
+    /// It runs where its lease is held.
+    pub(crate) fn goes_by(&self, seat: Seat) {
+        *locked(&self.seat) = Some(seat);
     }
 
     /// It does `state` now, and why.
@@ -207,10 +218,15 @@ impl PluginStatus {
                 "count": denial.count, "last": denial.last,
             })
         });
+        let seat = locked(&self.seat).clone().filter(|seat| seat.lease.is_some());
+        let lease = seat.map(|seat| {
+            json!({"name": seat.lease.as_deref(), "heldHere": seat.is_held(), "holder": seat.holder().as_deref()})
+        });
         json!({
             "name": &*self.name,
             "state": state,
             "reason": reason,
+            "lease": lease,
             "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
             "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
             "controllers": controllers,

@@ -20,6 +20,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use windlass_apiserver::{ApiServer, Config};
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
@@ -171,6 +172,7 @@ fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
             replica: "bench".into(),
             grants: LiveGrants::new(Grants::new(vec![rule])),
             impersonate: None,
+            fence: Fenced::default(),
         }),
         controller: "probe".into(),
         primary_kind: ObjectKind::new("probe.windlass.dev/v1", "Probe"),

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use serde_json::json;
 use tokio::time::timeout;
 use windlass_core::error::ApiReason;
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::{Left, Overlay};
@@ -49,6 +50,7 @@ impl Behind {
             replica: "test".into(),
             grants: LiveGrants::new(Grants::new(rules)),
             impersonate: None,
+            fence: Fenced::default(),
         };
         let (hold, settled) = settle::hold();
         let call = CallContext {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::fence::Fenced;
 use crate::grants::{Access, Denial, Grants, LiveGrants, Rule};
 
 /// On whose account a mutation is made: a plugin's own, or one that the host makes for it.
@@ -81,6 +82,8 @@ pub struct Principal {
     pub grants: LiveGrants,
     /// The service account as which it acts, where the operator's policy names one. None: as the host.
     pub impersonate: Option<ServiceAccount>,
+    /// Whether this process may still act for the plugin, asked last before a mutation is sent.
+    pub fence: Fenced,
 }
 
 /// A service account of the cluster.
@@ -113,7 +116,7 @@ impl Principal {
     /// acts as.
     #[must_use]
     pub fn in_role(&self, role: Role, grants: Grants) -> Self {
-        let Self { plugin, digest, replica, .. } = self;
+        let Self { plugin, digest, replica, fence, .. } = self;
         Self {
             role,
             plugin: plugin.clone(),
@@ -121,6 +124,7 @@ impl Principal {
             replica: replica.clone(),
             grants: LiveGrants::new(grants),
             impersonate: None,
+            fence: fence.clone(),
         }
     }
 
@@ -156,6 +160,7 @@ mod tests {
             replica: "windlass-0".into(),
             grants: LiveGrants::default(),
             impersonate: Some(ServiceAccount { namespace: "prod".into(), name: "webapp".into() }),
+            fence: Fenced::default(),
         }
     }
 

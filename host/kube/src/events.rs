@@ -304,7 +304,7 @@ fn reference(object: &ObjectRef) -> Value {
 }
 
 /// Kubernetes' `MicroTime`: RFC 3339 with six decimals, always.
-fn micro_time(time: Timestamp) -> String {
+pub(crate) fn micro_time(time: Timestamp) -> String {
     format!("{time:.6}")
 }
 

@@ -67,6 +67,7 @@ fn value(what: &'static str, text: &str) -> Result<HeaderValue, HeaderError> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::fence::Fenced;
     use windlass_core::grants::LiveGrants;
     use windlass_core::principal::Role;
 
@@ -81,6 +82,7 @@ mod tests {
             grants: LiveGrants::default(),
             impersonate: impersonate
                 .map(|(namespace, name)| ServiceAccount { namespace: namespace.into(), name: name.into() }),
+            fence: Fenced::default(),
         }
     }
 

@@ -15,6 +15,7 @@ use kube::core::Status;
 use tokio::time::timeout;
 
 use crate::transport;
+use crate::write_plan::{SERVER_GIVES_UP, SERVER_TIMEOUT};
 
 /// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
@@ -106,6 +107,21 @@ pub(crate) struct Mutation {
     pub(crate) body: Bytes,
     /// Who asks: [`crate::headers`].
     pub(crate) headers: HeaderMap,
+}
+
+impl Mutation {
+    /// Has the server give up by the time that the host does, if that is sooner than usual: what is carried out later is
+    /// carried out when another replica may act.
+    pub(crate) fn end_within(&mut self, limit: Duration) {
+        let usual = format!("timeout={SERVER_TIMEOUT}");
+        if limit < SERVER_GIVES_UP
+            && let Some(at) = self.uri.rfind(&usual)
+        {
+            // Nothing else of a query looks like this: values are encoded.
+            let sooner = format!("timeout={}ms", limit.as_millis().max(1));
+            self.uri.replace_range(at..at + usual.len(), &sooner);
+        }
+    }
 }
 
 /// A successful answer.
@@ -364,6 +380,21 @@ mod tests {
         query.add_some("continue", None);
         query.add("limit", "500");
         assert_eq!(query.onto("/api/v1/pods"), "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29&limit=500");
+    }
+
+    #[test]
+    fn a_mutation_that_has_less_time_has_less_at_the_server() {
+        let uri_within = |limit| {
+            let mut query = Query::default();
+            query.add("fieldManager", "timeout=30s");
+            query.add("timeout", SERVER_TIMEOUT);
+            let (method, body, headers) = (Method::POST, Bytes::new(), HeaderMap::new());
+            let mut mutation = Mutation { method, uri: query.onto("/a"), content_type: "", body, headers };
+            mutation.end_within(limit);
+            mutation.uri
+        };
+        assert_eq!(uri_within(Duration::from_secs(35)), "/a?fieldManager=timeout%3D30s&timeout=30s");
+        assert_eq!(uri_within(Duration::from_micros(12_345_678)), "/a?fieldManager=timeout%3D30s&timeout=12345ms");
     }
 
     #[test]

@@ -23,6 +23,8 @@ use crate::write_body::{Body, BodyError};
 
 /// How long the server may work on a mutation.
 pub(crate) const SERVER_TIMEOUT: &str = "30s";
+/// The same.
+pub(crate) const SERVER_GIVES_UP: Duration = Duration::from_secs(30);
 /// How long after it was sent a mutation may still be carried out: the server's time and some for the way. The host waits
 /// as long for the answer, so that the server gives up first.
 pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(35);

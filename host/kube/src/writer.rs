@@ -123,9 +123,18 @@ impl Writer {
         }
     }
 
-    async fn send(&self, call: &CallContext, plan: Plan) -> Ended {
+    async fn send(&self, call: &CallContext, mut plan: Plan) -> Ended {
         let sent = Instant::now();
-        let result = request::mutate(&self.client, plan.mutation.clone(), STILL_POSSIBLE).await;
+        // The last question: whatever was asked before took time, in which the lease may have ended.
+        let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
+            Ok(limit) => limit,
+            Err(lost) => {
+                self.audit(call, &plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
+                return plan.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
+            }
+        };
+        plan.mutation.end_within(limit);
+        let result = request::mutate(&self.client, plan.mutation.clone(), limit).await;
         let (code, took) = (audit::code(&result), sent.elapsed());
         let audit = self.audit(call, &plan);
         match result {

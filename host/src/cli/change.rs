@@ -126,6 +126,7 @@ impl Change<'_> {
             replica: format!("windlass-{role}").into(),
             grants: LiveGrants::new(Grants::default()),
             impersonate: None,
+            fence: windlass_core::fence::Fenced::default(),
         };
         let namespaces = carrier.key.namespace.iter().map(ToString::to_string).collect();
         let names = vec![carrier.key.name.to_string()];

@@ -9,6 +9,7 @@ use windlass_apiserver::{ApiServer, Config};
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::PluginArgs;
+use crate::leadership::LeaseMode;
 use crate::manager::{self, Settings};
 use crate::policies::GrantMode;
 use crate::shutdown;
@@ -37,6 +38,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 
 impl DevArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        let settings = Settings::new(self.plugins, GrantMode::Manifest, LeaseMode::None)?;
         let stop = shutdown::on_signal()?;
         let server = ApiServer::start(Config { address: self.listen, ..Config::default() })
             .await
@@ -49,7 +51,7 @@ impl DevArgs {
         );
         let options = ConnectOptions { kubeconfig: Some(self.kubeconfig_out), ..ConnectOptions::default() };
         let connection = client::connect(&options).await?;
-        let result = manager::run(connection, Settings::new(self.plugins, GrantMode::Manifest), stop).await;
+        let result = manager::run(connection, settings, stop).await;
         server.shutdown().await;
         result
     }

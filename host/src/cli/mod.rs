@@ -7,6 +7,7 @@ mod examine;
 mod finalizers;
 mod grant;
 mod inspect;
+mod leases;
 mod marked;
 mod run;
 mod size;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use self::leases::LeaseArgs;
 use self::size::Size;
 use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
@@ -142,6 +144,8 @@ pub(crate) struct PluginArgs {
     /// How often one plugin may read the API server itself, at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
+    #[command(flatten)]
+    pub(crate) leases: LeaseArgs,
 }
 
 fn namespace(text: &str) -> Result<String, String> {

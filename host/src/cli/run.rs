@@ -6,6 +6,7 @@ use clap::Args;
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::PluginArgs;
+use crate::leadership::LeaseMode;
 use crate::manager::{self, Settings};
 use crate::policies::GrantMode;
 use crate::shutdown;
@@ -25,9 +26,10 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        let settings = Settings::new(self.plugins, GrantMode::Policy, LeaseMode::Shards)?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
         let connection = client::connect(&options).await?;
-        manager::run(connection, Settings::new(self.plugins, GrantMode::Policy), stop).await
+        manager::run(connection, settings, stop).await
     }
 }

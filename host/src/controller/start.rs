@@ -81,6 +81,7 @@ impl Controller {
             replica: self.host.replica.clone(),
             grants: live,
             impersonate,
+            fence: self.tenure.fence.clone(),
         });
         let mut plugin = self.callee(&primaries, declared);
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::fair::Fair;
+use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
 use windlass_core::outcome::Failure;
@@ -107,6 +108,7 @@ impl Stage {
             replica: "test".into(),
             grants: LiveGrants::default(),
             impersonate: None,
+            fence: Fenced::default(),
         };
         let dispatch = Arc::new(Dispatch {
             plugin: Box::new(Played(sender)),

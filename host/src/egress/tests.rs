@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Allowance, Grants, HttpRule, Layer};
 use windlass_core::http::HttpBody;
 use windlass_core::object::{ObjectKey, ObjectKind};
@@ -64,6 +65,7 @@ impl Rules {
                 replica: "test".into(),
                 grants: LiveGrants::new(grants),
                 impersonate: None,
+                fence: Fenced::default(),
             }),
             controller: "caller".into(),
             primary_kind: ObjectKind::new("v1", "ConfigMap"),

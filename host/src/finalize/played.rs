@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use serde_json::Value;
 use windlass_core::error::ApiError;
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Allowance, Grants, LiveGrants};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
@@ -138,6 +139,7 @@ pub(crate) fn principal() -> Principal {
         replica: "test".into(),
         grants: LiveGrants::new(Grants::asked(asked)),
         impersonate: None,
+        fence: Fenced::default(),
     }
 }
 

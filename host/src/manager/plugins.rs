@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{DenialCount, LiveGrants};
 use windlass_core::principal::{Principal, Role};
 use windlass_kube::{Budget, Selector};
@@ -22,6 +23,7 @@ use crate::admin::Admin;
 use crate::config::{self, Configured};
 use crate::controller::Controller;
 use crate::install::{self, Installer, Ready, Rivalry};
+use crate::leadership::serve::Serving;
 use crate::running::End;
 use crate::status::PluginState;
 use crate::supervise::supervise;
@@ -105,30 +107,29 @@ pub(super) fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
     plugins.into_iter().filter(|plugin| !rivals.iter().any(|rival| rival.second == **plugin.name())).collect()
 }
 
-/// Starts every controller of every plugin, each to wait by itself for what it needs.
+/// Starts every plugin, each to wait by itself for its lease, and its controllers for what they need.
 pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
     let mut controllers = JoinSet::new();
     for plugin in plugins {
-        let (Some(configured), Some(ready)) = (configure(host, plugin, stop), install(host, plugin, stop)) else {
-            continue;
-        };
+        let Some(configured) = configure(host, plugin, stop) else { continue };
         let share = fair.share(EQUAL);
         let budget = Budget::new(host.plugin_cache);
         let live = host.live.for_another();
-        for index in 0..plugin.manifest().controllers.len() {
-            let controller =
-                Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
-                    .after(ready.clone(), configured.clone());
-            let stop = stop.clone();
-            controllers.spawn(async move { controller.run(&stop).await });
-        }
+        let its = (0..plugin.manifest().controllers.len()).map(|index| {
+            Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
+        });
+        let seat = host.leadership.seat(plugin.name());
+        host.status.plugin(plugin.name()).goes_by(seat.clone());
+        let (host, plugin, controllers_of_it) = (host.clone(), plugin.clone(), its.collect());
+        let serving = Serving { host, plugin, controllers: controllers_of_it, configured, seat, install };
+        controllers.spawn(serving.run(stop.clone()));
     }
     host.status.loaded();
     controllers
 }
 
 /// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
-fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Ready> {
+fn install(host: &Arc<Host>, plugin: &Plugin, fence: Fenced, stop: &CancellationToken) -> Option<Ready> {
     let definitions = install::definitions(plugin.manifest()).ok()?;
     let (sender, ready) = watch::channel(definitions.is_empty());
     if definitions.is_empty() {
@@ -147,6 +148,7 @@ fn install(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Optio
             replica: host.replica.clone(),
             grants: LiveGrants::new(keeping),
             impersonate: None,
+            fence,
         },
         ready: sender,
     };

@@ -28,7 +28,7 @@ impl fmt::Debug for Sources {
 }
 
 /// One line's labels.
-type Owned = Vec<(&'static str, String)>;
+pub(crate) type Owned = Vec<(&'static str, String)>;
 
 impl Collector for Sources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -154,7 +154,7 @@ fn gauge(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn counters(
+pub(crate) fn counters(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -167,7 +167,7 @@ fn counters(
     Ok(())
 }
 
-fn gauges<V: EncodeGaugeValue>(
+pub(crate) fn gauges<V: EncodeGaugeValue>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

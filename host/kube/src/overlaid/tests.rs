@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::Overlay;
@@ -130,6 +131,7 @@ fn call(overlay: Overlay) -> CallContext {
             replica: "host-1".into(),
             grants: LiveGrants::new(Grants::new(rules)),
             impersonate: None,
+            fence: Fenced::default(),
         }),
         controller: "webapp".into(),
         primary_kind: kind(),

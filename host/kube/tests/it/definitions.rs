@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::{Principal, Role};
@@ -22,6 +23,7 @@ pub(crate) fn role() -> Principal {
         replica: "host-1".into(),
         grants: LiveGrants::default(),
         impersonate: None,
+        fence: Fenced::default(),
     }
 }
 

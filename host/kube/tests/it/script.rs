@@ -17,6 +17,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Allowance, Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::ports::CallContext;
@@ -274,6 +275,7 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         replica: "host-1".into(),
         grants: LiveGrants::new(Grants::new(rules)),
         impersonate: None,
+        fence: Fenced::default(),
     };
     CallContext {
         principal: Arc::new(principal),
@@ -307,6 +309,7 @@ pub(crate) fn call_as(account: ServiceAccount) -> CallContext {
         replica: call.principal.replica.clone(),
         grants: call.principal.grants.clone(),
         impersonate: Some(account),
+        fence: Fenced::default(),
     };
     CallContext { principal: Arc::new(principal), ..call }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_core::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
+use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{Header, ObjectKey};
 use windlass_core::overlay::Overlay;
@@ -108,6 +109,7 @@ fn call() -> Arc<CallContext> {
             replica: "test".into(),
             grants: LiveGrants::default(),
             impersonate: None,
+            fence: Fenced::default(),
         }),
         controller: "a".into(),
         primary_kind: kind(),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
@@ -70,6 +71,7 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
             replica: "test".into(),
             grants: LiveGrants::default(),
             impersonate: None,
+            fence: Fenced::default(),
         }),
         controller: controller.name.as_str().into(),
         primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),

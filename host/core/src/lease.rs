@@ -1,0 +1,331 @@
+//! One Lease's election, as in client-go's `tools/leaderelection`, without its clock and its requests (§3.8).
+//!
+//! Whoever runs it asks [`Election::next`] what to do, does it, and says what came of it. Time is passed in and is compared
+//! with nothing but the same machine's: when a record was *seen* to change counts, never what stands in it. The clock must go
+//! on while the machine is suspended.
+//!
+//! Why no two hold a lease at once: a holder counts its tenure from *before* it sent the renewal that succeeded, and starts
+//! nothing once the renew deadline has passed since; another takes over only after it has seen the same record for the whole,
+//! longer, duration, and over just that record. What lies between the two is the margin for clocks that run unequally and for
+//! requests that have been sent.
+
+mod timing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+pub use timing::{Timing, TimingError};
+
+/// Whatever tells one state of the lease's object from all others. Opaque, and never ordered.
+pub type Version = Arc<str>;
+
+/// What stands in a lease. Its times are written for people, and never decided by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Who holds it. Empty: it was released.
+    pub holder: Arc<str>,
+    /// For how long after it was last seen to change nobody else may take it.
+    pub duration: Duration,
+    /// How often it went from one holder to another.
+    pub transitions: u32,
+    /// When its holder came by it, as the holder wrote it. None: now.
+    pub acquired: Option<Arc<str>>,
+}
+
+/// The lease as it was found: none, or one state of it.
+pub type Found = Option<(Version, Record)>;
+
+/// What a candidate wants of the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// To take it so long after it has become free, and to keep it.
+    Hold {
+        /// Gives others precedence.
+        after: Duration,
+    },
+    /// To let go of it.
+    Yield,
+}
+
+/// What a write is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To take it.
+    Acquire,
+    /// To keep it.
+    Renew,
+    /// To let go of it.
+    Release,
+}
+
+/// What is to be done now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing before this moment, unless something is observed or wished.
+    WaitUntil(Moment),
+    /// Read the lease.
+    Look {
+        /// How long that may take.
+        limit: Duration,
+    },
+    /// Write it.
+    Write {
+        /// Over which state. None: create it.
+        over: Option<Version>,
+        /// What is to stand in it.
+        record: Record,
+        /// What for.
+        purpose: Purpose,
+        /// How long that may take.
+        limit: Duration,
+    },
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A look's.
+    Found(Found),
+    /// The write was carried out, and left this version.
+    Written(Version),
+    /// It was not, for the lease is not in the state that was to be overwritten.
+    Conflict,
+    /// Nobody knows, or the server refused.
+    Failed,
+}
+
+/// Why a lease is held no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It could not be renewed in time.
+    NotRenewed,
+    /// Another's name stands in it.
+    Taken(Arc<str>),
+    /// It was let go of.
+    Released,
+}
+
+/// The right to act for a lease, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    /// When the last renewal that succeeded was about to be sent.
+    renewed: Moment,
+    timing: Timing,
+}
+
+impl Tenure {
+    /// Since `renewed`.
+    #[must_use]
+    pub fn new(renewed: Moment, timing: Timing) -> Self {
+        Self { renewed, timing }
+    }
+
+    /// How long a request that starts now may take. None: none may start any more.
+    ///
+    /// It ends half-way between the last moment at which one may start and the first at which another may hold the lease: so
+    /// the last one has some time, and clocks may run unequally.
+    #[must_use]
+    pub fn may_start(&self, now: Moment) -> Option<Duration> {
+        let Timing { duration, renew_deadline, .. } = self.timing;
+        let end = self.renewed + (duration + renew_deadline) / 2;
+        (now < self.until()).then(|| Duration::saturating_sub(end.0, now.0))
+    }
+
+    /// The first moment at which nothing may start.
+    #[must_use]
+    pub fn until(&self) -> Moment {
+        self.renewed + self.timing.renew_deadline
+    }
+}
+
+/// A state of the lease.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// None: there is no such object any more, or not yet.
+    version: Option<Version>,
+    record: Record,
+    /// When it was first seen.
+    at: Moment,
+}
+
+/// A write on its way.
+#[derive(Clone, Debug)]
+struct Pending {
+    record: Record,
+    purpose: Purpose,
+    sent: Moment,
+}
+
+/// One candidate's side of the election.
+#[derive(Debug)]
+pub struct Election {
+    me: Arc<str>,
+    timing: Timing,
+    /// None: nothing is known.
+    seen: Option<Seen>,
+    /// What is known may be old: look before writing.
+    must_look: bool,
+    /// When the last successful renewal was about to be sent.
+    held: Option<Moment>,
+    pending: Option<Pending>,
+    next_try: Moment,
+    loss: Option<Loss>,
+}
+
+impl Election {
+    /// The candidate `me`, whose name nobody else ever has: not even the same machine's next process.
+    #[must_use]
+    pub fn new(me: Arc<str>, timing: Timing) -> Self {
+        let next_try = Moment::default();
+        Self { me, timing, seen: None, must_look: true, held: None, pending: None, next_try, loss: None }
+    }
+
+    /// The right to act. None: another holds the lease, or nobody.
+    #[must_use]
+    pub fn tenure(&self) -> Option<Tenure> {
+        self.held.map(|renewed| Tenure::new(renewed, self.timing))
+    }
+
+    /// Why it was lost, once after it was.
+    pub fn take_loss(&mut self) -> Option<Loss> {
+        self.loss.take()
+    }
+
+    /// Who holds it, as far as is known: the name that was seen last. None: nobody, or not known.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Arc<str>> {
+        if self.held.is_some() {
+            return Some(&self.me);
+        }
+        self.seen.as_ref().map(|seen| &seen.record.holder).filter(|holder| !holder.is_empty())
+    }
+
+    /// The lease has been seen to be so: by a watch, which may be late. A holder learns from its own requests alone.
+    pub fn observe(&mut self, found: Found, now: Moment) {
+        if self.held.is_some() || self.pending.is_some() {
+            return;
+        }
+        self.see(found, now);
+        self.must_look = false;
+    }
+
+    fn see(&mut self, found: Found, now: Moment) {
+        match (found, &mut self.seen) {
+            (Some((version, _)), Some(seen)) if seen.version.as_ref() == Some(&version) => {}
+            (Some((version, record)), seen) => *seen = Some(Seen { version: Some(version), record, at: now }),
+            // Whose lease was deleted does not know yet, and has what time it had.
+            (None, Some(seen)) => seen.version = None,
+            (None, seen) => *seen = Some(Seen { version: None, record: free(0), at: now }),
+        }
+    }
+
+    /// What is to be done now. After a look or a write, [`Election::answered`] comes first.
+    pub fn next(&mut self, now: Moment, wish: Wish) -> Step {
+        self.expire(now);
+        if now < self.next_try {
+            let until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
+            return Step::WaitUntil(until);
+        }
+        let Some(seen) = self.seen.clone().filter(|_| !self.must_look) else {
+            return Step::Look { limit: self.limit(now) };
+        };
+        let is_mine = seen.record.holder == self.me;
+        match wish {
+            Wish::Yield if self.held.is_some() || is_mine => {
+                if self.held.take().is_some() {
+                    self.loss = Some(Loss::Released);
+                }
+                self.write(&seen, Purpose::Release, now)
+            }
+            Wish::Yield => Step::WaitUntil(never()),
+            Wish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
+            // Of a write whose answer was lost.
+            Wish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
+            Wish::Hold { after } => {
+                let held_for = if seen.record.holder.is_empty() { Duration::ZERO } else { seen.record.duration };
+                let start = seen.at + held_for + after;
+                if now < start { Step::WaitUntil(start) } else { self.write(&seen, Purpose::Acquire, now) }
+            }
+        }
+    }
+
+    /// What came of the last look or write; `jitter` is between 0 and 1, so that candidates do not go in step.
+    pub fn answered(&mut self, answer: Answer, now: Moment, jitter: f64) {
+        let pending = self.pending.take();
+        let again = self.timing.retry_period.mul_f64(1.0 + 0.2 * jitter);
+        match (answer, pending) {
+            (Answer::Written(version), Some(Pending { record, purpose, sent })) => {
+                self.seen = Some(Seen { version: Some(version), record, at: now });
+                self.held = (purpose != Purpose::Release).then_some(sent);
+                self.next_try = sent + again;
+            }
+            (Answer::Found(found), _) => {
+                self.must_look = false;
+                self.find(found, now);
+            }
+            (Answer::Conflict, _) => self.must_look = true,
+            (Answer::Failed | Answer::Written(_), pending) => {
+                self.must_look = true;
+                self.next_try = pending.map_or(now, |pending| pending.sent) + again;
+            }
+        }
+        self.expire(now);
+    }
+
+    /// What a look has found is the truth of a moment ago.
+    fn find(&mut self, found: Found, now: Moment) {
+        let holder = found.as_ref().map(|(_, record)| record.holder.clone());
+        if let (Some(holder), true) = (holder.filter(|holder| *holder != self.me), self.held.is_some()) {
+            self.held = None;
+            self.loss = Some(Loss::Taken(holder));
+        }
+        self.see(found, now);
+    }
+
+    fn expire(&mut self, now: Moment) {
+        if self.tenure().is_some_and(|tenure| tenure.may_start(now).is_none()) {
+            self.held = None;
+            self.must_look = true;
+            self.loss = Some(Loss::NotRenewed);
+        }
+    }
+
+    /// At least two attempts fit into the renew deadline.
+    fn limit(&self, now: Moment) -> Duration {
+        let half = self.timing.renew_deadline / 2;
+        self.tenure().map_or(half, |tenure| half.min(tenure.until().0.saturating_sub(now.0)))
+    }
+
+    fn write(&mut self, seen: &Seen, purpose: Purpose, now: Moment) -> Step {
+        let Record { transitions, acquired, holder, .. } = &seen.record;
+        let mine = |transitions, acquired| Record {
+            holder: self.me.clone(),
+            duration: self.timing.duration,
+            transitions,
+            acquired,
+        };
+        let record = match purpose {
+            Purpose::Release => free(*transitions),
+            Purpose::Acquire | Purpose::Renew if *holder == self.me => mine(*transitions, acquired.clone()),
+            // One that never was, has had no holder.
+            Purpose::Acquire | Purpose::Renew => mine(transitions + u32::from(seen.version.is_some()), None),
+        };
+        let limit = self.limit(now);
+        self.pending = Some(Pending { record: record.clone(), purpose, sent: now });
+        Step::Write { over: seen.version.clone(), record, purpose, limit }
+    }
+}
+
+/// As client-go writes it: free at once for whoever goes by the record's duration.
+fn free(transitions: u32) -> Record {
+    Record { holder: "".into(), duration: Duration::from_secs(1), transitions, acquired: None }
+}
+
+fn never() -> Moment {
+    Moment(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use super::*;
+
+const TAKE: Wish = Wish::Hold { after: Duration::ZERO };
+
+fn at(millis: u64) -> Moment {
+    Moment(Duration::from_millis(millis))
+}
+
+fn timing() -> Timing {
+    Timing::new(Duration::from_secs(15), Duration::from_secs(10), Duration::from_secs(2)).expect("client-go's own")
+}
+
+fn election() -> Election {
+    Election::new("a".into(), timing())
+}
+
+fn record(holder: &str) -> Record {
+    Record { holder: holder.into(), duration: Duration::from_secs(15), transitions: 3, acquired: Some("then".into()) }
+}
+
+fn found(version: &str, holder: &str) -> Found {
+    Some((version.into(), record(holder)))
+}
+
+/// One that has just acquired its lease, at 0.
+fn holder() -> Election {
+    let mut election = election();
+    election.observe(None, at(0));
+    assert!(matches!(election.next(at(0), TAKE), Step::Write { over: None, purpose: Purpose::Acquire, .. }));
+    election.answered(Answer::Written("1".into()), at(100), 0.0);
+    election
+}
+
+#[test]
+fn it_looks_before_it_writes_and_takes_what_nobody_holds() {
+    let mut election = election();
+    assert!(matches!(election.next(at(0), TAKE), Step::Look { .. }));
+    election.answered(Answer::Found(found("7", "")), at(50), 0.0);
+    let Step::Write { over, record, purpose, limit } = election.next(at(50), TAKE) else { panic!("it is free") };
+    assert_eq!((over.as_deref(), purpose, limit), (Some("7"), Purpose::Acquire, Duration::from_secs(5)));
+    assert_eq!((&*record.holder, record.transitions, record.acquired), ("a", 4, None));
+    assert_eq!(election.tenure(), None, "not before the server has said so");
+}
+
+#[test]
+fn anothers_lease_is_taken_a_duration_after_it_was_seen_to_change_and_not_after_what_it_says() {
+    let mut election = election();
+    election.observe(found("1", "b"), at(1_000));
+    assert_eq!(election.next(at(1_000), TAKE), Step::WaitUntil(at(16_000)));
+    election.observe(found("2", "b"), at(9_000));
+    election.observe(found("2", "b"), at(20_000));
+    assert_eq!(election.next(at(20_000), TAKE), Step::WaitUntil(at(24_000)));
+    let after = Wish::Hold { after: Duration::from_secs(4) };
+    assert_eq!(election.next(at(24_000), after), Step::WaitUntil(at(28_000)));
+    assert!(matches!(election.next(at(24_000), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
+}
+
+#[test]
+fn a_tenure_counts_from_before_the_renewal_was_sent() {
+    let mut election = holder();
+    assert_eq!(election.next(at(100), TAKE), Step::WaitUntil(at(2_000)));
+    let Step::Write { purpose, record, .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    assert_eq!((purpose, record.transitions), (Purpose::Renew, 0));
+    election.answered(Answer::Written("2".into()), at(6_900), 0.0);
+    let tenure = election.tenure().expect("renewed");
+    assert_eq!(tenure.until(), at(12_000));
+    assert_eq!(tenure.may_start(at(11_999)), Some(Duration::from_millis(2_501)));
+    assert_eq!(tenure.may_start(at(12_000)), None);
+    assert_eq!(tenure.may_start(at(7_000)), Some(Duration::from_millis(7_500)), "it ends before the lease can");
+}
+
+#[test]
+fn a_holder_that_cannot_renew_stops_at_the_deadline_and_says_why() {
+    let mut election = holder();
+    let mut now = 2_000;
+    while election.tenure().is_some() {
+        match election.next(at(now), TAKE) {
+            Step::WaitUntil(until) => now = u64::try_from(until.0.as_millis()).expect("soon"),
+            Step::Look { limit } | Step::Write { limit, .. } => {
+                now += u64::try_from(limit.as_millis()).expect("short");
+                election.answered(Answer::Failed, at(now), 0.5);
+            }
+        }
+        assert!(now <= 10_000, "{now}");
+    }
+    assert_eq!((now, election.take_loss()), (10_000, Some(Loss::NotRenewed)));
+}
+
+#[test]
+fn a_conflict_is_no_loss_until_another_name_stands_there() {
+    let mut election = holder();
+    let Step::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    election.answered(Answer::Conflict, at(2_100), 0.0);
+    assert!(matches!(election.next(at(2_100), TAKE), Step::Look { .. }));
+    // Somebody has labelled it.
+    election.answered(Answer::Found(found("9", "a")), at(2_200), 0.0);
+    let Step::Write { over, purpose, .. } = election.next(at(2_200), TAKE) else { panic!("at once") };
+    assert_eq!((over.as_deref(), purpose), (Some("9"), Purpose::Renew));
+    election.answered(Answer::Conflict, at(2_300), 0.0);
+    let _ = election.next(at(2_300), TAKE);
+    election.answered(Answer::Found(found("11", "b")), at(2_400), 0.0);
+    assert_eq!((election.tenure(), election.take_loss()), (None, Some(Loss::Taken("b".into()))));
+    assert_eq!(election.next(at(2_400), TAKE), Step::WaitUntil(at(17_400)));
+}
+
+#[test]
+fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
+    let mut election = holder();
+    let Step::Write { record, purpose, over, .. } = election.next(at(2_000), Wish::Yield) else { panic!("it lets go") };
+    assert_eq!(election.tenure(), None);
+    assert_eq!((purpose, over.as_deref(), &*record.holder), (Purpose::Release, Some("1"), ""));
+    assert_eq!(record.duration, Duration::from_secs(1));
+    // Its answer is lost: it looks, and lets go again.
+    election.answered(Answer::Failed, at(7_000), 0.0);
+    assert!(matches!(election.next(at(7_000), Wish::Yield), Step::Look { .. }));
+    election.answered(Answer::Found(found("1", "a")), at(7_100), 0.0);
+    assert!(matches!(election.next(at(7_100), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    election.answered(Answer::Written("2".into()), at(7_200), 0.0);
+    assert_eq!(election.next(at(60_000), Wish::Yield), Step::WaitUntil(never()));
+
+    let mut other = Election::new("b".into(), timing());
+    other.observe(Some(("2".into(), record)), at(500));
+    assert!(matches!(other.next(at(500), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
+}
+
+#[test]
+fn an_acquisition_whose_answer_is_lost_counts_from_the_next_write_that_succeeds() {
+    let mut election = election();
+    election.observe(None, at(0));
+    let _ = election.next(at(0), TAKE);
+    election.answered(Answer::Failed, at(5_000), 0.0);
+    assert_eq!(election.tenure(), None);
+    assert!(matches!(election.next(at(5_000), TAKE), Step::Look { .. }));
+    election.answered(Answer::Found(found("1", "a")), at(5_100), 0.0);
+    assert_eq!(election.tenure(), None, "when it was written is not known");
+    assert!(matches!(election.next(at(5_100), TAKE), Step::Write { .. }));
+    election.answered(Answer::Written("2".into()), at(5_300), 0.0);
+    assert_eq!(election.tenure(), Some(Tenure::new(at(5_100), timing())));
+}
+
+#[test]
+fn a_lease_that_somebody_deletes_is_not_free_before_its_holder_can_know() {
+    let mut election = election();
+    election.observe(found("1", "b"), at(1_000));
+    election.observe(None, at(2_000));
+    assert_eq!(election.next(at(2_000), TAKE), Step::WaitUntil(at(16_000)));
+    let Step::Write { over: None, .. } = election.next(at(16_000), TAKE) else { panic!("it makes a new one") };
+}

@@ -1,0 +1,107 @@
+//! How long a lease lasts, and how often it is renewed.
+
+use std::time::Duration;
+
+/// How much longer than the retry period the time between two attempts may be, by chance.
+pub(super) const JITTER: f64 = 1.2;
+
+/// The times of a lease, in a proportion that is known to be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub(super) duration: Duration,
+    pub(super) renew_deadline: Duration,
+    pub(super) retry_period: Duration,
+}
+
+/// Why times do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// The record of a lease counts seconds.
+    #[error("the lease duration, {0:?}, must be whole seconds, at least one: a Lease counts them")]
+    NotSeconds(Duration),
+    /// A holder would go on after another has taken over.
+    #[error(
+        "the lease duration, {duration:?}, must be longer than the renew deadline, {renew_deadline:?}: what lies between is \
+         the time for requests on their way and for clocks that run unequally"
+    )]
+    NoMargin {
+        /// The lease's.
+        duration: Duration,
+        /// The holder's.
+        renew_deadline: Duration,
+    },
+    /// One failed renewal would be the end.
+    #[error(
+        "the renew deadline, {renew_deadline:?}, must be longer than {JITTER} times the retry period, {retry_period:?}"
+    )]
+    NoRetry {
+        /// The holder's.
+        renew_deadline: Duration,
+        /// Between two attempts.
+        retry_period: Duration,
+    },
+    /// It would never wait.
+    #[error("the retry period must not be zero")]
+    NoPause,
+}
+
+impl Timing {
+    /// A lease that lasts for `duration` after each renewal, whose holder stops starting things `renew_deadline` after the last
+    /// one that succeeded, and tries to renew it every `retry_period`. The conditions are client-go's.
+    pub fn new(duration: Duration, renew_deadline: Duration, retry_period: Duration) -> Result<Self, TimingError> {
+        if duration.is_zero() || duration.subsec_nanos() != 0 {
+            return Err(TimingError::NotSeconds(duration));
+        }
+        if duration <= renew_deadline {
+            return Err(TimingError::NoMargin { duration, renew_deadline });
+        }
+        if renew_deadline <= retry_period.mul_f64(JITTER) {
+            return Err(TimingError::NoRetry { renew_deadline, retry_period });
+        }
+        if retry_period.is_zero() {
+            return Err(TimingError::NoPause);
+        }
+        Ok(Self { duration, renew_deadline, retry_period })
+    }
+
+    /// How long a lease lasts after its last renewal.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// How often it is renewed.
+    #[must_use]
+    pub fn retry_period(&self) -> Duration {
+        self.retry_period
+    }
+
+    /// How long after the last renewal its holder may start things.
+    #[must_use]
+    pub fn renew_deadline(&self) -> Duration {
+        self.renew_deadline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_do_not_fit_together_are_refused_and_said_why() {
+        let new = |duration, deadline, retry| {
+            let [duration, deadline, retry] = [duration, deadline, retry].map(Duration::from_millis);
+            Timing::new(duration, deadline, retry).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(new(15_000, 10_000, 2_000), Ok(()));
+        for (times, said) in [
+            ((1_500, 1_000, 200), "whole seconds"),
+            ((10_000, 10_000, 2_000), "longer than the renew deadline"),
+            ((15_000, 2_400, 2_000), "1.2 times the retry period"),
+            ((15_000, 10_000, 0), "zero"),
+        ] {
+            let error = new(times.0, times.1, times.2).expect_err(said);
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

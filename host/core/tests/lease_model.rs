@@ -1,0 +1,333 @@
+//! The election against a server that answers late, twice as late, or never, and machines whose clocks run unequally and that
+//! are suspended and resumed at any moment.
+//!
+//! What must hold is the check itself: at no moment may two that run start something. That a process is suspended between
+//! its check and its sending is beyond any election (docs/adr/0012-leases.md).
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use windlass_core::clock::Moment;
+use windlass_core::lease::{Answer, Election, Found, Purpose, Step, Timing, Wish};
+
+/// True time goes on by this, in milliseconds.
+const TICK: u64 = 50;
+
+/// A source of chance that is the same for the same seed.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) ^ (self.0 >> 17)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn one_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+}
+
+/// A request on its way, or its answer on the way back. Times are true ones.
+struct Request {
+    step: Step,
+    arrives: u64,
+    answer_takes: Option<u64>,
+}
+
+struct Machine {
+    election: Election,
+    /// Its clock's reading at the beginning, and how fast it goes, in thousandths.
+    offset: u64,
+    rate: u64,
+    /// Whether its clock goes on while it is suspended.
+    counts_suspension: bool,
+    suspended: u64,
+    wakes: u64,
+    crashed: bool,
+    /// How much of the server's history its watch has brought.
+    watched: usize,
+    /// What it waits for: until when, by its own clock, and the answer with the true time of its arrival.
+    waiting: Option<(Moment, Option<(u64, Answer)>)>,
+    number: u64,
+    wish: Wish,
+    /// When the last request that it may have started is over, in true time.
+    over: u64,
+}
+
+impl Machine {
+    fn now(&self, time: u64) -> Moment {
+        let counted = if self.counts_suspension { time } else { time - self.suspended };
+        Moment(Duration::from_micros(self.offset * 1000 + counted * self.rate))
+    }
+
+    fn may_start(&self, time: u64) -> Option<Duration> {
+        self.election.tenure().and_then(|tenure| tenure.may_start(self.now(time)))
+    }
+}
+
+struct World {
+    chance: Chance,
+    time: u64,
+    machines: Vec<Machine>,
+    /// Every state that the lease was in.
+    history: Vec<Found>,
+    under_way: Vec<(usize, u64, Request)>,
+    faults: bool,
+    /// Who could start something at each moment, where that changed.
+    holders: Vec<(u64, Vec<usize>)>,
+    transfers: usize,
+}
+
+impl World {
+    fn new(seed: u64, machines: usize, counts_suspension: bool) -> Self {
+        let mut chance = Chance(seed);
+        let timing = Timing::new(Duration::from_secs(15), Duration::from_secs(10), Duration::from_secs(2));
+        let timing = timing.expect("client-go's own");
+        let machines = (0..machines).map(|number| Machine {
+            election: Election::new(format!("candidate-{number}").into(), timing),
+            offset: chance.below(1_000_000),
+            rate: 930 + chance.below(141),
+            counts_suspension,
+            suspended: 0,
+            wakes: 0,
+            crashed: false,
+            watched: 0,
+            waiting: None,
+            number: 0,
+            wish: Wish::Hold { after: Duration::ZERO },
+            over: 0,
+        });
+        Self {
+            machines: machines.collect(),
+            chance,
+            time: 0,
+            history: vec![None],
+            under_way: Vec::new(),
+            faults: true,
+            holders: vec![(0, vec![])],
+            transfers: 0,
+        }
+    }
+
+    fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds * 1000 / TICK {
+            self.tick();
+        }
+    }
+
+    fn tick(&mut self) {
+        self.time += TICK;
+        self.serve();
+        for machine in 0..self.machines.len() {
+            self.go_on(machine);
+            self.check();
+        }
+    }
+
+    /// Whoever runs may ask, and at most one is told that it may.
+    fn check(&mut self) {
+        let time = self.time;
+        let runs = |machine: &Machine| !machine.crashed && machine.wakes <= time;
+        let may: Vec<_> = (0..self.machines.len())
+            .filter(|&number| runs(&self.machines[number]) && self.machines[number].may_start(time).is_some())
+            .collect();
+        assert!(may.len() <= 1, "{may:?} may both start something at {time}");
+        let Some(&holder) = may.first() else { return self.note(may) };
+        for (number, machine) in self.machines.iter().enumerate() {
+            assert!(
+                number == holder || machine.over <= time,
+                "{holder} may start something at {time}, and a request of {number} may run until {}",
+                machine.over
+            );
+        }
+        let machine = &mut self.machines[holder];
+        let limit = machine.may_start(time).unwrap_or_default();
+        let limit = u64::try_from(limit.as_micros()).expect("short") / machine.rate;
+        machine.over = machine.over.max(time + limit);
+        self.note(may);
+    }
+
+    fn note(&mut self, may: Vec<usize>) {
+        if self.holders.last().is_none_or(|(_, last)| *last != may) {
+            self.transfers += usize::from(!may.is_empty());
+            self.holders.push((self.time, may));
+        }
+    }
+
+    fn serve(&mut self) {
+        let time = self.time;
+        let (due, later): (Vec<_>, _) = self.under_way.drain(..).partition(|(_, _, request)| request.arrives <= time);
+        self.under_way = later;
+        for (number, id, Request { step, answer_takes, .. }) in due {
+            let answer = self.carry_out(step);
+            let machine = &mut self.machines[number];
+            if let (Some(takes), Some((_, slot)), true) = (answer_takes, &mut machine.waiting, machine.number == id) {
+                *slot = Some((time + takes, answer));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, step: Step) -> Answer {
+        let current = self.history.last().cloned().flatten();
+        let (over, record) = match step {
+            Step::Write { over, record, .. } => (over, record),
+            Step::Look { .. } => return Answer::Found(current),
+            Step::WaitUntil(_) => unreachable!("it is no request"),
+        };
+        if current.map(|(version, _)| version) != over {
+            return Answer::Conflict;
+        }
+        let version: std::sync::Arc<str> = self.history.len().to_string().into();
+        self.history.push(Some((version.clone(), record)));
+        Answer::Written(version)
+    }
+
+    fn go_on(&mut self, number: usize) {
+        let (time, faults, chance) = (self.time, self.faults, &mut self.chance);
+        let machine = &mut self.machines[number];
+        if machine.crashed {
+            return;
+        }
+        if time < machine.wakes {
+            machine.suspended += TICK;
+            return;
+        }
+        if faults && chance.one_in(1500) {
+            machine.wakes = time + chance.below(60_000);
+            return;
+        }
+        if faults && chance.one_in(2000) {
+            let free = Wish::Hold { after: Duration::from_secs(chance.below(8)) };
+            machine.wish = if machine.wish == Wish::Yield { free } else { Wish::Yield };
+        }
+        let now = machine.now(time);
+        match machine.waiting.take() {
+            Some((_, Some((arrives, answer)))) if arrives <= time => {
+                machine.election.answered(answer, now, 0.5);
+            }
+            Some((until, _)) if until <= now => machine.election.answered(Answer::Failed, now, 0.5),
+            Some(still) => machine.waiting = Some(still),
+            None => {}
+        }
+        if machine.waiting.is_some() {
+            return;
+        }
+        // A watch may lag, and leaves nothing out but what it skips.
+        if machine.watched + 1 < self.history.len() && !(faults && chance.one_in(3)) {
+            let behind = (self.history.len() - 1 - machine.watched) as u64;
+            let by = if faults { 1 + chance.below(behind) } else { behind };
+            machine.watched += usize::try_from(by).expect("few");
+            machine.election.observe(self.history[machine.watched].clone(), now);
+        }
+        let step = machine.election.next(now, machine.wish);
+        let limit = match &step {
+            Step::WaitUntil(_) => return,
+            Step::Look { limit } => *limit,
+            Step::Write { limit, purpose, .. } => {
+                if *purpose == Purpose::Release {
+                    // Whoever lets go has waited for what it started.
+                    machine.over = 0;
+                }
+                *limit
+            }
+        };
+        machine.number += 1;
+        machine.waiting = Some((now + limit, None));
+        let slow =
+            |chance: &mut Chance| if faults && chance.one_in(12) { chance.below(40_000) } else { chance.below(300) };
+        let arrives = time + slow(chance);
+        let answer_takes = Some(slow(chance)).filter(|_| !(faults && chance.one_in(10)));
+        if !(faults && chance.one_in(10)) {
+            self.under_way.push((number, machine.number, Request { step, arrives, answer_takes }));
+        }
+    }
+
+    fn holder(&self) -> Option<usize> {
+        (0..self.machines.len())
+            .find(|&it| !self.machines[it].crashed && self.machines[it].may_start(self.time).is_some())
+    }
+
+    /// Goes on until somebody holds the lease, and says for how long, in milliseconds.
+    fn until_held(&mut self, by_another_than: Option<usize>) -> u64 {
+        let began = self.time;
+        while self.holder().is_none_or(|holder| Some(holder) == by_another_than) {
+            self.tick();
+            assert!(self.time < began + 120_000, "nobody holds it for two minutes");
+        }
+        self.time - began
+    }
+}
+
+fn calm(seed: u64, machines: usize) -> World {
+    let mut world = World::new(seed, machines, true);
+    world.faults = false;
+    world.until_held(None);
+    world.run(30);
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_two_may_start_something_at_once_and_in_the_end_somebody_may(seed in any::<u64>(), machines in 2..5_usize) {
+        let mut world = World::new(seed, machines, true);
+        world.run(400);
+        world.faults = false;
+        for machine in &mut world.machines {
+            machine.wakes = 0;
+            machine.wish = Wish::Hold { after: Duration::ZERO };
+        }
+        world.run(60);
+        prop_assert!(world.holder().is_some(), "nobody holds it in peace: {:?}", world.holders);
+    }
+
+    #[test]
+    fn the_lease_of_one_that_crashed_is_taken_within_its_duration_and_a_retry(seed in any::<u64>()) {
+        let mut world = calm(seed, 3);
+        let holder = world.holder().expect("in peace");
+        world.machines[holder].crashed = true;
+        // Its requests may still be on their way, and the slowest clock of the others goes by 0.93.
+        let took = world.until_held(Some(holder));
+        prop_assert!(took <= (15_000 + 2_400) * 1000 / 930 + 1_000, "{took} ms");
+    }
+
+    #[test]
+    fn a_lease_that_was_let_go_of_is_taken_within_a_retry_period(seed in any::<u64>()) {
+        let mut world = calm(seed, 3);
+        let holder = world.holder().expect("in peace");
+        world.machines[holder].wish = Wish::Yield;
+        let begun = world.until_held(Some(holder));
+        // It lets go at its next turn, which may be a retry period away.
+        prop_assert!(begun <= 2 * 2_400, "{begun} ms");
+    }
+
+    #[test]
+    fn in_peace_nobody_loses_it(seed in any::<u64>()) {
+        let mut world = calm(seed, 4);
+        world.run(300);
+        prop_assert_eq!(world.transfers, 1);
+    }
+}
+
+/// Why the clock is `CLOCK_BOOTTIME`.
+#[test]
+fn with_a_clock_that_stands_still_in_suspension_two_would_act() {
+    let broken = (0..50).any(|seed| {
+        std::panic::catch_unwind(|| {
+            let mut world = calm(seed, 2);
+            for machine in &mut world.machines {
+                machine.counts_suspension = false;
+            }
+            let holder = world.holder().expect("in peace");
+            world.machines[holder].wakes = world.time + 40_000;
+            world.run(60);
+        })
+        .is_err()
+    });
+    assert!(broken, "the model does not see what it is made to see");
+}

@@ -1,0 +1,304 @@
+//! The Leases by which replicas share out plugins (§3.8): read, written and watched. What is written, and when, is decided by
+//! `core::lease`; whoever runs an election calls this.
+//!
+//! Every write is over exactly the state that was seen, by its `resourceVersion`, or creates: two replicas never both succeed.
+//! Labels and annotations that others have put on a lease stay.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use jiff::Timestamp;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::lease::{Answer, Found, Record, Version};
+use windlass_core::object::ObjectKind;
+use windlass_core::principal::{Principal, Role};
+use windlass_core::watch::WatchSpec;
+
+use crate::events::micro_time;
+use crate::headers;
+use crate::request::{self, MOST_ANSWER, Mutation, Query, RequestError};
+use crate::write_plan::SERVER_TIMEOUT;
+
+/// Which installation a lease belongs to.
+const INSTANCE_LABEL: &str = "windlass.dev/instance";
+/// What a lease is for: [`LeaseKind`].
+const KIND_LABEL: &str = "windlass.dev/lease";
+const JSON: &str = "application/json";
+
+/// What a lease is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseKind {
+    /// A replica says that it lives.
+    Member,
+    /// Its holder runs plugins.
+    Plugins,
+}
+
+impl LeaseKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Plugins => "plugins",
+        }
+    }
+}
+
+/// Why a lease could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// The server did not answer, or refused.
+    #[error("cannot {verb} the lease {namespace}/{name}: {source}")]
+    Request {
+        /// The API verb.
+        verb: &'static str,
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: String,
+        /// What happened.
+        source: RequestError,
+    },
+    /// The server's answer is no Lease.
+    #[error("the API server's answer about the lease {namespace}/{name} cannot be read: {source}")]
+    Malformed {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// The role or the replica cannot be named in a request.
+    #[error("no request can be made: {0}")]
+    Unnameable(String),
+}
+
+/// The leases of one installation. Clones share everything.
+#[derive(Clone)]
+pub struct Leases {
+    client: Client,
+    /// The host, as the one that elects.
+    role: Arc<Principal>,
+    headers: HeaderMap,
+    namespace: Arc<str>,
+    instance: Arc<str>,
+}
+
+#[derive(Deserialize)]
+struct Lease {
+    metadata: Value,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    holder_identity: Option<Arc<str>>,
+    lease_duration_seconds: Option<u32>,
+    lease_transitions: Option<u32>,
+    acquire_time: Option<Arc<str>>,
+}
+
+/// The name and the state of a lease of which this is the text.
+fn read(text: &str) -> Result<(Version, Record), serde_json::Error> {
+    let Lease { mut metadata, spec } = serde_json::from_str(text)?;
+    if let Some(metadata) = metadata.as_object_mut() {
+        // A cache does not keep them, so they must not tell one state from another.
+        metadata.remove("managedFields");
+    }
+    let record = Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        duration: Duration::from_secs(spec.lease_duration_seconds.unwrap_or(1).into()),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+        acquired: spec.acquire_time,
+    };
+    // The whole of it, so that a write can keep what others have put there.
+    Ok((metadata.to_string().into(), record))
+}
+
+impl Leases {
+    /// The leases of `instance` in `namespace`, read and written in the name of this `replica`.
+    pub fn new(
+        client: Client,
+        role: Principal,
+        namespace: impl Into<Arc<str>>,
+        instance: impl Into<Arc<str>>,
+    ) -> Result<Self, LeaseError> {
+        debug_assert_eq!(role.role, Role::Lease);
+        let headers = headers::of_principal(&role).map_err(|error| LeaseError::Unnameable(error.to_string()))?;
+        Ok(Self { client, role: Arc::new(role), headers, namespace: namespace.into(), instance: instance.into() })
+    }
+
+    /// The watch of all of them.
+    #[must_use]
+    pub fn watch(&self) -> WatchSpec {
+        let kind = ObjectKind::new("coordination.k8s.io/v1", "Lease");
+        WatchSpec {
+            namespace: Some(self.namespace.clone()),
+            label_selector: Some(format!("{INSTANCE_LABEL}={}", self.instance).into()),
+            ..WatchSpec::all(kind)
+        }
+    }
+
+    /// The state that a watch has brought. None: it is no lease that can be read, which is as good as none.
+    #[must_use]
+    pub fn watched(text: &str) -> Found {
+        read(text).ok()
+    }
+
+    /// The lease as it is.
+    pub async fn get(&self, name: &str, limit: Duration) -> Result<Answer, LeaseError> {
+        let (path, headers) = (self.path(Some(name)), self.headers.clone());
+        match request::get_as(&self.client, &path, headers, MOST_ANSWER, limit).await {
+            Ok(text) => Ok(Answer::Found(Some(self.read(name, &text)?))),
+            Err(error) if error.code() == Some(404) => Ok(Answer::Found(None)),
+            Err(source) => Err(self.failed("get", name, source)),
+        }
+    }
+
+    /// Writes `record` over the state `over`, or creates the lease.
+    pub async fn write(
+        &self,
+        name: &str,
+        kind: LeaseKind,
+        over: Option<&Version>,
+        record: &Record,
+        limit: Duration,
+    ) -> Result<Answer, LeaseError> {
+        let (verb, method, path) = match over {
+            Some(_) => ("update", Method::PUT, self.path(Some(name))),
+            None => ("create", Method::POST, self.path(None)),
+        };
+        let body = self.document(name, kind, over, record).to_string();
+        match self.send(verb, method, &path, name, body, limit).await {
+            Ok(text) => Ok(Answer::Written(self.read(name, &text)?.0)),
+            // Changed, made by another, or gone.
+            Err(error) if matches!(error.code(), Some(409 | 404)) && !is_namespace_missing(&error) => {
+                Ok(Answer::Conflict)
+            }
+            Err(source) => Err(self.failed(verb, name, source)),
+        }
+    }
+
+    /// Deletes the lease, if it is in the state `over`.
+    pub async fn delete(&self, name: &str, over: &Version, limit: Duration) -> Result<Answer, LeaseError> {
+        let metadata: Value = serde_json::from_str(over).unwrap_or_default();
+        let preconditions = json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
+        let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}).to_string();
+        match self.send("delete", Method::DELETE, &self.path(Some(name)), name, body, limit).await {
+            Ok(_) => Ok(Answer::Found(None)),
+            Err(error) if error.code() == Some(404) => Ok(Answer::Found(None)),
+            Err(error) if error.code() == Some(409) => Ok(Answer::Conflict),
+            Err(source) => Err(self.failed("delete", name, source)),
+        }
+    }
+
+    fn document(&self, name: &str, kind: LeaseKind, over: Option<&Version>, record: &Record) -> Value {
+        let now = micro_time(Timestamp::now());
+        let mut metadata: Value = over.and_then(|over| serde_json::from_str(over).ok()).unwrap_or_else(|| json!({}));
+        metadata["name"] = name.into();
+        metadata["namespace"] = (*self.namespace).into();
+        metadata["labels"][INSTANCE_LABEL] = (*self.instance).into();
+        metadata["labels"][KIND_LABEL] = kind.as_str().into();
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": &*record.holder,
+                "leaseDurationSeconds": record.duration.as_secs(),
+                "leaseTransitions": record.transitions,
+                "acquireTime": record.acquired.as_deref().unwrap_or(&now),
+                "renewTime": now,
+            },
+        })
+    }
+
+    async fn send(
+        &self,
+        verb: &'static str,
+        method: Method,
+        path: &str,
+        name: &str,
+        body: String,
+        limit: Duration,
+    ) -> Result<String, RequestError> {
+        let mut query = Query::default();
+        if method != Method::DELETE {
+            query.add("fieldManager", &self.role.field_manager());
+        }
+        query.add("timeout", SERVER_TIMEOUT);
+        let (uri, headers) = (query.onto(path), self.headers.clone());
+        let mut mutation = Mutation { method, uri, content_type: JSON, body: Bytes::from(body), headers };
+        mutation.end_within(limit);
+        let began = Instant::now();
+        let result = request::mutate(&self.client, mutation, limit).await;
+        // Two a second for each lease: nobody wants to read them.
+        tracing::debug!(
+            target: "windlass::audit",
+            role = "lease", replica = %self.role.replica, verb, object = %format_args!("{}/{name}", self.namespace),
+            code = result.as_ref().map_or_else(RequestError::code, |answer| Some(answer.code)),
+            took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "mutation"
+        );
+        result.map(|answer| answer.text)
+    }
+
+    fn path(&self, name: Option<&str>) -> String {
+        let mut path = String::from("/apis/coordination.k8s.io/v1/namespaces/");
+        request::encode(&mut path, &self.namespace);
+        path.push_str("/leases");
+        if let Some(name) = name {
+            path.push('/');
+            request::encode(&mut path, name);
+        }
+        path
+    }
+
+    fn read(&self, name: &str, text: &str) -> Result<(Version, Record), LeaseError> {
+        let (namespace, name) = (&self.namespace, name.to_owned());
+        read(text).map_err(|source| LeaseError::Malformed { namespace: namespace.clone(), name, source })
+    }
+
+    fn failed(&self, verb: &'static str, name: &str, source: RequestError) -> LeaseError {
+        LeaseError::Request { verb, namespace: self.namespace.clone(), name: name.to_owned(), source }
+    }
+}
+
+/// A create answers 404 too when there is no such namespace, which no further look would show.
+fn is_namespace_missing(error: &RequestError) -> bool {
+    let RequestError::Refused { status, .. } = error else { return false };
+    status.code == 404 && status.details.as_ref().is_some_and(|details| details.kind == "namespaces")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_told_from_its_other_states_by_what_a_cache_keeps() {
+        let text = |fields: &str, version: u32| {
+            format!(
+                r#"{{"metadata":{{"resourceVersion":"{version}","name":"a"{fields}}},"spec":{{"holderIdentity":"x",
+                "leaseDurationSeconds":15,"leaseTransitions":2,"acquireTime":"2026-01-01T00:00:00.000000Z"}}}}"#
+            )
+        };
+        let (first, record) = read(&text("", 1)).expect("a lease");
+        let (same, _) = read(&text(r#","managedFields":[{"manager":"m"}]"#, 1)).expect("a lease");
+        let (next, _) = read(&text("", 2)).expect("a lease");
+        assert!(first == same && first != next);
+        assert_eq!((&*record.holder, record.duration, record.transitions), ("x", Duration::from_secs(15), 2));
+    }
+
+    #[test]
+    fn a_lease_without_a_holder_is_free() {
+        let (_, record) = read(r#"{"metadata":{"name":"a"}}"#).expect("a lease");
+        assert!(record.holder.is_empty());
+    }
+}

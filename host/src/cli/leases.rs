@@ -1,0 +1,99 @@
+//! Flags about replicas, the same for every command that runs plugins.
+
+use std::time::Duration;
+
+use clap::Args;
+use windlass_core::lease::{Timing, TimingError};
+
+use crate::leadership::{LeaseMode, LeaseSettings};
+
+/// The longest name of an installation: it stands in names of leases.
+const MOST_INSTANCE: usize = 30;
+
+/// How replicas share out plugins.
+#[derive(Debug, Args)]
+pub(crate) struct LeaseArgs {
+    /// How replicas share out plugins, so that each runs in one of them. shards: by 32 leases, each for some of the plugins.
+    /// single: by one, so that one replica runs all. per-plugin: by one each, for a few plugins only. none: this is the only
+    /// replica. Default: shards; for `dev`, none.
+    #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_LEASES")]
+    leases: Option<LeaseMode>,
+    /// The namespace of the leases. Default: the host's own, else --namespace, else that of the context.
+    #[arg(long, value_name = "NAMESPACE", value_parser = super::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// The name of this installation: its replicas, and no other host in the namespace of the leases, have it in common.
+    #[arg(long, value_name = "NAME", default_value = "main", value_parser = instance, env = "WINDLASS_INSTANCE")]
+    instance: String,
+    /// How long a lease must have been seen unchanged before another replica takes it. Whole seconds.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
+    lease_duration: Duration,
+    /// How long after the last renewal of a lease its holder stops, if it cannot renew it.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    lease_renew_deadline: Duration,
+    /// How often a lease is renewed.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    lease_retry_period: Duration,
+    /// How long the replicas must have been the same before plugins move from one that lives to another.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    lease_stability: Duration,
+    /// Fill the caches also of plugins that other replicas run: a takeover is quicker, and needs all the memory everywhere.
+    #[arg(long, env = "WINDLASS_WARM_STANDBY")]
+    warm_standby: bool,
+}
+
+impl LeaseArgs {
+    /// The same, checked; `mode` is what it means without `--leases`.
+    pub(crate) fn settings(self, mode: LeaseMode) -> Result<LeaseSettings, TimingError> {
+        let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period)?;
+        Ok(LeaseSettings {
+            mode: self.leases.unwrap_or(mode),
+            namespace: self.lease_namespace,
+            instance: self.instance,
+            timing,
+            stability: self.lease_stability,
+            warm_standby: self.warm_standby,
+        })
+    }
+}
+
+fn instance(text: &str) -> Result<String, String> {
+    if windlass_wasm::manifest::is_dns_label(text) && text.len() <= MOST_INSTANCE {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("the name of an installation has up to {MOST_INSTANCE} lower-case letters, digits and dashes"))
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time is a whole number and its unit: 500ms, 15s, 2m".to_owned();
+    let digits = text.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number.into())),
+        "s" => Ok(Duration::from_secs(number.into())),
+        "m" => Ok(Duration::from_secs(u64::from(number) * 60)),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("15s"), Ok(Duration::from_secs(15)));
+        assert_eq!(time("2m"), Ok(Duration::from_mins(2)));
+        for bad in ["", "15", "s", "-1s", "1.5s", "1h30m", "99999999999s"] {
+            assert!(time(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_an_installation_fits_into_names() {
+        assert!(instance("team-1").is_ok());
+        assert!(instance("").is_err() && instance("Team").is_err() && instance(&"a".repeat(31)).is_err());
+    }
+}

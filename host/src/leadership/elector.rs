@@ -1,0 +1,252 @@
+//! Runs one lease's election: does what `core::lease` says, and gives and takes the tenure of those who go by it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::fence::Fenced;
+use windlass_core::lease::{Answer, Election, Found, Loss, Purpose, Step, Wish};
+use windlass_core::settle;
+use windlass_core::sharing::{Membership, Part, Stance};
+use windlass_kube::{LeaseError, LeaseKind, Leases};
+
+use super::fence::{LeaseFence, Reach};
+use super::{Standing, Tenure};
+
+/// What happened to one lease, for metrics.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) held: AtomicBool,
+    /// How often it was won or lost here.
+    pub(super) transitions: AtomicU64,
+    /// How many of its requests failed.
+    pub(super) failures: AtomicU64,
+}
+
+/// One lease, and what this process has to do with it.
+pub(super) struct Elector {
+    pub(super) lease: Arc<str>,
+    pub(super) kind: LeaseKind,
+    pub(super) me: Arc<str>,
+    pub(super) election: Election,
+    /// None: it is not shared out; whoever has it keeps it.
+    pub(super) part: Option<Part>,
+    pub(super) leases: Leases,
+    pub(super) clock: Arc<dyn Clock>,
+    /// What the watch shows of it.
+    pub(super) sightings: watch::Receiver<Found>,
+    pub(super) members: watch::Receiver<Membership>,
+    pub(super) standing: watch::Sender<Standing>,
+    pub(super) figures: Arc<Figures>,
+    /// The host stops: whoever has a tenure ends, and then it is let go of.
+    pub(super) stop: CancellationToken,
+    /// Its tenure, while it lasts.
+    pub(super) current: Option<Current>,
+    /// The last failure that was logged.
+    pub(super) told: String,
+}
+
+/// A tenure as the elector has it.
+pub(super) struct Current {
+    reach: Arc<Reach>,
+    ends: CancellationToken,
+    lost: CancellationToken,
+    /// Completes when nobody has the tenure any more. None: it has.
+    settled: Option<BoxFuture<'static, ()>>,
+    /// It is to end, for another is to have the lease.
+    handing_over: bool,
+}
+
+impl Elector {
+    /// Goes on until the host has stopped and all is let go of.
+    pub(super) async fn run(&mut self) {
+        loop {
+            let now = self.clock.now();
+            let (wish, until) = self.wish(now);
+            if wish == Wish::Yield && self.current.is_none() && self.election.holder() != Some(&self.me) {
+                return;
+            }
+            let step = self.election.next(now, wish);
+            self.publish();
+            match step {
+                Step::WaitUntil(moment) => self.wait(until.map_or(moment, |until| until.min(moment))).await,
+                request => {
+                    let answer = self.ask(request).await;
+                    self.election.answered(answer, self.clock.now(), rand::random());
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    /// What is wished for now, and when to ask again.
+    fn wish(&mut self, now: Moment) -> (Wish, Option<Moment>) {
+        let keep = Wish::Hold { after: std::time::Duration::ZERO };
+        if self.stop.is_cancelled() {
+            // Whoever has not taken it yet need not.
+            self.standing.send_if_modified(|standing| standing.tenure.take().is_some());
+        }
+        if self.kind == LeaseKind::Member || self.stop.is_cancelled() || self.is_handing_over() {
+            let is_over = self.current.as_ref().is_none_or(|current| current.settled.is_none());
+            let lets_go = self.stop.is_cancelled() || self.is_handing_over();
+            return (if lets_go && is_over { Wish::Yield } else { keep }, None);
+        }
+        let Some(part) = &mut self.part else { return (keep, None) };
+        let stance = part.stance(self.current.is_some(), &self.members.borrow_and_update(), now);
+        match stance {
+            Stance::Take { after } => (Wish::Hold { after }, None),
+            Stance::Keep { until } => (keep, until),
+            Stance::HandOver => {
+                self.hand_over();
+                (keep, None)
+            }
+        }
+    }
+
+    fn is_handing_over(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.handing_over)
+    }
+
+    fn hand_over(&mut self) {
+        let Some(current) = &mut self.current else { return };
+        tracing::info!(lease = %self.lease, "handing over: another replica is to run its plugins; what runs here ends first");
+        current.handing_over = true;
+        current.ends.cancel();
+        self.standing.send_modify(|standing| standing.tenure = None);
+    }
+
+    async fn wait(&mut self, until: Moment) {
+        let is_stopping = self.stop.is_cancelled();
+        let settled = self.current.as_mut().and_then(|current| current.settled.as_mut());
+        let settled = async {
+            match settled {
+                Some(settled) => settled.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled(), if !is_stopping => {}
+            () = settled => {
+                if let Some(current) = &mut self.current {
+                    current.settled = None;
+                }
+            }
+            Ok(()) = self.sightings.changed() => {
+                let found = self.sightings.borrow_and_update().clone();
+                self.election.observe(found, self.clock.now());
+            }
+            Ok(()) = self.members.changed() => {}
+            () = self.clock.sleep_until(until) => {}
+        }
+    }
+
+    async fn ask(&mut self, step: Step) -> Answer {
+        let (leases, lease) = (&self.leases, &*self.lease);
+        let asked = match step {
+            Step::WaitUntil(_) => return Answer::Failed,
+            Step::Look { limit } => leases.get(lease, limit).await,
+            // Nobody comes after a member.
+            Step::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
+                match over {
+                    Some(over) => leases.delete(lease, &over, limit).await.map(|answer| match answer {
+                        Answer::Found(None) => Answer::Written("".into()),
+                        other => other,
+                    }),
+                    None => Ok(Answer::Written("".into())),
+                }
+            }
+            Step::Write { over, record, limit, .. } => {
+                leases.write(lease, self.kind, over.as_ref(), &record, limit).await
+            }
+        };
+        match asked {
+            Ok(answer) => {
+                self.told.clear();
+                answer
+            }
+            Err(error) => {
+                self.failed(&error);
+                Answer::Failed
+            }
+        }
+    }
+
+    /// Once for each reason, until it succeeds again.
+    fn failed(&mut self, error: &LeaseError) {
+        self.figures.failures.fetch_add(1, Ordering::Relaxed);
+        let message = error.to_string();
+        if self.told != message {
+            let until_lost = self.election.tenure().map(|tenure| tenure.until().0.saturating_sub(self.clock.now().0));
+            tracing::warn!(lease = %self.lease, error = message, ?until_lost, "a lease cannot be renewed or looked at");
+            self.told = message;
+        }
+    }
+
+    /// Tells of what has changed.
+    fn publish(&mut self) {
+        if let Some(loss) = self.election.take_loss() {
+            self.lose(&loss);
+        }
+        match (self.election.tenure(), &self.current) {
+            (Some(tenure), Some(current)) => current.reach.set(Some(tenure)),
+            (Some(tenure), None) => self.gain(tenure),
+            (None, _) => {}
+        }
+        let holder = self.election.holder().cloned();
+        self.standing.send_if_modified(|standing| {
+            let is_news = standing.holder != holder;
+            standing.holder = holder;
+            is_news
+        });
+    }
+
+    fn gain(&mut self, tenure: windlass_core::lease::Tenure) {
+        let (hold, settled) = settle::hold();
+        let reach = Arc::new(Reach::default());
+        reach.set(Some(tenure));
+        let (ends, lost) = (self.stop.child_token(), CancellationToken::new());
+        let (lease, clock) = (self.lease.clone(), self.clock.clone());
+        let fence = Arc::new(LeaseFence { lease, clock, reach: reach.clone(), _hold: hold });
+        let given = Tenure { fence: Fenced::by(fence), ends: ends.clone(), lost: lost.clone() };
+        let settled = Some(settled.wait().boxed());
+        self.current = Some(Current { reach, ends, lost, settled, handing_over: false });
+        self.count(true);
+        if self.kind == LeaseKind::Plugins {
+            tracing::info!(lease = %self.lease, holder = %self.me, "lease won: its plugins run here");
+            // A host that stops begins nothing.
+            if !self.stop.is_cancelled() {
+                self.standing.send_modify(|standing| standing.tenure = Some(given));
+            }
+        }
+    }
+
+    fn lose(&mut self, loss: &Loss) {
+        let Some(current) = self.current.take() else { return };
+        current.reach.set(None);
+        current.lost.cancel();
+        current.ends.cancel();
+        self.standing.send_modify(|standing| standing.tenure = None);
+        self.count(false);
+        let lease = &self.lease;
+        match loss {
+            Loss::Released => tracing::info!(%lease, "lease released"),
+            Loss::NotRenewed => tracing::error!(
+                %lease, error = self.told,
+                "lease lost: it could not be renewed in time, so another replica may run its plugins; nothing more is written for them here"
+            ),
+            Loss::Taken(holder) => tracing::error!(
+                %lease, %holder, "lease lost: another's name stands in it; nothing more is written for its plugins here"
+            ),
+        }
+    }
+
+    fn count(&self, held: bool) {
+        self.figures.held.store(held, Ordering::Relaxed);
+        self.figures.transitions.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,47 @@
+//! The fence of one tenure: open while the lease was renewed recently enough, by the clock and by nobody's leave, so that it
+//! closes also when whoever renews does not run; and closed for good once the tenure is over.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use windlass_core::clock::Clock;
+use windlass_core::fence::{Fence, LeaseLost};
+use windlass_core::lease::Tenure;
+use windlass_core::settle::Hold;
+
+/// How far a tenure reaches, as it is renewed.
+#[derive(Debug, Default)]
+pub(super) struct Reach(Mutex<Option<Tenure>>);
+
+impl Reach {
+    /// It was renewed. None: it is over.
+    pub(super) fn set(&self, tenure: Option<Tenure>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tenure;
+    }
+
+    fn get(&self) -> Option<Tenure> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever may still start something has one, and with it keeps the lease from being let go of.
+pub(super) struct LeaseFence {
+    pub(super) lease: Arc<str>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) reach: Arc<Reach>,
+    pub(super) _hold: Hold,
+}
+
+impl Fence for LeaseFence {
+    fn may_start(&self) -> Result<Duration, LeaseLost> {
+        let limit = self.reach.get().and_then(|tenure| tenure.may_start(self.clock.now()));
+        limit.ok_or_else(|| LeaseLost { lease: self.lease.clone() })
+    }
+}
+
+impl fmt::Debug for LeaseFence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseFence").field("lease", &self.lease).field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
