@@ -7,6 +7,7 @@ use super::Cache;
 use super::pending::{Sight, Told};
 use crate::compact::{Uid, Version};
 use crate::object::{Object, ObjectKey};
+use crate::progress::Turn;
 
 /// States of one object that are remembered while a write is under way. Should more come, the cache has to prove itself.
 const MOST_STATES: usize = 64;
@@ -54,6 +55,7 @@ pub(crate) struct Interest {
     pub(crate) primary: ObjectKey,
     /// The object that is written.
     pub(crate) object: ObjectKey,
+    pub(crate) opened: Turn,
     pub(crate) looks: Vec<Look>,
 }
 
@@ -73,7 +75,9 @@ pub(crate) struct Look {
 struct State {
     uid: Uid,
     version: Version,
-    /// Gone or terminating.
+    /// The cache shows it no more.
+    gone: bool,
+    /// The incarnation is gone for good, or terminating.
     ends: bool,
 }
 
@@ -98,30 +102,30 @@ impl Look {
         let mut look = Self { cache: token, epoch, version, first: None, states: Vec::new(), overflowed: false };
         if let Some(first) = first {
             look.first = Some((first.header.uid.clone(), first.header.version.clone()));
-            look.note(&first, false);
+            look.note(&first, false, cache.is_filtered);
         }
         look
     }
 
     /// Remembers a state that the cache has been told of.
     pub(crate) fn told(&mut self, told: Told<'_>, cache: &Cache) {
-        self.note(told.object, told.gone && !cache.is_filtered);
+        self.note(told.object, told.gone, cache.is_filtered);
     }
 
-    fn note(&mut self, object: &Object, is_gone: bool) {
+    fn note(&mut self, object: &Object, gone: bool, is_filtered: bool) {
         if self.states.len() == MOST_STATES {
             self.overflowed = true;
             return;
         }
         let header = &object.header;
-        let ends = is_gone || header.deleting;
-        self.states.push(State { uid: header.uid.clone(), version: header.version.clone(), ends });
+        let ends = (gone && !is_filtered) || header.deleting;
+        self.states.push(State { uid: header.uid.clone(), version: header.version.clone(), gone, ends });
     }
 
     /// A list has replaced what the cache shows.
     pub(crate) fn listed(&mut self, cache: &Cache, object: &ObjectKey) {
         if let Some(now) = cache.progress.get(object) {
-            self.note(&now, false);
+            self.note(&now, false, cache.is_filtered);
         }
     }
 
@@ -143,7 +147,8 @@ impl Look {
             Effect::Left { uid, version, is_new, .. } => {
                 if shown == Shown::No {
                     let sight = Sight::Hidden { object, uid: uid.clone(), version: version.clone() };
-                    return if *is_new { Follows::Nothing } else { Follows::Expect(sight) };
+                    let has_left = self.states.iter().any(|it| it.gone && it.uid == *uid && it.version == *version);
+                    return if *is_new || has_left { Follows::Nothing } else { Follows::Expect(sight) };
                 }
                 if version.is_empty() {
                     return Follows::Doubt(Sight::Fresh);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Cache;
+use super::{Cache, DOUBT_AFTER, EXPIRE_AFTER};
 use crate::clock::Moment;
 use crate::compact::{Uid, Version};
 use crate::object::{Object, ObjectKey};
@@ -29,6 +29,14 @@ impl Sight {
     pub(crate) fn uid(&self) -> Option<&Uid> {
         match self {
             Self::State { uid, .. } | Self::Gone { uid, .. } | Self::Hidden { uid, .. } => Some(uid),
+            Self::Reaches { .. } | Self::Fresh => None,
+        }
+    }
+
+    /// The object that matters, if it is one.
+    pub(crate) fn object(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::State { object, .. } | Self::Gone { object, .. } | Self::Hidden { object, .. } => Some(object),
             Self::Reaches { .. } | Self::Fresh => None,
         }
     }
@@ -80,6 +88,31 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// Takes a verdict that leaves it.
+    pub(super) fn now(&mut self, verdict: Verdict, now: Moment) {
+        let blocks = verdict == Verdict::Blocks;
+        match (self.blocks, blocks) {
+            // What it waits for now has been under way for a while.
+            (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
+            (true, false) => self.due = now + EXPIRE_AFTER,
+            _ => {}
+        }
+        self.blocks = blocks;
+    }
+
+    /// Whether it does for `earlier` too: both are to see how far the cache has come, and this one more.
+    pub(crate) fn supersedes(&self, earlier: &Self) -> bool {
+        let is_alike = self.cache == earlier.cache && self.epoch == earlier.epoch;
+        is_alike
+            && match (&self.sight, &earlier.sight) {
+                (Sight::Fresh, Sight::Fresh) => true,
+                (Sight::Reaches { version: new }, Sight::Reaches { version: old }) => {
+                    old.compare(new).is_some_and(Ordering::is_le)
+                }
+                _ => false,
+            }
+    }
+
     /// How it stands. `told`: the event that made one ask.
     pub(crate) fn judge(&mut self, cache: &Cache, told: Option<Told<'_>>) -> Verdict {
         // What the cache shows first, then its epoch: if that is still the one of the write, both were of it.
@@ -105,11 +138,13 @@ impl Pending {
                 if told.is_some_and(|told| is_final_end(cache, told, uid) || is_ended(told)) {
                     return Verdict::Over;
                 }
-                let present = progress.get(object).filter(|present| present.header.uid == *uid);
-                let was_shown = *shown;
-                *shown |= present.is_some();
+                let (present, was_shown) = (progress.get(object), *shown);
+                let is_it = |present: &Object| present.header.uid == *uid;
+                *shown |= present.as_ref().is_some_and(is_it);
                 match present {
-                    Some(present) => over_if(present.header.deleting),
+                    Some(present) if is_it(&present) => over_if(present.header.deleting),
+                    // Its name belongs to another one now; or still to the one before it.
+                    Some(_) => over_if(was_shown),
                     // What it shows no more may be hidden, and come back before it is deleted.
                     None if cache.is_filtered => Verdict::Guards,
                     None => over_if(was_shown),
@@ -117,6 +152,13 @@ impl Pending {
             }
             Sight::Hidden { object, uid, version } => {
                 let present = progress.get(object).filter(|present| present.header.uid == *uid);
+                // It has left: the watch told so at the version of the write.
+                let has_left = |told: Told<'_>| {
+                    told.gone && told.object.header.uid == *uid && told.object.header.version == *version
+                };
+                if told.is_some_and(has_left) {
+                    return Verdict::Over;
+                }
                 let is_later = |present: &Object| {
                     let order = present.header.version.compare(version);
                     present.header.version == *version || (progress.is_comparable() && order == Some(Ordering::Greater))

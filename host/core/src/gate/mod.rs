@@ -43,11 +43,11 @@ impl Gate {
     /// A gate between `queue` and its workers, which read `caches`; whoever names a cache names its place in these.
     #[must_use]
     pub fn new(caches: Vec<Cache>, queue: Queue<ObjectKey>, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let observed: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
+        let progress: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
         let state = Lock::new(State { expectations: Expectations::new(caches), sleeps_until: None });
         let gate = Arc::new(Self { state, active: AtomicUsize::new(0), queue, clock, sooner: Notify::new() });
-        for (token, progress) in observed.into_iter().enumerate() {
-            let observer: Arc<dyn Observer> = gate.clone();
+        let observer: Arc<dyn Observer> = gate.clone();
+        for (token, progress) in progress.into_iter().enumerate() {
             progress.observe(token, Arc::downgrade(&observer));
         }
         gate
@@ -157,7 +157,9 @@ impl Gate {
             free
         });
         // Whoever found a key held may not have parked it yet: the queue sees to that.
-        free.iter().for_each(|key| self.queue.wake(key));
+        for key in free {
+            self.queue.wake(&key);
+        }
     }
 
     /// To be called after each change, under the lock.
