@@ -14,6 +14,7 @@ mod budget;
 mod claim;
 pub mod client;
 mod cold;
+mod comparable;
 mod definitions;
 pub mod discovery;
 mod event_series;
