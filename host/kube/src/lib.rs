@@ -19,6 +19,7 @@ mod definitions;
 pub mod discovery;
 mod event_series;
 mod events;
+mod expecting;
 mod feed;
 mod field_selector;
 mod follow;
@@ -58,6 +59,7 @@ pub use crate::client::{ConnectError, ConnectOptions, Connection, ServerVersion}
 pub use crate::definitions::{Definition, DefinitionError, Definitions, Installed, Refusal};
 pub use crate::discovery::{Discovery, DiscoveryError, Resource};
 pub use crate::events::Recorder;
+pub use crate::expecting::Expecting;
 pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
 pub use crate::informer::{InformerError, InformerFigures, InformerOptions, InformerStatus, Informers};
 pub use crate::live::{LiveBudget, LiveReader};

@@ -44,7 +44,7 @@ pub enum Shown {
     Yes,
     /// Only the server knows.
     Perhaps,
-    /// A selector hides it.
+    /// A selector hides it; or it may, and the object was there before.
     No,
 }
 

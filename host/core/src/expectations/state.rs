@@ -1,6 +1,5 @@
 //! All that is to be seen, by the key that waits for it.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
