@@ -14,6 +14,7 @@ pub mod egress;
 pub mod error;
 pub mod expectations;
 pub mod fair;
+pub mod features;
 pub mod finalizer;
 pub mod gate;
 pub mod grants;
