@@ -9,6 +9,7 @@ mod connections;
 mod definitions;
 mod dev;
 mod fairness;
+mod features;
 mod finalizers;
 mod imports;
 mod kinds;

@@ -62,9 +62,10 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &["run"],
         &["dev"],
+        &["features"],
         &["grant"],
         &["inspect"],
         &["finalizers", "list"],

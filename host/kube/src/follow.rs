@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::{Instant, sleep, timeout_at};
 use windlass_core::compact::Version;
+use windlass_core::progress::Turn;
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
@@ -124,7 +125,9 @@ impl Follower {
     async fn stream(&mut self, parser: &mut Parser) -> Step {
         let seconds = watch_seconds();
         let began = Instant::now();
-        let answer = match self.resource().await {
+        let resource = self.resource().await;
+        let turn = Turn::take();
+        let answer = match resource {
             Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
             Err(error) => Err(error),
         };
@@ -137,7 +140,7 @@ impl Follower {
             }
             Err(error) => return Step::failed(None, self.doubting(error)),
         };
-        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource).await;
+        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, turn).await;
         match listed.and_then(|listed| self.take_list(listed)) {
             Ok(version) => self.follow(lines, version, parser, began, seconds).await,
             Err(error) => {

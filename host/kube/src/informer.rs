@@ -119,8 +119,8 @@ pub struct InformerStatus {
     pub lists: u64,
     /// How many lists, events and half lines could not be read, or came out of order.
     pub malformed: u64,
-    /// How often the server has gone back to an older state, as after a restored backup: versions of one epoch say nothing
-    /// about another.
+    /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the kind:
+    /// versions of one epoch say nothing about another.
     pub epoch: u64,
     /// How often the informer's own task has panicked.
     pub panics: u64,

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::Turn;
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -159,12 +160,12 @@ impl<'a> Collector<'a> {
     }
 
     /// A watch from no version in particular would not tell what has gone since the list.
-    fn end(mut self, version: Version, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    fn end(mut self, version: Version, resource: &Arc<Resource>, began: Turn) -> Result<Listed, InformerError> {
         self.settle();
         if version.is_empty() {
             return Err(InformerError::Malformed { what: "list", source: parse::ParseError::NoVersion });
         }
-        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource) })
+        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource), began })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
@@ -176,6 +177,7 @@ impl<'a> Collector<'a> {
     ) -> Result<Listed, InformerError> {
         let path = resource.collection(spec.namespace.as_deref());
         let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
+        let mut began = Turn::take();
         let mut token: Option<String> = None;
         let mut page = Vec::new();
         loop {
@@ -188,6 +190,7 @@ impl<'a> Collector<'a> {
                     self.objects.clear();
                     self.fresh.clear();
                     self.bytes = 0;
+                    began = Turn::take();
                     let uri = self::query(spec).onto(&path);
                     request::get_into(client, &uri, accept, WHOLE_LIMIT, &mut page).await
                 }
@@ -197,7 +200,7 @@ impl<'a> Collector<'a> {
             let metadata = self.page(&page)?;
             token = metadata.r#continue.filter(|token| !token.is_empty());
             if token.is_none() {
-                return self.end(metadata.resource_version.as_str().into(), resource);
+                return self.end(metadata.resource_version.as_str().into(), resource, began);
             }
         }
     }
@@ -215,13 +218,23 @@ impl<'a> Collector<'a> {
         Ok(page.metadata)
     }
 
-    /// The objects with which a watch from [`From::Everything`] begins. A server that does not know of such lists never
+    /// The objects with which a watch from [`From::Everything`] begins, which was asked for right after `began`. A server that does not know of such lists never
     /// ends one: it goes on with what changes.
-    pub(crate) async fn stream(self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
-        timeout(WHOLE_LIMIT, self.beginning(lines, resource)).await.unwrap_or(Err(InformerError::Interrupted))
+    pub(crate) async fn stream(
+        self,
+        lines: &mut Lines,
+        resource: &Arc<Resource>,
+        began: Turn,
+    ) -> Result<Listed, InformerError> {
+        timeout(WHOLE_LIMIT, self.beginning(lines, resource, began)).await.unwrap_or(Err(InformerError::Interrupted))
     }
 
-    async fn beginning(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    async fn beginning(
+        mut self,
+        lines: &mut Lines,
+        resource: &Arc<Resource>,
+        began: Turn,
+    ) -> Result<Listed, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {
                 Ok(Line::Whole(line)) => line,
@@ -231,7 +244,7 @@ impl<'a> Collector<'a> {
                 Notice::Applied(object) => self.add(object),
                 // Changes may come in before the list's end (client-go: `Reflector.watchList`).
                 Notice::Deleted(last) => self.remove(&last.header.key),
-                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource),
+                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource, began),
                 Notice::Bookmark { .. } => {}
             }
             if self.fresh.is_empty() {
