@@ -24,6 +24,7 @@ build: setup plugins ## build the host (target/debug/windlass) and the plugins
 # The other WebApp plugin has a folder of its own: a host that ran both would have them fight over each WebApp.
 plugins: setup ## build the plugins to target/plugins
 	tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
+	tools/build-component replicaset $(CARGO_TARGET_DIR)/plugins
 	tools/build-component webapp-composite $(CARGO_TARGET_DIR)/plugins/composite
 
 guests: setup ## build the tests' own components to target/guests
