@@ -6,6 +6,7 @@ mod caches;
 mod composite;
 mod config;
 mod connections;
+mod crash;
 mod definitions;
 mod dev;
 mod fairness;

@@ -4,7 +4,7 @@
 //!
 //! `WINDLASS_REPLICAS=full` is 200 operations; `WINDLASS_SEED=N` is another course of things.
 
-mod audit;
+pub(crate) mod audit;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use windlass_proxy::{Fault, Loss, Match, RuleHandle, Verb};
-use windlass_tests::children::{Recorder, uid};
+use windlass_tests::children::{Entry, Parent, Recorder, uid};
 use windlass_tests::host::Host;
 use windlass_tests::paths;
 use windlass_tests::proxied::Proxied;
@@ -179,11 +179,11 @@ impl<'a> Course<'a> {
 
     async fn until_settled(&self) -> anyhow::Result<()> {
         let patience = self.stage.form.patience;
-        let settled = |it: &windlass_tests::children::Parent| it.is_converged() && it.is_told();
+        let settled = |it: &Parent| it.is_converged() && it.is_told();
         self.stage.recorder.until("the set has its Pods and says so", &self.uid, patience, settled).await
     }
 
-    fn judged(&self, judge: fn(&[&windlass_tests::children::Entry], &BTreeSet<String>) -> Figures) -> Figures {
+    fn judged(&self, judge: fn(&[&Entry], &BTreeSet<String>) -> Figures) -> Figures {
         let entries = self.stage.recorder.entries();
         let own: Vec<_> = entries.iter().filter(|entry| entry.parent == self.uid).collect();
         judge(&own, &self.stage.by_hand.lock().expect("nobody panics with it"))
@@ -195,7 +195,6 @@ impl<'a> Course<'a> {
 struct Told {
     steady: Figures,
     hasty: Figures,
-    operations: usize,
     delayed: u64,
     lost: u64,
 }
@@ -247,13 +246,15 @@ async fn tell(kind: Kind, arguments: &[&str]) -> anyhow::Result<Told> {
     nothing_is_left_over(&stage).await?;
 
     let lost = lost.iter().map(RuleHandle::fired).sum();
-    let operations = ended.len() * (form.operations + 1);
-    let mut told =
-        Told { steady: Figures::default(), hasty: Figures::default(), operations, delayed: late.fired(), lost };
+    let mut told = Told { steady: Figures::default(), hasty: Figures::default(), delayed: late.fired(), lost };
     for (pace, figures) in ended {
         *(if pace == Pace::Steady { &mut told.steady } else { &mut told.hasty }) += figures;
     }
-    println!("figures: {kind:?} {arguments:?} seed {seed}: {told:?} in {:.0?}", begun.elapsed());
+    let operations = 2 * form.sets * form.operations;
+    println!(
+        "figures: {kind:?} {arguments:?} seed {seed}: {operations} operations in {:.0?}: {told:?}",
+        begun.elapsed()
+    );
     let status = host.terminate().await?;
     ensure!(status.success(), "SIGTERM must stop the host cleanly: {status}");
     Ok(told)

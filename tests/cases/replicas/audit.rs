@@ -19,17 +19,17 @@ use windlass_tests::children::{Entry, Parent, What};
 
 /// What was done to children, and how much of it was too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     /// Children that appeared.
-    pub(super) created: u64,
+    pub(crate) created: u64,
     /// Children that the controller deleted.
-    pub(super) deleted: u64,
+    pub(crate) deleted: u64,
     /// Children that the test deleted.
-    pub(super) deleted_by_hand: u64,
+    pub(crate) deleted_by_hand: u64,
     /// Of the created ones, those that were too many.
-    pub(super) created_in_surplus: u64,
+    pub(crate) created_in_surplus: u64,
     /// Of the deleted ones, those that were too many.
-    pub(super) deleted_in_surplus: u64,
+    pub(crate) deleted_in_surplus: u64,
 }
 
 impl std::ops::AddAssign for Figures {
@@ -57,7 +57,7 @@ fn count<'a>(entries: impl IntoIterator<Item = &'a Entry>, by_hand: &BTreeSet<St
 }
 
 /// Judges by need one parent's whole life up to now, all of whose operations met it converged, as it is now.
-pub(super) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
+pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let (mut ups, mut downs, mut asked) = (0, 0, 0);
     for entry in entries {
@@ -73,7 +73,7 @@ pub(super) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures
 }
 
 /// Judges by bounds one parent's whole life up to now.
-pub(super) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
+pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let mut parent = Parent::default();
     // The specs that the controller may act on, by their generations.
