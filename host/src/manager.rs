@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::bail;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
+use windlass_core::features::{Feature, Features, GateState};
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, Writer};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
@@ -51,12 +52,14 @@ pub(crate) struct Settings {
     policies: PolicySettings,
     /// Nothing is changed in the cluster.
     read_only: bool,
+    features: Features,
 }
 
 impl Settings {
     /// What the command line says; `mode` is what it means without `--grants`.
     pub(crate) fn new(arguments: PluginArgs, mode: GrantMode) -> Self {
         Self {
+            features: arguments.feature_gates.features(),
             read_only: arguments.read_only,
             policies: PolicySettings {
                 mode: arguments.grants.unwrap_or(mode),
@@ -103,6 +106,8 @@ pub(crate) struct Host {
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
     pub(crate) definitions: windlass_kube::Definitions,
+    /// What is carried out and what is not.
+    pub(crate) features: Features,
     secrets: Arc<Secrets>,
     /// Where configurations are. None: beside their plugins.
     config_dir: Option<PathBuf>,
@@ -121,6 +126,7 @@ pub(crate) struct Host {
 pub(crate) async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
     settings.policies.check(settings.namespace.as_deref())?;
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
+    tell_features(&settings.features, &shown.metrics);
     // To the very end: how it stops is shown too.
     let _admin = start_admin(&shown, settings.admin_address).await?;
     let trust = Trust::with(settings.http_ca.as_deref())?;
@@ -147,7 +153,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
     let followed = tokio::spawn(follow::policies(host.clone(), files, stop.clone()));
     let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &stop)).collect();
-    let fair = Fair::new(settings.concurrent_calls);
+    let fair = fair(&host.features, settings.concurrent_calls);
     let mut controllers = plugins::start(&host, &fair, &plugins, &stop);
     let mut clean = true;
     while let Some(ended) = controllers.join_next().await {
@@ -199,10 +205,12 @@ impl Host {
         let replica: Arc<str> = replica().into();
         let discovery = Discovery::new(connection.client.clone());
         let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
+        let defaults = InformerOptions::default();
         let options = InformerOptions {
+            streaming_lists: settings.features.enabled(Feature::WatchList),
+            cold_after: defaults.cold_after.filter(|_| settings.features.enabled(Feature::ColdCompression)),
             most_bytes: settings.cache,
             reachability: connection.reachability.clone(),
-            ..InformerOptions::default()
         };
         let informers = Informers::with_options(connection.client.clone(), discovery.clone(), options);
         let api_server = ApiServer::at(&connection.server);
@@ -234,6 +242,7 @@ impl Host {
             metrics,
             egress,
             discovery,
+            features: settings.features.clone(),
             namespace: settings.namespace.clone(),
             config_dir: settings.config_dir.clone(),
             plugin_cache: settings.plugin_cache,
@@ -241,6 +250,23 @@ impl Host {
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica,
         }
+    }
+}
+
+/// The permits for calls.
+fn fair(features: &Features, permits: u32) -> Fair {
+    if features.enabled(Feature::FairDispatch) { Fair::new(permits) } else { Fair::first_come(permits) }
+}
+
+/// Shows what is enabled, and warns of what should not have been set.
+fn tell_features(features: &Features, metrics: &HostMetrics) {
+    metrics.show_features(features);
+    let unusual = features.states().iter().filter(|state| state.enabled != state.gate.default);
+    for state in unusual {
+        tracing::info!(gate = %state, about = state.gate.description, "a feature gate is not at its default");
+    }
+    for warning in features.states().iter().filter_map(GateState::warning) {
+        tracing::warn!("{warning}");
     }
 }
 

@@ -17,6 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use windlass_core::features::Features;
 
 pub(crate) use self::collect::Sources;
 pub(crate) use self::plugin::PluginMetrics;
@@ -132,6 +133,17 @@ impl HostMetrics {
     pub(crate) fn show(&self, sources: Sources) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(sources));
+    }
+
+    /// From now on, it is shown which `features` are enabled: under the name, and with the labels, of Kubernetes' own.
+    pub(crate) fn show_features(&self, features: &Features) {
+        let enabled = Family::<Labels, Gauge>::default();
+        for (name, stage, value) in features.figures() {
+            let labels = vec![("name", name.to_owned()), ("stage", stage.label().to_owned())];
+            enabled.get_or_create(&labels).set(value.into());
+        }
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register("kubernetes_feature_enabled", "Whether a feature is enabled, by its stage", enabled);
     }
 
     /// The metrics of plugins.

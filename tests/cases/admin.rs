@@ -216,8 +216,11 @@ async fn the_last_error_of_a_controller_is_shown() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    shows(address, &[r#"controller_runtime_reconcile_errors_total{controller="chameleon",plugin="chameleon"}"#])
-        .await?;
+    let gates = [("WatchList", "ALPHA", 0), ("AutomaticExpectations", "", 1), ("AllBeta", "BETA", 0)];
+    let gates = gates
+        .map(|(name, stage, value)| format!(r#"kubernetes_feature_enabled{{name="{name}",stage="{stage}"}} {value}"#));
+    let errors = r#"controller_runtime_reconcile_errors_total{controller="chameleon",plugin="chameleon"}"#;
+    shows(address, &[&gates[0], &gates[1], &gates[2], errors]).await?;
     drop(host);
     Ok(())
 }

@@ -10,6 +10,7 @@ mod crash;
 mod definitions;
 mod dev;
 mod fairness;
+mod features;
 mod finalizers;
 mod imports;
 mod kinds;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use self::schedule::{Id, Schedule, Ticket};
+use self::schedule::{Id, Order, Schedule, Ticket};
 
 /// The host's permits. Clones share them.
 #[derive(Clone)]
@@ -31,7 +31,17 @@ impl Fair {
     /// `permits` calls may run at once, at least one.
     #[must_use]
     pub fn new(permits: u32) -> Self {
-        Self { schedule: Arc::new(Mutex::new(Schedule::new(permits))) }
+        Self::in_order(permits, Order::LeastUsed)
+    }
+
+    /// As many permits for whoever comes first, whatever each has used: without the feature `FairDispatch`.
+    #[must_use]
+    pub fn first_come(permits: u32) -> Self {
+        Self::in_order(permits, Order::FirstCome)
+    }
+
+    fn in_order(permits: u32, order: Order) -> Self {
+        Self { schedule: Arc::new(Mutex::new(Schedule::new(permits, order))) }
     }
 
     /// A share of the permits, as large, relative to the others, as its weight. One for each plugin.

@@ -13,6 +13,7 @@ pub mod confidential;
 pub mod egress;
 pub mod error;
 pub mod fair;
+pub mod features;
 pub mod finalizer;
 pub mod grants;
 pub mod http;

@@ -2,6 +2,7 @@
 
 mod dev;
 mod examine;
+mod features;
 mod finalizers;
 mod grant;
 mod inspect;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use self::features::FeatureGateArgs;
 use self::size::Size;
 use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
@@ -60,6 +62,11 @@ enum Command {
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/crd.yaml\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/webapp.yaml")]
     Dev(dev::DevArgs),
+    /// Show the feature gates: what can be switched on or off, how far it is, and what is enabled.
+    ///
+    /// With --feature-gates, or WINDLASS_FEATURE_GATES, shows what these would enable, and refuses what `run` would refuse.
+    #[command(after_help = "Examples:\n  windlass features\n  windlass features --feature-gates=AllAlpha=true -o json")]
+    Features(features::FeaturesArgs),
     /// Find and take off the finalizers that plugins have left on objects.
     ///
     /// A plugin with `finalizer: true` in its manifest has the finalizer windlass.dev/PLUGIN put on its objects, so that it can
@@ -134,6 +141,8 @@ pub(crate) struct PluginArgs {
     /// How often one plugin may read the API server itself, at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
+    #[command(flatten)]
+    pub(crate) feature_gates: FeatureGateArgs,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -153,6 +162,7 @@ impl Cli {
             match self.command {
                 Command::Run(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Features(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Grant(args) => args.run().await,
                 Command::Inspect(args) => args.run().await,
@@ -208,6 +218,19 @@ mod tests {
             assert!(Cli::try_parse_from(["windlass", "run", "--plugins", "p", "-n", bad]).is_err(), "{bad:?}");
         }
         assert!(Cli::try_parse_from(["windlass", "run", "--plugins", "p", "-n", "team-1"]).is_ok());
+    }
+
+    #[test]
+    fn feature_gates_are_read_strictly_and_by_every_command_that_runs_plugins() {
+        let parsed = |command, gates| {
+            let line = ["windlass", command, "--plugins", "p", "--feature-gates", gates];
+            Cli::try_parse_from(line).map(drop).map_err(|error| error.to_string())
+        };
+        for command in ["run", "dev"] {
+            assert_eq!(parsed(command, "WatchList=true,AllBeta=false"), Ok(()));
+            let error = parsed(command, "WatchLists=true").expect_err("no such gate");
+            assert!(error.contains("--feature-gates") && error.contains("AllAlpha, AllBeta, "), "{error}");
+        }
     }
 
     #[test]

@@ -55,8 +55,18 @@ pub(super) struct Id(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ticket(u64);
 
+/// By what the next one is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Who has used least.
+    LeastUsed,
+    /// Who has waited longest.
+    FirstCome,
+}
+
 /// The permits, the accounts, and who waits: `W` is how a waiter is reached.
 pub(super) struct Schedule<W> {
+    order: Order,
     /// Permits that nobody has. While somebody waits there are none, once [`Schedule::grant`] has returned None.
     free: u32,
     accounts: Vec<Option<Account<W>>>,
@@ -65,8 +75,8 @@ pub(super) struct Schedule<W> {
 }
 
 impl<W> Schedule<W> {
-    pub(super) fn new(permits: u32) -> Self {
-        Self { free: permits.max(1), accounts: Vec::new(), horizon: 0, tickets: 0 }
+    pub(super) fn new(permits: u32, order: Order) -> Self {
+        Self { order, free: permits.max(1), accounts: Vec::new(), horizon: 0, tickets: 0 }
     }
 
     /// Opens an account.
@@ -124,7 +134,11 @@ impl<W> Schedule<W> {
             })
         };
         let least_used = waiting().map(|(_, account, _)| account.used).min()?;
-        let (next, ..) = waiting().min_by_key(|(_, account, first)| (account.reckoned(), *first))?;
+        let reckoned = |account: &Account<W>| match self.order {
+            Order::LeastUsed => account.reckoned(),
+            Order::FirstCome => 0,
+        };
+        let (next, ..) = waiting().min_by_key(|(_, account, first)| (reckoned(account), *first))?;
         self.horizon = self.horizon.max(least_used);
         self.free -= 1;
         let account = self.account(next);
@@ -169,7 +183,7 @@ mod tests {
     /// Keeps every plugin hungry for `time` on as many processors as there are permits; returns what each used, in
     /// milliseconds. `calls` says each plugin's weight and what a call of it costs.
     fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
-        let mut schedule = Schedule::new(permits);
+        let mut schedule = Schedule::new(permits, Order::LeastUsed);
         let ids: Vec<_> =
             calls.iter().map(|(weight, _)| schedule.join(NonZeroU32::new(*weight).expect("not zero"))).collect();
         let mut used = vec![0; calls.len()];
@@ -194,6 +208,22 @@ mod tests {
     }
 
     #[test]
+    fn first_come_is_first_served_whatever_each_has_used() {
+        let mut schedule = Schedule::new(1, Order::FirstCome);
+        let (busy, idle) = (schedule.join(ONE), schedule.join(ONE));
+        for turn in 0..4 {
+            schedule.wait(busy, turn);
+        }
+        schedule.wait(idle, 4);
+        for turn in 0..5 {
+            let (id, served) = schedule.grant().expect("somebody waits");
+            assert_eq!(served, turn);
+            assert!(schedule.grant().is_none(), "there is one permit");
+            schedule.give_back(id, Some(milliseconds(1_000)));
+        }
+    }
+
+    #[test]
     fn hungry_plugins_use_as_much_cpu_though_the_calls_of_one_are_a_hundred_times_dearer() {
         for permits in [1, 4, 16] {
             let used = feast(permits, &[(1, 1), (1, 100), (1, 7)], 100_000);
@@ -210,7 +240,7 @@ mod tests {
 
     #[test]
     fn one_that_was_idle_has_saved_nothing_up() {
-        let mut schedule = Schedule::new(1);
+        let mut schedule = Schedule::new(1, Order::LeastUsed);
         let [busy, idle] = [schedule.join(ONE), schedule.join(ONE)];
         for _ in 0..1_000 {
             schedule.wait(busy, ());
@@ -234,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_plugin_pays_for_its_calls_while_they_run() {
-        let mut schedule = Schedule::new(4);
+        let mut schedule = Schedule::new(4, Order::LeastUsed);
         let [many, other] = [schedule.join(ONE), schedule.join(ONE)];
         for _ in 0..4 {
             schedule.wait(many, ());
@@ -246,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_permit_that_comes_back_without_a_figure_costs_what_such_calls_cost() {
-        let mut schedule = Schedule::new(1);
+        let mut schedule = Schedule::new(1, Order::LeastUsed);
         let [silent, honest] = [schedule.join(ONE), schedule.join(ONE)];
         for _ in 0..3 {
             schedule.wait(silent, ());
@@ -294,7 +324,7 @@ mod tests {
 
     impl Model {
         fn new(permits: u32) -> Self {
-            let mut schedule = Schedule::new(permits);
+            let mut schedule = Schedule::new(permits, Order::LeastUsed);
             let ids = (0..PLUGINS).map(|_| schedule.join(ONE)).collect();
             let waiting = vec![VecDeque::new(); PLUGINS];
             let permits = permits as usize;

@@ -1,0 +1,259 @@
+//! Feature gates (§3.11): what of the host an operator may switch on before it is finished, or off because it does harm.
+//!
+//! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and what `AllAlpha` and `AllBeta`
+//! mean. Not for settings that stay: a gate goes when its feature has proven itself or has failed. The command line makes
+//! a [`Features`] of what it was told; whoever carries a feature out is handed a plain parameter by the manager.
+
+mod table;
+
+use std::fmt;
+use std::str::FromStr;
+
+use self::table::TABLE;
+
+/// A feature with a gate. What is known of it stands in one table, `features/table.rs`, in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// See the table.
+    AutomaticExpectations,
+    /// See the table.
+    ColdCompression,
+    /// See the table.
+    ComparableResourceVersions,
+    /// See the table.
+    FairDispatch,
+    /// See the table.
+    WatchList,
+}
+
+impl Feature {
+    /// What is known of it.
+    #[must_use]
+    pub fn gate(self) -> &'static Gate {
+        &TABLE[self as usize]
+    }
+}
+
+/// How far a feature is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It may be wrong, and may go without a word.
+    Alpha,
+    /// It is well tested, and details may change.
+    Beta,
+    /// It is generally available: finished.
+    Ga,
+    /// It will go.
+    Deprecated,
+}
+
+impl Stage {
+    /// As people read it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ga => "GA",
+            _ => self.label(),
+        }
+    }
+
+    /// As Kubernetes' components write it into `kubernetes_feature_enabled`, where GA is empty.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Ga => "",
+            Self::Deprecated => "DEPRECATED",
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// As the command line names it.
+    pub name: &'static str,
+    /// How far it is.
+    pub stage: Stage,
+    /// Whether it is enabled if nobody says anything.
+    pub default: bool,
+    /// Why it cannot be set to anything but its default. None: it can.
+    pub locked: Option<&'static str>,
+    /// The version in which it came to its stage.
+    pub since: &'static str,
+    /// What it does, and what an operator should know who sets it.
+    pub description: &'static str,
+}
+
+/// A gate that stands for all gates of a stage that nobody has named.
+const SPECIAL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+
+/// What one `--feature-gates` says: `A=true,B=false`, about gates that exist and may be set so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes(Vec<(String, bool)>);
+
+/// Why feature gates cannot be set as somebody wishes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeatureError {
+    /// A name without a value.
+    #[error("{name:?} has no value: write {name}=true or {name}=false")]
+    NoValue {
+        /// What stands there.
+        name: String,
+    },
+    /// A value that is neither true nor false.
+    #[error("{name}={value} is neither true nor false")]
+    NotBool {
+        /// The gate.
+        name: String,
+        /// What stands there.
+        value: String,
+    },
+    /// No gate has this name.
+    #[error("there is no feature gate {name:?}; there are {known}")]
+    Unknown {
+        /// What stands there.
+        name: String,
+        /// All gates.
+        known: String,
+    },
+    /// The gate is locked to its default.
+    #[error("{name} cannot be {wish}, it is locked to {}: {why}", !wish)]
+    Locked {
+        /// The gate.
+        name: &'static str,
+        /// What was wished.
+        wish: bool,
+        /// Why it is locked.
+        why: &'static str,
+    },
+}
+
+impl FromStr for Wishes {
+    type Err = FeatureError;
+
+    fn from_str(text: &str) -> Result<Self, FeatureError> {
+        read(text, &TABLE).map(Self)
+    }
+}
+
+/// Reads `text` about the gates of `table`.
+fn read(text: &str, table: &[Gate]) -> Result<Vec<(String, bool)>, FeatureError> {
+    let mut wishes = Vec::new();
+    for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+        let (name, value) =
+            part.split_once('=').ok_or_else(|| FeatureError::NoValue { name: part.trim().to_owned() })?;
+        let (name, value) = (name.trim().to_owned(), value.trim());
+        let Some(wish) = boolean(value) else {
+            return Err(FeatureError::NotBool { name, value: value.to_owned() });
+        };
+        match table.iter().find(|gate| gate.name == name) {
+            Some(Gate { name, default, locked: Some(why), .. }) if *default != wish => {
+                return Err(FeatureError::Locked { name, wish, why });
+            }
+            None if !SPECIAL.iter().any(|(special, _)| *special == name) => {
+                let names = SPECIAL.iter().map(|(name, _)| *name).chain(table.iter().map(|gate| gate.name));
+                return Err(FeatureError::Unknown { name, known: names.collect::<Vec<_>>().join(", ") });
+            }
+            _ => wishes.push((name, wish)),
+        }
+    }
+    Ok(wishes)
+}
+
+/// As Go reads a boolean, since Kubernetes' components do.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// What became of a gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateState {
+    /// What is known of it.
+    pub gate: &'static Gate,
+    /// Whether its feature is carried out.
+    pub enabled: bool,
+    /// Whether somebody has set it by its name.
+    pub set: bool,
+}
+
+impl GateState {
+    /// What the operator should hear about having set a gate that will go.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let why = match self.gate.stage {
+            Stage::Ga => "is generally available",
+            Stage::Deprecated => "is deprecated",
+            Stage::Alpha | Stage::Beta => return None,
+        };
+        self.set.then(|| format!("{self} was set, which {why}: a later version will not have the gate"))
+    }
+}
+
+impl fmt::Display for GateState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.gate.name, self.enabled)
+    }
+}
+
+/// Which features are enabled in this process.
+#[derive(Clone, Debug)]
+pub struct Features {
+    states: Vec<GateState>,
+    special: [bool; SPECIAL.len()],
+}
+
+impl Features {
+    /// What is enabled by all of `wishes`, of which a later one wins over an earlier one about the same gate.
+    #[must_use]
+    pub fn new(wishes: impl IntoIterator<Item = Wishes>) -> Self {
+        let wishes: Vec<_> = wishes.into_iter().flat_map(|Wishes(wishes)| wishes).collect();
+        decide(&wishes, &TABLE)
+    }
+
+    /// Whether `feature` is to be carried out.
+    #[must_use]
+    pub fn enabled(&self, feature: Feature) -> bool {
+        self.states[feature as usize].enabled
+    }
+
+    /// All gates, in the order of their names.
+    #[must_use]
+    pub fn states(&self) -> &[GateState] {
+        &self.states
+    }
+
+    /// Name, stage and value of every gate, also of those that stand for many, for `kubernetes_feature_enabled`.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Stage, bool)> {
+        let special = SPECIAL.iter().zip(self.special).map(|((name, stage), wish)| (*name, *stage, wish));
+        special.chain(self.states.iter().map(|state| (state.gate.name, state.gate.stage, state.enabled)))
+    }
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+/// What `wishes` mean for the gates of `table`: what is said of a gate by name counts more than what is said of its stage,
+/// in whatever order.
+fn decide(wishes: &[(String, bool)], table: &'static [Gate]) -> Features {
+    let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
+    let states = table.iter().map(|gate| {
+        let named = wish(gate.name);
+        // What all of a stage are told does not open a lock.
+        let special = SPECIAL.iter().filter(|(_, stage)| *stage == gate.stage && gate.locked.is_none());
+        let of_its_stage = special.filter_map(|(name, _)| wish(name)).next();
+        GateState { gate, enabled: named.or(of_its_stage).unwrap_or(gate.default), set: named.is_some() }
+    });
+    Features { states: states.collect(), special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) }
+}
+
+#[cfg(test)]
+mod tests;

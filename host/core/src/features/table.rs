@@ -1,0 +1,52 @@
+//! All feature gates, in the order of their names. Whoever adds one adds it to [`Feature`](super::Feature) too, at the same
+//! place; docs/operating.md refers to `windlass features` and need not change.
+
+use super::{Gate, Stage};
+
+pub(super) static TABLE: [Gate; 5] = [
+    Gate {
+        name: "AutomaticExpectations",
+        stage: Stage::Ga,
+        default: true,
+        // Proofs switch it off, to show what it is for.
+        locked: None,
+        since: "0.1",
+        description: "An object is not reconciled before the caches show what its last call wrote. UNSAFE when off: plugins decide \
+                      on caches older than their own writes, and create or delete too much. Off is for tests that show this.",
+    },
+    Gate {
+        name: "ColdCompression",
+        stage: Stage::Beta,
+        default: true,
+        locked: None,
+        since: "0.1",
+        description: "Caches keep what nobody reads packed. Off: more memory, and no CPU for packing.",
+    },
+    Gate {
+        name: "ComparableResourceVersions",
+        stage: Stage::Beta,
+        default: true,
+        locked: None,
+        since: "0.1",
+        description: "Versions of objects are compared as numbers where the API server promises that they can be (1.35 and later). \
+                      Off: whether a cache shows a write is told by UIDs and lists everywhere, which takes longer.",
+    },
+    Gate {
+        name: "FairDispatch",
+        stage: Stage::Beta,
+        default: true,
+        locked: None,
+        since: "0.1",
+        description: "Calls are shared out by the CPU that each plugin used. Off: first come, first served, so that a plugin with \
+                      many objects holds up the others.",
+    },
+    Gate {
+        name: "WatchList",
+        stage: Stage::Alpha,
+        default: false,
+        locked: None,
+        since: "0.1",
+        description: "First lists come as the beginning of a watch where the API server can do that (1.34 and later by default), \
+                      which spares its memory. Where it cannot, they come in pages.",
+    },
+];
