@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Pod, PodSet};
 
-/// The most Pods that one call makes or deletes, as ReplicaSets do: the next call, which their events bring, goes on.
+/// The most Pods that one call makes or deletes, as `ReplicaSet`s do: the next call, which their events bring, goes on.
 pub(crate) const MOST_AT_ONCE: usize = 500;
 
 /// What is to be done.

@@ -1,4 +1,4 @@
-//! The ReplicaSet plugin: as many Pods for each `PodSet` as it asks for.
+//! The `replicaset` plugin: as many Pods for each `PodSet` as it asks for.
 //!
 //! This file reads, writes and reports. What there is to do is decided by pure functions in `children` and `status`.
 //!
