@@ -7,7 +7,7 @@ mod start;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -16,6 +16,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
+use windlass_core::gate::Gate;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::ObjectKind;
@@ -59,6 +60,8 @@ pub(crate) struct Controller {
     ready: Ready,
     /// The plugin's configuration.
     configured: Configured,
+    /// What held the keys of the last round.
+    gate: Mutex<Option<Arc<Gate>>>,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -107,7 +110,8 @@ impl Controller {
         let metrics = host.metrics.controller(plugin.name(), &declared.name);
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
         let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
-        Self { host, plugin, share, budget, live, index, status, ready, configured, workers: tracker() }
+        let (gate, workers) = (Mutex::default(), tracker());
+        Self { host, plugin, share, budget, live, index, status, ready, configured, gate, workers }
     }
 
     /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.

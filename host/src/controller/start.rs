@@ -8,7 +8,7 @@ use windlass_core::object::{Object, ObjectKey};
 use windlass_core::ports::Ports;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{Claimer, Followed, Readable, Reader, Subscription};
+use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Entry};
 
 use super::{Controller, Watching, admit};
@@ -72,8 +72,10 @@ impl Controller {
         let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
         let options = &self.declared().options;
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
-        let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+        let clock = Arc::new(SystemClock::new());
+        let queue = Queue::<ObjectKey>::new(clock.clone(), limiter);
         self.status.begins(queue.clone());
+        let gate = self.gate(&readable, &queue, clock);
         let principal = Arc::new(Principal {
             role: Role::Plugin,
             plugin: self.plugin.name().clone(),
@@ -94,10 +96,11 @@ impl Controller {
             primary,
             primaries,
             principal,
-            ports: self.ports(readable, followed),
+            ports: self.ports(readable, followed, gate.as_ref()),
             status: self.status.clone(),
             config: self.configured.clone(),
             queue,
+            gate,
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
             permit_worth: self.host.permit_worth,
@@ -109,10 +112,27 @@ impl Controller {
         }
     }
 
+    /// What holds keys until the caches show what they have written. None: that is switched off.
+    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, clock: Arc<SystemClock>) -> Option<Arc<Gate>> {
+        if !self.host.features.enabled(Feature::AutomaticExpectations) {
+            return None;
+        }
+        let gate = Gate::new(Expecting::caches(readable), queue.clone(), clock);
+        // What the keys of the last round were still to see is not known of the caches of this one.
+        let former = self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate.clone());
+        gate.doubt(former.map(|former| former.keys()).unwrap_or_default());
+        self.status.holds_by(gate.clone(), readable.iter().map(|readable| readable.spec.to_string()).collect());
+        Some(gate)
+    }
+
     /// What the plugin may ask of the world, and all of it counted.
-    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
+    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>, gate: Option<&Arc<Gate>>) -> Ports {
+        let writer = self.host.writer.of_controller(followed);
+        let writes = Arc::new(match gate {
+            Some(gate) => writer.expecting(Expecting::new(gate.clone(), &readable)),
+            None => writer,
+        });
         let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
-        let writes = Arc::new(self.host.writer.of_controller(followed));
         let ports = Ports {
             owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
             reads: reader,
