@@ -14,6 +14,7 @@ pub mod egress;
 pub mod error;
 pub mod fair;
 pub mod finalizer;
+pub mod freshness;
 pub mod grants;
 pub mod http;
 pub mod labels;

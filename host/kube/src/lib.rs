@@ -22,6 +22,7 @@ mod events;
 mod feed;
 mod field_selector;
 mod follow;
+mod freshness;
 mod headers;
 mod index;
 mod informer;
