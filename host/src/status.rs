@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -230,7 +230,7 @@ struct Doing {
     reason: Option<String>,
     queue: Option<Queue<ObjectKey>>,
     /// What holds keys, and its caches by name.
-    gate: Option<(Arc<Gate>, Vec<String>)>,
+    gate: Option<(Weak<Gate>, Vec<String>)>,
     given_up: BTreeMap<ObjectKey, String>,
     /// How many are given up that `given_up` had no room for.
     unlisted: u64,
@@ -281,18 +281,19 @@ impl ControllerStatus {
     }
 
     /// The keys of the round are held by `gate`, which waits for these caches.
-    pub(crate) fn holds_by(&self, gate: Arc<Gate>, caches: Vec<String>) {
-        locked(&self.doing).gate = Some((gate, caches));
+    pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Vec<String>) {
+        locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
     }
 
     /// What holds the keys of the current round.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
-        Some(locked(&self.doing).gate.as_ref()?.0.clone())
+        locked(&self.doing).gate.as_ref()?.0.upgrade()
     }
 
     /// The keys that are held, and why.
     fn held(&self) -> Vec<Value> {
         let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
+        let Some(gate) = gate.upgrade() else { return vec![] };
         let (waiting, now) = gate.waiting(MOST_HELD);
         let held = waiting.into_iter().map(|it| {
             let seconds = |since: Moment| now.0.saturating_sub(since.0).as_secs();

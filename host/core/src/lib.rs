@@ -16,6 +16,7 @@ pub mod expectations;
 pub mod fair;
 pub mod features;
 pub mod finalizer;
+pub mod freshness;
 pub mod gate;
 pub mod grants;
 pub mod http;

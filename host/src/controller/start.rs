@@ -3,11 +3,15 @@
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::expectations::Waiting;
+use windlass_core::features::Feature;
+use windlass_core::gate::Gate;
 use windlass_core::mapping::Primaries as _;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::ports::Ports;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Entry};
 
@@ -20,6 +24,7 @@ use crate::feed::Feeder;
 use crate::finalize::{self, Finalized};
 use crate::metrics::counted;
 use crate::outage::Setbacks;
+use crate::overdue::Overdue;
 use crate::pause::Pausable;
 use crate::resync::resync;
 use crate::route::{Route, Stores};
@@ -30,6 +35,7 @@ impl Controller {
     /// Starts the tasks, but for the workers.
     pub(super) fn start(&self, mut watching: Watching, stop: &CancellationToken) -> Running {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
+        let watches = watching.readable.iter().map(|readable| readable.spec.clone()).collect();
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, stop.child_token()));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
         let running = Running::new(dispatch.clone(), self.workers.clone());
@@ -55,11 +61,30 @@ impl Controller {
             let (primaries, queue) = (primaries.clone(), queue.clone());
             async move { resync(period, || primaries.all(), &queue).await }
         });
+        if let Some(gate) = &dispatch.gate {
+            self.look_after(&running, gate, watches);
+        }
         running.feed("outages", move || {
             let dispatch = dispatch.clone();
             async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
         });
         running
+    }
+
+    /// Looks after the keys that wait long for what they have written to show in `watches`.
+    fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
+        let (gate, caches) = (gate.clone(), self.host.informers.clone());
+        let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };
+        let (overdue, dispatch) = (Arc::new(overdue), running.dispatch.clone());
+        running.feed("expectations", move || {
+            let (overdue, dispatch) = (overdue.clone(), dispatch.clone());
+            async move {
+                let tell = |waiting: &Waiting, watch: &WatchSpec, follows: &str| {
+                    dispatch.warn_of_wait(waiting, &watch.to_string(), follows);
+                };
+                overdue.watch(tell).await;
+            }
+        });
     }
 
     /// All that the workers need.
@@ -119,9 +144,8 @@ impl Controller {
         }
         let gate = Gate::new(Expecting::caches(readable), queue.clone(), clock);
         // What the keys of the last round were still to see is not known of the caches of this one.
-        let former = self.gate.lock().unwrap_or_else(PoisonError::into_inner).replace(gate.clone());
-        gate.doubt(former.map(|former| former.keys()).unwrap_or_default());
-        self.status.holds_by(gate.clone(), readable.iter().map(|readable| readable.spec.to_string()).collect());
+        gate.doubt(self.former.follow(gate.clone()));
+        self.status.holds_by(&gate, readable.iter().map(|readable| readable.spec.to_string()).collect());
         Some(gate)
     }
 

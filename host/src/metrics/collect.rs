@@ -156,7 +156,12 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
         counters(encoder, &format!("windlass_expectations_{name}"), help, lines)?;
     }
     let waits = counts.iter().map(|(labels, counts)| (labels.clone(), counts.wait));
-    histograms(encoder, "windlass_expectations_wait_seconds", "From the answer to a write until a cache shows it", waits)
+    histograms(
+        encoder,
+        "windlass_expectations_wait_seconds",
+        "From the answer to a write until a cache shows it",
+        waits,
+    )
 }
 
 fn labels(controller: &ControllerStatus) -> Owned {
