@@ -3,6 +3,7 @@
 //! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again.
 
 mod admit;
+mod former;
 mod start;
 
 use std::convert::Infallible;
@@ -24,6 +25,7 @@ use windlass_kube::{Budget, DiscoveryError, Excess, LiveReader, Readable, Subscr
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
 
+use self::former::Former;
 use crate::admission::{Admitted, Revoked, Terms};
 use crate::config::Configured;
 use crate::install::Ready;
@@ -59,6 +61,7 @@ pub(crate) struct Controller {
     ready: Ready,
     /// The plugin's configuration.
     configured: Configured,
+    former: Former,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -107,7 +110,8 @@ impl Controller {
         let metrics = host.metrics.controller(plugin.name(), &declared.name);
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
         let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
-        Self { host, plugin, share, budget, live, index, status, ready, configured, workers: tracker() }
+        let (former, workers) = (Former::default(), tracker());
+        Self { host, plugin, share, budget, live, index, status, ready, configured, former, workers }
     }
 
     /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.
@@ -167,6 +171,7 @@ impl Controller {
                 never = bound => match never {},
                 round = self.round(watching, gone, stop) => round,
             };
+            self.former.rest();
             let kind = match round {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,

@@ -18,6 +18,7 @@ mod kinds;
 mod manager;
 mod metrics;
 mod outage;
+mod overdue;
 mod pause;
 mod policies;
 mod policy;

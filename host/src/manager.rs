@@ -203,7 +203,7 @@ impl Host {
     fn new(connection: Connection, settings: &Settings, policies: Policies, shown: Admin, trust: Trust) -> Self {
         let Admin { status, metrics } = shown;
         let replica: Arc<str> = replica().into();
-        let discovery = Discovery::new(connection.client.clone());
+        let discovery = Discovery::new(connection.client.clone()).compare_versions(true);
         let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let defaults = InformerOptions::default();
         let options = InformerOptions {

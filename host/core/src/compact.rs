@@ -87,6 +87,15 @@ impl Version {
         }
     }
 
+    /// The number that it is. None: it is none, or a larger one than any server writes.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        match &self.0 {
+            VersionForm::Number(number) => Some(*number),
+            VersionForm::Other(_) => None,
+        }
+    }
+
     /// Whether the server sent none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

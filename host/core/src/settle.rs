@@ -80,7 +80,7 @@ pub enum Settlement {
     /// It was not carried out, or what it made has gone again.
     NotCommitted,
     /// Whether it was carried out is not known. The caches may lack what it did until they have proven that they are fresh
-    /// (§3.6), which is not asked of them yet.
+    /// (§3.6).
     Expired,
 }
 

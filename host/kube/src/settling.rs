@@ -38,8 +38,7 @@ impl Unsettled {
     /// that it has made.
     ///
     /// [`Settlement::Expired`] is where the proof of freshness (§3.6) follows: what the mutation may have done must be in
-    /// the caches before the key runs again. Until there is one, an informer that is late by more than `STILL_POSSIBLE` can
-    /// still deceive the next call.
+    /// the caches before the key runs again.
     pub(crate) async fn settle(&self, client: &Client, call: &CallContext) -> (Settlement, Option<Object>) {
         if !self.plan.creates() {
             sleep_until(self.over).await;

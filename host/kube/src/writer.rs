@@ -15,12 +15,15 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 use windlass_core::batch::SlowStart;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::expectations::Effect;
+use windlass_core::gate::Interest;
 use windlass_core::ports::{CallContext, Writes, Written};
 use windlass_core::settle::Settlement;
 use windlass_core::write::Operation;
 
 use crate::audit::{self, Audit, Counts, WriteOutcome};
 use crate::discovery::Discovery;
+use crate::expecting::Expecting;
 use crate::keeping::{Keeping, Lock};
 use crate::parse::ParseError;
 use crate::request::{self, Answer};
@@ -45,13 +48,15 @@ pub struct Writer {
     counts: Arc<Counts>,
     /// None: every write is sent.
     skips: Option<Arc<Skips>>,
+    /// None: nobody waits for what a write has done.
+    expecting: Option<Expecting>,
 }
 
 /// How a write ended for now.
 struct Ended {
     written: Written,
-    /// What became of it is not known yet.
-    unsettled: Option<Unsettled>,
+    /// What became of it is not known yet, nor what is to be seen of it.
+    unsettled: Option<(Unsettled, Option<Interest>)>,
 }
 
 impl From<ApiError> for Ended {
@@ -68,7 +73,15 @@ impl Writer {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
-        Self { client, discovery, runtime: Handle::current(), read_only: false, counts: Arc::default(), skips: None }
+        Self {
+            client,
+            discovery,
+            runtime: Handle::current(),
+            read_only: false,
+            counts: Arc::default(),
+            skips: None,
+            expecting: None,
+        }
     }
 
     /// The same, which refuses every mutation if `read_only` (`--read-only`).
@@ -81,6 +94,12 @@ impl Writer {
     #[must_use]
     pub fn of_controller(&self, followed: Vec<Followed>) -> Self {
         Self { skips: Some(Arc::new(Skips::new(followed))), ..self.clone() }
+    }
+
+    /// The same, which has the keys of a controller wait until its caches show what they have written.
+    #[must_use]
+    pub fn expecting(&self, expecting: Expecting) -> Self {
+        Self { expecting: Some(expecting), ..self.clone() }
     }
 
     /// How many mutations ended in this way, of all plugins together.
@@ -124,6 +143,8 @@ impl Writer {
     }
 
     async fn send(&self, call: &CallContext, plan: Plan) -> Ended {
+        // Before it is sent: its event may come before its answer.
+        let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
         let sent = Instant::now();
         let result = request::mutate(&self.client, plan.mutation.clone(), STILL_POSSIBLE).await;
         let (code, took) = (audit::code(&result), sent.elapsed());
@@ -132,12 +153,15 @@ impl Writer {
             Ok(answer) => {
                 audit.ended(WriteOutcome::Committed, code, took);
                 warn(call, &plan.subject, &answer);
-                match self.committed(call, &plan, &answer) {
-                    Ok(written) => Ended { written: Ok(written), unsettled: None },
+                match write_answer::read(&plan, &answer.text) {
+                    Ok(answered) => {
+                        self.expect(interest, &plan, &answer, &answered);
+                        Ended { written: Ok(self.committed(call, &plan, answered)), unsettled: None }
+                    }
                     Err(error) if plan.dry_run => unreadable(&plan.subject, &answer, &error).into(),
                     Err(error) => {
                         let error = unreadable(&plan.subject, &answer, &error);
-                        unknown(call, plan, error, sent)
+                        unknown(call, plan, error, sent, interest)
                     }
                 }
             }
@@ -145,31 +169,50 @@ impl Writer {
                 let (failure, fate) = plan.subject.mutation_failed(&error, plan.dry_run);
                 audit.ended(WriteOutcome::of_failure(&error, fate), code, took);
                 match fate {
-                    Fate::Refused => failure.into(),
-                    Fate::Unknown => unknown(call, plan, failure, sent),
+                    Fate::Refused => {
+                        end(interest, &Effect::Nothing);
+                        failure.into()
+                    }
+                    Fate::Unknown => unknown(call, plan, failure, sent, interest),
                 }
             }
         }
     }
 
+    /// Has the key wait for what the server has carried out.
+    fn expect(&self, interest: Option<Interest>, plan: &Plan, answer: &Answer, answered: &Answered) {
+        if let (Some(expecting), Some(interest)) = (&self.expecting, interest) {
+            let effect = expecting.effect(&interest, plan, answer.code, answered);
+            interest.ended(&effect);
+        }
+    }
+
     /// What the plugin gets for what the server carried out. The call's later reads see it.
-    fn committed(&self, call: &CallContext, plan: &Plan, answer: &Answer) -> Result<Option<Arc<str>>, ParseError> {
-        let answered = write_answer::read(plan, &answer.text)?;
+    fn committed(&self, call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
         if let (Some(skips), Answered::Whole(object)) = (&self.skips, &answered) {
             skips.learn(call, plan, object);
         }
         if !plan.dry_run {
             answered.lay(plan, &call.overlay);
         }
-        Ok(answered.into_text())
+        answered.into_text()
     }
 
     /// Keeps the call from ending until the write can no longer be carried out.
-    async fn settle(&self, call: &CallContext, unsettled: Unsettled) {
+    async fn settle(&self, call: &CallContext, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
         let (settlement, object) = unsettled.settle(&self.client, call).await;
         let plan = unsettled.plan();
         self.audit(call, plan).settled(settlement, began.elapsed());
+        match (settlement, &object, &self.expecting, interest) {
+            (Settlement::Committed, Some(object), Some(expecting), Some(interest)) => {
+                let effect = expecting.found(&interest, plan, object);
+                interest.ended(&effect);
+            }
+            (Settlement::NotCommitted, .., interest) => end(interest, &Effect::Nothing),
+            // What it may have done is to be in the caches before the key runs: they have to prove that they are fresh.
+            (Settlement::Committed | Settlement::Expired, .., interest) => end(interest, &Effect::Unknown),
+        }
         if let (Settlement::Committed, Some(object)) = (settlement, object) {
             call.overlay.record(plan.resource.kind.clone(), plan.key.clone(), Some(object));
         }
@@ -189,8 +232,8 @@ impl Writes for Writer {
             let Ended { written, unsettled } = writer.carry_out(&call, &operation).await;
             // Whoever asked may have stopped waiting.
             let _ = answer.send(written);
-            if let Some(unsettled) = unsettled {
-                writer.settle(&call, unsettled).await;
+            if let Some((unsettled, interest)) = unsettled {
+                writer.settle(&call, unsettled, interest).await;
             }
         };
         drop(self.runtime.spawn(task.in_current_span()));
@@ -249,9 +292,15 @@ fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     ApiError { code, reason, status_reason, message, retry_after: last.retry_after, verb, resource, object }
 }
 
-fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant) -> Ended {
+fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant, interest: Option<Interest>) -> Ended {
     call.overlay.doubt(&plan.resource.kind, plan.key.clone());
-    Ended { written: Err(error), unsettled: Some(Unsettled::new(plan, sent)) }
+    Ended { written: Err(error), unsettled: Some((Unsettled::new(plan, sent), interest)) }
+}
+
+fn end(interest: Option<Interest>, effect: &Effect) {
+    if let Some(interest) = interest {
+        interest.ended(effect);
+    }
 }
 
 fn read_only(operation: &Operation) -> ApiError {

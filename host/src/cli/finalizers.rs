@@ -211,6 +211,7 @@ mod tests {
             namespaced: namespace.is_some(),
             subresources: vec![],
             verbs: vec![],
+            comparable: false,
         };
         Carrier {
             resource: Arc::new(resource),

@@ -18,7 +18,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    pub(super) fn observe(&mut self, nanoseconds: u64) {
+    pub(crate) fn observe(&mut self, nanoseconds: u64) {
         self.count += 1;
         self.sum = self.sum.saturating_add(nanoseconds);
         let bucket = nanoseconds.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;

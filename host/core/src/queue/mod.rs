@@ -13,7 +13,7 @@ mod limiter;
 mod metrics;
 mod priority;
 mod state;
-mod sync;
+pub(crate) mod sync;
 mod waiters;
 
 use std::fmt::Debug;

@@ -1,0 +1,68 @@
+//! Expectations that take long: when somebody has to look, at which caches, and who waits.
+
+use super::pending::{Pending, Sight, Verdict};
+use super::state::Expectations;
+use super::{Due, EXPIRE_AFTER, PROBE_AFTER, Waiting};
+use crate::clock::Moment;
+use crate::object::ObjectKey;
+
+impl Expectations {
+    /// When somebody has to look after what takes long. None: nothing is to be seen.
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        self.keys.values().flat_map(|entry| &entry.pending).map(|pending| pending.due).min()
+    }
+
+    /// What is to be done by now about what takes long. Old states that may turn up no more are forgotten.
+    pub(crate) fn due(&mut self, now: Moment) -> Due {
+        let mut due = Due::default();
+        let mut forgotten = Vec::new();
+        for (key, entry) in &mut self.keys {
+            let mut expired = None;
+            for pending in entry.pending.iter_mut().filter(|pending| pending.due <= now) {
+                if !pending.blocks {
+                    forgotten.push(key.clone());
+                    continue;
+                }
+                due.probes.insert(pending.cache);
+                pending.due = now + PROBE_AFTER;
+                if pending.raised + EXPIRE_AFTER <= now && !pending.expired {
+                    pending.expired = true;
+                    self.counts.expired += 1;
+                    expired = Some(waiting(key, entry.held, pending));
+                }
+            }
+            due.expired.extend(expired);
+        }
+        let _ = self.judge_each(forgotten, now, |pending, _| {
+            let is_over = !pending.blocks && pending.due <= now;
+            is_over.then_some(Verdict::Over)
+        });
+        due
+    }
+
+    /// The keys that wait, those that have waited for the longest first, at most `most` of them.
+    pub(crate) fn waiting(&self, most: usize) -> Vec<Waiting> {
+        let mut all: Vec<_> = self
+            .keys
+            .iter()
+            .filter_map(|(key, entry)| {
+                let blocking = entry.pending.iter().filter(|pending| pending.blocks);
+                Some(waiting(key, entry.held, blocking.min_by_key(|pending| pending.raised)?))
+            })
+            .collect();
+        all.sort_by_key(|waiting| (waiting.since, waiting.key.clone()));
+        all.truncate(most);
+        all
+    }
+}
+
+fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &Pending) -> Waiting {
+    let what = match &pending.sight {
+        Sight::Reaches { version } => format!("version {version} or later"),
+        Sight::State { object, uid, version } => format!("{object} ({uid}) at version {version}"),
+        Sight::Gone { object, uid, .. } => format!("{object} ({uid}) gone or terminating"),
+        Sight::Hidden { object, uid, version } => format!("{object} ({uid}) hidden, as of version {version}"),
+        Sight::Fresh => "proof that it shows all that was written".to_owned(),
+    };
+    Waiting { key: key.clone(), held, since: pending.raised, cache: pending.cache, what }
+}

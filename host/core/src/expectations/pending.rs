@@ -1,0 +1,191 @@
+//! What one committed write obliges a key to see in one cache, and whether it can be seen by now.
+
+use std::cmp::Ordering;
+
+use super::{Cache, DOUBT_AFTER, EXPIRE_AFTER};
+use crate::clock::Moment;
+use crate::compact::{Uid, Version};
+use crate::object::{Object, ObjectKey};
+use crate::progress::Turn;
+
+/// What is to be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// The cache has come to this version, in the epoch of the write. Versions compare.
+    Reaches { version: Version },
+    /// The cache has been told of exactly this state. For versions that do not compare.
+    State { object: ObjectKey, uid: Uid, version: Version },
+    /// This incarnation is gone or terminating. `shown`: the cache has shown it since before the request was sent, so that
+    /// it has gone if the cache shows it no more.
+    Gone { object: ObjectKey, uid: Uid, shown: bool },
+    /// No state of this incarnation from before `version`, at which a watch's selector hides it.
+    Hidden { object: ObjectKey, uid: Uid, version: Version },
+    /// Everything up to the write, which cannot be told by any version.
+    Fresh,
+}
+
+impl Sight {
+    /// The incarnation whose events matter.
+    pub(crate) fn uid(&self) -> Option<&Uid> {
+        match self {
+            Self::State { uid, .. } | Self::Gone { uid, .. } | Self::Hidden { uid, .. } => Some(uid),
+            Self::Reaches { .. } | Self::Fresh => None,
+        }
+    }
+
+    /// The object that matters, if it is one.
+    pub(crate) fn object(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::State { object, .. } | Self::Gone { object, .. } | Self::Hidden { object, .. } => Some(object),
+            Self::Reaches { .. } | Self::Fresh => None,
+        }
+    }
+
+    /// The version at which it is over, where versions compare.
+    pub(crate) fn version(&self) -> Option<u64> {
+        match self {
+            Self::Reaches { version } | Self::Hidden { version, .. } => version.number(),
+            Self::State { .. } | Self::Gone { .. } | Self::Fresh => None,
+        }
+    }
+}
+
+/// An event that the cache has just been told of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told<'a> {
+    pub(crate) object: &'a Object,
+    pub(crate) gone: bool,
+}
+
+/// How it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It has been seen, or need not be any more.
+    Over,
+    /// The key must not run.
+    Blocks,
+    /// The key may run, and must not once an old state turns up.
+    Guards,
+}
+
+/// Something that a key is to see.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// Which cache.
+    pub(crate) cache: usize,
+    pub(crate) sight: Sight,
+    /// When the answer to the write came. A list that began later shows what the write did.
+    pub(crate) since: Turn,
+    /// The cache's epoch before the request was sent.
+    pub(crate) epoch: u64,
+    /// When it was raised, or began to block.
+    pub(crate) raised: Moment,
+    /// When somebody has to look after it.
+    pub(crate) due: Moment,
+    pub(crate) blocks: bool,
+    /// It was told of as overdue.
+    pub(crate) expired: bool,
+}
+
+impl Pending {
+    /// Takes a verdict that leaves it.
+    pub(super) fn now(&mut self, verdict: Verdict, now: Moment) {
+        let blocks = verdict == Verdict::Blocks;
+        match (self.blocks, blocks) {
+            // What it waits for now has been under way for a while.
+            (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
+            (true, false) => self.due = now + EXPIRE_AFTER,
+            _ => {}
+        }
+        self.blocks = blocks;
+    }
+
+    /// Whether it does for `earlier` too: both are to see how far the cache has come, and this one more.
+    pub(crate) fn supersedes(&self, earlier: &Self) -> bool {
+        let is_alike = self.cache == earlier.cache && self.epoch == earlier.epoch;
+        is_alike
+            && match (&self.sight, &earlier.sight) {
+                (Sight::Fresh, Sight::Fresh) => true,
+                (Sight::Reaches { version: new }, Sight::Reaches { version: old }) => {
+                    old.compare(new).is_some_and(Ordering::is_le)
+                }
+                _ => false,
+            }
+    }
+
+    /// How it stands. `told`: the event that made one ask.
+    pub(crate) fn judge(&mut self, cache: &Cache, told: Option<Told<'_>>) -> Verdict {
+        // What the cache shows first, then its epoch: if that is still the one of the write, both were of it.
+        let (progress, since) = (&*cache.progress, self.since);
+        if progress.listed() > Some(since) {
+            return Verdict::Over;
+        }
+        let reached = progress.version();
+        let is_at = |version: &Version| {
+            progress.is_comparable()
+                && reached.as_ref().and_then(|reached| reached.compare(version)).is_some_and(Ordering::is_ge)
+        };
+        let verdict = match &mut self.sight {
+            Sight::Reaches { version } if is_at(version) => Verdict::Over,
+            Sight::Reaches { .. } | Sight::Fresh => Verdict::Blocks,
+            Sight::State { object, uid, version } => {
+                let is_state = |it: &Object| it.header.uid == *uid && it.header.version == *version;
+                let is_told = told.is_some_and(|told| is_final_end(cache, told, uid) || is_state(told.object));
+                over_if(is_told || progress.get(object).is_some_and(|shown| is_state(&shown)))
+            }
+            Sight::Gone { object, uid, shown } => {
+                let is_ended = |told: Told<'_>| told.object.header.deleting && told.object.header.uid == *uid;
+                if told.is_some_and(|told| is_final_end(cache, told, uid) || is_ended(told)) {
+                    return Verdict::Over;
+                }
+                let (present, was_shown) = (progress.get(object), *shown);
+                let is_it = |present: &Object| present.header.uid == *uid;
+                *shown |= present.as_ref().is_some_and(is_it);
+                match present {
+                    Some(present) if is_it(&present) => over_if(present.header.deleting),
+                    // Its name belongs to another one now; or still to the one before it.
+                    Some(_) => over_if(was_shown),
+                    // What it shows no more may be hidden, and come back before it is deleted.
+                    None if cache.is_filtered => Verdict::Guards,
+                    None => over_if(was_shown),
+                }
+            }
+            Sight::Hidden { object, uid, version } => {
+                let present = progress.get(object).filter(|present| present.header.uid == *uid);
+                // It has left: the watch told so at the version of the write.
+                let has_left = |told: Told<'_>| {
+                    told.gone && told.object.header.uid == *uid && told.object.header.version == *version
+                };
+                if told.is_some_and(has_left) {
+                    return Verdict::Over;
+                }
+                let is_later = |present: &Object| {
+                    let order = present.header.version.compare(version);
+                    present.header.version == *version || (progress.is_comparable() && order == Some(Ordering::Greater))
+                };
+                match present {
+                    _ if is_at(version) => Verdict::Over,
+                    Some(present) => over_if(is_later(&present)),
+                    None => Verdict::Guards,
+                }
+            }
+        };
+        if self.epoch != progress.epoch() {
+            if self.sight != Sight::Fresh {
+                // What it has shown may have been undone; only a list or a proof tells, and the sooner the better.
+                (self.sight, self.due) = (Sight::Fresh, self.raised);
+            }
+            return Verdict::Blocks;
+        }
+        verdict
+    }
+}
+
+fn over_if(is_over: bool) -> Verdict {
+    if is_over { Verdict::Over } else { Verdict::Blocks }
+}
+
+/// Whether the incarnation `uid` will never be shown again. A selector may also hide it for a while.
+fn is_final_end(cache: &Cache, told: Told<'_>, uid: &Uid) -> bool {
+    told.gone && !cache.is_filtered && told.object.header.uid == *uid
+}

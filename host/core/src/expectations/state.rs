@@ -1,0 +1,388 @@
+//! All that is to be seen, by the key that waits for it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::Duration;
+
+use super::interest::{Follows, Interest, Look};
+use super::pending::{Pending, Sight, Told, Verdict};
+use super::{Cache, Counts, DOUBT_AFTER, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
+use crate::clock::Moment;
+use crate::compact::Uid;
+use crate::object::ObjectKey;
+use crate::progress::{Advance, Turn};
+
+/// What the keys of one controller are to see.
+pub(crate) struct Expectations {
+    caches: Vec<Watched>,
+    pub(super) keys: HashMap<ObjectKey, Entry>,
+    interests: HashMap<u64, Interest>,
+    /// The interests in each object.
+    by_object: HashMap<ObjectKey, Vec<u64>>,
+    last_interest: u64,
+    /// The soonest that anything new is due.
+    alarm: Option<Moment>,
+    pub(crate) counts: Counts,
+}
+
+/// A cache, and the keys that wait for it.
+pub(super) struct Watched {
+    cache: Cache,
+    by_version: BTreeMap<u64, Vec<ObjectKey>>,
+    by_uid: HashMap<Uid, Vec<ObjectKey>>,
+}
+
+/// What one key is to see.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) pending: Vec<Pending>,
+    pub(super) held: Option<Moment>,
+}
+
+impl Entry {
+    fn blocks(&self) -> bool {
+        self.pending.iter().any(|pending| pending.blocks)
+    }
+}
+
+impl Expectations {
+    pub(crate) fn new(caches: Vec<Cache>) -> Self {
+        let watched = |cache| Watched { cache, by_version: BTreeMap::new(), by_uid: HashMap::new() };
+        Self {
+            caches: caches.into_iter().map(watched).collect(),
+            keys: HashMap::new(),
+            interests: HashMap::new(),
+            by_object: HashMap::new(),
+            last_interest: 0,
+            alarm: None,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.interests.is_empty()
+    }
+
+    /// How many keys have something to see, and writes are under way.
+    pub(crate) fn active(&self) -> usize {
+        self.keys.len() + self.interests.len()
+    }
+
+    /// The soonest that anything is due that was not when this was last asked.
+    pub(crate) fn take_alarm(&mut self) -> Option<Moment> {
+        self.alarm.take()
+    }
+
+    /// How many keys have something to see.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// `primary` is about to write `object`, which `caches` may show.
+    pub(crate) fn open(&mut self, primary: ObjectKey, object: ObjectKey, caches: &[usize]) -> u64 {
+        self.last_interest += 1;
+        let look = |token: &usize| Look::begin(*token, &self.caches[*token].cache, &object);
+        let looks = caches.iter().map(look).collect();
+        self.by_object.entry(object.clone()).or_default().push(self.last_interest);
+        let opened = Turn::take();
+        self.interests.insert(self.last_interest, Interest { primary, object, opened, looks });
+        self.last_interest
+    }
+
+    /// The write of `interest` has ended; `since` then.
+    pub(crate) fn close(&mut self, interest: u64, effect: &Effect, since: Turn, now: Moment) {
+        let Some(Interest { primary, object, opened, looks }) = self.interests.remove(&interest) else { return };
+        forget(&mut self.by_object, &object, &interest);
+        for (at, look) in looks.into_iter().enumerate() {
+            let shown = match effect {
+                Effect::Left { shown, .. } => shown.get(at).copied().unwrap_or(Shown::Perhaps),
+                _ => Shown::Yes,
+            };
+            if matches!(effect, Effect::Left { .. }) && shown == Shown::Yes {
+                self.drop_earlier(&primary, &look, &object, opened);
+            }
+            let (sight, soon) = match look.follows(effect, shown, &object, &self.caches[look.cache].cache) {
+                Follows::Nothing => {
+                    self.counts.observed += u64::from(*effect != Effect::Nothing && shown != Shown::No);
+                    continue;
+                }
+                Follows::Expect(sight) => (sight, PROBE_AFTER),
+                Follows::Doubt(sight) => (sight, DOUBT_AFTER),
+            };
+            let soon = if sight == Sight::Fresh { Duration::ZERO } else { soon };
+            let (cache, epoch) = (look.cache, look.epoch);
+            let due = now + soon;
+            self.raise(
+                &primary,
+                Pending { cache, sight, since, epoch, raised: now, due, blocks: true, expired: false },
+            );
+        }
+    }
+
+    /// A cache that shows this write shows a later state of the object than all writes have left whose answers came before
+    /// this one was sent.
+    fn drop_earlier(&mut self, primary: &ObjectKey, look: &Look, object: &ObjectKey, opened: Turn) {
+        let Some(entry) = self.keys.get_mut(primary) else { return };
+        let is_earlier = |pending: &mut Pending| {
+            let is_alike = pending.cache == look.cache && pending.epoch == look.epoch;
+            is_alike && pending.since < opened && pending.sight.object() == Some(object)
+        };
+        let dropped: Vec<_> = entry.pending.extract_if(.., is_earlier).collect();
+        if entry.pending.is_empty() {
+            self.keys.remove(primary);
+        }
+        for pending in dropped {
+            self.unindex(primary, &pending);
+        }
+    }
+
+    fn raise(&mut self, primary: &ObjectKey, mut pending: Pending) {
+        let Watched { cache, by_version, by_uid } = &mut self.caches[pending.cache];
+        match pending.judge(cache, None) {
+            Verdict::Over => return self.counts.observed += 1,
+            Verdict::Blocks => self.counts.raised += 1,
+            Verdict::Guards => (pending.blocks, pending.due) = (false, pending.raised + EXPIRE_AFTER),
+        }
+        if pending.sight == Sight::Fresh {
+            pending.due = pending.raised;
+        }
+        if let Some(version) = pending.sight.version() {
+            add(by_version.entry(version).or_default(), primary);
+        }
+        if let Some(uid) = pending.sight.uid() {
+            add(by_uid.entry(uid.clone()).or_default(), primary);
+        }
+        sooner(&mut self.alarm, pending.due);
+        let entry = self.keys.entry(primary.clone()).or_default();
+        if entry.pending.iter().any(|other| matches!(other.sight, Sight::Reaches { .. }) && other.supersedes(&pending))
+        {
+            return;
+        }
+        entry.pending.retain(|earlier| !pending.supersedes(earlier));
+        entry.pending.push(pending);
+    }
+
+    /// Has every cache prove that it shows all that `keys` have written so far.
+    pub(crate) fn doubt(&mut self, keys: Vec<ObjectKey>, since: Turn, now: Moment) {
+        for key in keys {
+            for cache in 0..self.caches.len() {
+                let epoch = self.caches[cache].cache.progress.epoch();
+                let (sight, raised, due) = (Sight::Fresh, now, now);
+                self.raise(&key, Pending { cache, sight, since, epoch, raised, due, blocks: true, expired: false });
+            }
+        }
+    }
+
+    /// The keys that have something to see.
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.keys.keys().cloned().collect()
+    }
+
+    /// Whether `key` must not run. If so, it is to be parked, and is among those that a later change lets go.
+    pub(crate) fn holds(&mut self, key: &ObjectKey, now: Moment) -> bool {
+        let Some(entry) = self.keys.get_mut(key).filter(|entry| entry.blocks()) else { return false };
+        if entry.held.is_none() {
+            entry.held = Some(now);
+            self.counts.held += 1;
+        }
+        true
+    }
+
+    /// A cache has changed. Returns the held keys that may run now.
+    pub(crate) fn advanced(&mut self, token: usize, advance: Advance<'_>, now: Moment) -> Vec<ObjectKey> {
+        match advance {
+            Advance::Object { object, gone } => self.told(token, Told { object, gone }, now),
+            Advance::Version(_) => self.reached(token, now),
+            Advance::Listed => self.listed(token, now),
+            // The round of its controller ends, or a list follows: until then nothing tells what it would show.
+            Advance::Lost => Vec::new(),
+        }
+    }
+
+    fn told(&mut self, token: usize, told: Told<'_>, now: Moment) -> Vec<ObjectKey> {
+        let Watched { cache, by_uid, .. } = &self.caches[token];
+        let header = &told.object.header;
+        for interest in self.by_object.get(&header.key).into_iter().flatten() {
+            let looks = self.interests.get_mut(interest).into_iter().flat_map(|interest| &mut interest.looks);
+            looks.filter(|look| look.cache == token).for_each(|look| look.told(told, cache));
+        }
+        let concerned = by_uid.get(&header.uid).cloned().unwrap_or_default();
+        self.judge_again(concerned, token, Some(told), now)
+    }
+
+    fn reached(&mut self, token: usize, now: Moment) -> Vec<ObjectKey> {
+        let Watched { cache, by_version, .. } = &mut self.caches[token];
+        if by_version.is_empty() {
+            return Vec::new();
+        }
+        let Some(version) = cache.progress.version().and_then(|version| version.number()) else { return Vec::new() };
+        let mut concerned = Vec::new();
+        while let Some(first) = by_version.first_entry().filter(|first| *first.key() <= version) {
+            concerned.extend(first.remove());
+        }
+        self.judge_again(concerned, token, None, now)
+    }
+
+    fn listed(&mut self, token: usize, now: Moment) -> Vec<ObjectKey> {
+        let cache = &self.caches[token].cache;
+        for interest in self.interests.values_mut() {
+            let looks = interest.looks.iter_mut().filter(|look| look.cache == token);
+            looks.for_each(|look| look.listed(cache, &interest.object));
+        }
+        let woken = self.judge_again(self.concerned(token), token, None, now);
+        // What is left was raised while the list was under way, which may have skipped what was to be seen.
+        let soon = now + DOUBT_AFTER;
+        for entry in self.keys.values_mut() {
+            for pending in entry.pending.iter_mut().filter(|it| it.cache == token && it.blocks && it.due > soon) {
+                pending.due = soon;
+                sooner(&mut self.alarm, soon);
+            }
+        }
+        self.index(token);
+        woken
+    }
+
+    /// The cache has proven that it shows all that had been committed at `began`.
+    pub(crate) fn proven(&mut self, token: usize, began: Turn, now: Moment) -> Vec<ObjectKey> {
+        let concerned = self.concerned(token);
+        self.judge_each(concerned, now, |pending, _| {
+            let is_over = pending.cache == token && pending.since < began;
+            is_over.then_some(Verdict::Over)
+        })
+    }
+
+    /// Lets keys run whatever they have not seen.
+    pub(crate) fn give_up(&mut self, keys: Vec<ObjectKey>, now: Moment) -> Vec<ObjectKey> {
+        self.judge_each(keys, now, |_, _| Some(Verdict::Over))
+    }
+
+    fn concerned(&self, token: usize) -> Vec<ObjectKey> {
+        let waits = |entry: &Entry| entry.pending.iter().any(|pending| pending.cache == token);
+        self.keys.iter().filter(|(_, entry)| waits(entry)).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn judge_again(
+        &mut self,
+        keys: Vec<ObjectKey>,
+        token: usize,
+        told: Option<Told<'_>>,
+        now: Moment,
+    ) -> Vec<ObjectKey> {
+        let uid = told.map(|told| &told.object.header.uid);
+        self.judge_each(keys, now, |pending, caches| {
+            let is_concerned = pending.cache == token && (uid.is_none() || pending.sight.uid() == uid);
+            is_concerned.then(|| pending.judge(&caches[token].cache, told))
+        })
+    }
+
+    /// Takes a new verdict on what `keys` wait for; None leaves one as it is. Returns the held keys that may run now.
+    pub(super) fn judge_each(
+        &mut self,
+        keys: Vec<ObjectKey>,
+        now: Moment,
+        mut verdict: impl FnMut(&mut Pending, &[Watched]) -> Option<Verdict>,
+    ) -> Vec<ObjectKey> {
+        let mut free = Vec::new();
+        for key in keys {
+            let Some(entry) = self.keys.get_mut(&key) else { continue };
+            let mut over = Vec::new();
+            let (caches, alarm) = (&self.caches, &mut self.alarm);
+            entry.pending.retain_mut(|pending| {
+                let due = pending.due;
+                let Some(verdict) = verdict(pending, caches) else { return true };
+                if verdict == Verdict::Over {
+                    over.push(pending.clone());
+                    return false;
+                }
+                pending.now(verdict, now);
+                if pending.due != due {
+                    sooner(alarm, pending.due);
+                }
+                true
+            });
+            let is_free = !entry.blocks() && entry.held.take().is_some();
+            let is_empty = entry.pending.is_empty();
+            if is_empty {
+                self.keys.remove(&key);
+            }
+            for pending in over {
+                self.met(&key, &pending, now);
+            }
+            if is_free {
+                free.push(key);
+            }
+        }
+        self.tidy();
+        free
+    }
+
+    fn met(&mut self, key: &ObjectKey, pending: &Pending, now: Moment) {
+        if pending.blocks {
+            self.counts.satisfied += 1;
+            self.counts.wait.observe(nanoseconds(now, pending.raised));
+        }
+        self.unindex(key, pending);
+    }
+
+    fn unindex(&mut self, key: &ObjectKey, pending: &Pending) {
+        let others = self.keys.get(key).into_iter().flat_map(|entry| &entry.pending);
+        let mut others = others.filter(|other| other.cache == pending.cache);
+        if let Some(uid) = pending.sight.uid()
+            && !others.any(|other| other.sight.uid() == Some(uid))
+        {
+            forget(&mut self.caches[pending.cache].by_uid, uid, key);
+        }
+    }
+
+    /// Finds anew what waits for the versions and incarnations of a cache.
+    fn index(&mut self, token: usize) {
+        let Watched { by_version, by_uid, .. } = &mut self.caches[token];
+        by_version.clear();
+        by_uid.clear();
+        for (key, entry) in &self.keys {
+            for pending in entry.pending.iter().filter(|pending| pending.cache == token) {
+                if let Some(version) = pending.sight.version() {
+                    add(by_version.entry(version).or_default(), key);
+                }
+                if let Some(uid) = pending.sight.uid() {
+                    add(by_uid.entry(uid.clone()).or_default(), key);
+                }
+            }
+        }
+    }
+
+    /// Keeps no memory for nothing.
+    fn tidy(&mut self) {
+        if !self.keys.is_empty() {
+            return;
+        }
+        self.keys = HashMap::new();
+        for watched in &mut self.caches {
+            watched.by_version = BTreeMap::new();
+            watched.by_uid = HashMap::new();
+        }
+    }
+}
+
+fn sooner(alarm: &mut Option<Moment>, due: Moment) {
+    *alarm = Some(alarm.map_or(due, |alarm| alarm.min(due)));
+}
+
+fn nanoseconds(now: Moment, since: Moment) -> u64 {
+    u64::try_from(now.0.saturating_sub(since.0).as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn add(keys: &mut Vec<ObjectKey>, key: &ObjectKey) {
+    if keys.last() != Some(key) {
+        keys.push(key.clone());
+    }
+}
+
+fn forget<K: Hash + Eq, V: PartialEq>(map: &mut HashMap<K, Vec<V>>, key: &K, value: &V) {
+    if let Some(values) = map.get_mut(key) {
+        values.retain(|other| other != value);
+        if values.is_empty() {
+            map.remove(key);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The gate after the queue: a key whose own writes a cache does not show yet is held (§3.5).
+//!
+//! A worker that has got a key asks [`Gate::holds`], and parks a key that is held. The writer tells of each write through an
+//! [`Interest`]. The caches tell the gate, as their [`Observer`], what they show; what they tell wakes the keys. A change
+//! is in a cache before the gate is told, and the gate judges by what the cache shows, under its own lock: so whichever of
+//! a write's answer and its event comes first, none is missed.
+//!
+//! Locks are taken in this order: that of a cache's changes, the gate's, that of a cache's contents. The queue's is taken
+//! under none of them.
+
+#[cfg(test)]
+mod interleavings;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Moment};
+use crate::expectations::{Cache, Counts, Due, Effect, Expectations, Waiting};
+use crate::object::ObjectKey;
+use crate::progress::{Advance, Observer, Turn};
+use crate::queue::Queue;
+use crate::queue::sync::Lock;
+
+/// Holds the keys of one controller until the caches show what the keys have written.
+pub struct Gate {
+    state: Lock<State>,
+    /// How many keys have something to see, and writes are under way: with none, nobody need take the lock.
+    active: AtomicUsize,
+    queue: Queue<ObjectKey>,
+    clock: Arc<dyn Clock>,
+    sooner: Notify,
+}
+
+struct State {
+    expectations: Expectations,
+    /// Until when [`Gate::due`] sleeps. None: until it is told, or it does not.
+    sleeps_until: Option<Moment>,
+}
+
+impl Gate {
+    /// A gate between `queue` and its workers, which read `caches`; whoever names a cache names its place in these.
+    #[must_use]
+    pub fn new(caches: Vec<Cache>, queue: Queue<ObjectKey>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let progress: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
+        let state = Lock::new(State { expectations: Expectations::new(caches), sleeps_until: None });
+        let gate = Arc::new(Self { state, active: AtomicUsize::new(0), queue, clock, sooner: Notify::new() });
+        let observer: Arc<dyn Observer> = gate.clone();
+        for (token, progress) in progress.into_iter().enumerate() {
+            progress.observe(token, Arc::downgrade(&observer));
+        }
+        gate
+    }
+
+    /// Whether `key`, which a worker has, must not run: then the worker parks it, and the gate wakes it.
+    #[must_use]
+    pub fn holds(&self, key: &ObjectKey) -> bool {
+        if self.is_idle() {
+            return false;
+        }
+        let now = self.clock.now();
+        self.state.with(|state| state.expectations.holds(key, now))
+    }
+
+    /// To be called before the key `primary` sends a write to `object`, which `caches` may show. None: they are none.
+    #[must_use]
+    pub fn open(
+        self: &Arc<Self>,
+        primary: &ObjectKey,
+        object: &ObjectKey,
+        caches: impl Into<Vec<usize>>,
+    ) -> Option<Interest> {
+        let caches = caches.into();
+        if caches.is_empty() {
+            return None;
+        }
+        let id = self.state.with(|state| {
+            // Before the caches are looked at: a change that is not seen there is told.
+            self.active.fetch_add(1, Ordering::SeqCst);
+            let id = state.expectations.open(primary.clone(), object.clone(), &caches);
+            self.note(state);
+            id
+        });
+        Some(Interest { gate: self.clone(), id, caches, ended: false })
+    }
+
+    /// The cache has proven that it shows all that had been committed at `began`.
+    pub fn proven(&self, cache: usize, began: Turn) {
+        self.change(|expectations, now| expectations.proven(cache, began, now));
+    }
+
+    /// Lets keys run whatever they have not seen.
+    pub fn give_up(&self, keys: Vec<ObjectKey>) {
+        self.change(|expectations, now| expectations.give_up(keys, now));
+    }
+
+    /// The keys that have something to see, for the gate that follows this one.
+    #[must_use]
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.state.with(|state| state.expectations.keys())
+    }
+
+    /// Holds `keys` until every cache has proven that it shows all that was committed before this call: what they have
+    /// written is not known here.
+    pub fn doubt(&self, keys: Vec<ObjectKey>) {
+        let since = Turn::take();
+        self.change(|expectations, now| {
+            expectations.doubt(keys, since, now);
+            Vec::new()
+        });
+    }
+
+    /// Waits until something has taken long, and tells what is to be done about it. For one task at a time.
+    pub async fn due(&self) -> Due {
+        loop {
+            let now = self.clock.now();
+            let (due, next) = self.state.with(|state| {
+                let due = state.expectations.due(now);
+                state.sleeps_until = state.expectations.next_due();
+                self.note(state);
+                (due, state.sleeps_until)
+            });
+            if due != Due::default() {
+                return due;
+            }
+            let sooner = self.sooner.notified();
+            match next {
+                None => sooner.await,
+                Some(at) => {
+                    tokio::select! {
+                        () = sooner => {}
+                        () = self.clock.sleep_until(at) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.state.with(|state| state.expectations.counts)
+    }
+
+    /// How many keys have something to see, or may yet have to.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.state.with(|state| state.expectations.len())
+    }
+
+    /// Whether no key has anything to see, and no write is under way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state.with(|state| state.expectations.is_empty())
+    }
+
+    /// The keys that wait, at most `most`, those that have waited for the longest first; and the present.
+    #[must_use]
+    pub fn waiting(&self, most: usize) -> (Vec<Waiting>, Moment) {
+        (self.state.with(|state| state.expectations.waiting(most)), self.clock.now())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active.load(Ordering::SeqCst) == 0
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Expectations, Moment) -> Vec<ObjectKey>) {
+        let now = self.clock.now();
+        let free = self.state.with(|state| {
+            let free = change(&mut state.expectations, now);
+            self.note(state);
+            free
+        });
+        // Whoever found a key held may not have parked it yet: the queue sees to that.
+        for key in free {
+            self.queue.wake(&key);
+        }
+    }
+
+    /// To be called after each change, under the lock.
+    fn note(&self, state: &mut State) {
+        self.active.store(state.expectations.active(), Ordering::SeqCst);
+        let Some(alarm) = state.expectations.take_alarm() else { return };
+        if state.sleeps_until.is_none_or(|until| alarm < until) {
+            state.sleeps_until = Some(alarm);
+            self.sooner.notify_one();
+        }
+    }
+}
+
+impl Observer for Gate {
+    fn advanced(&self, token: usize, advance: Advance<'_>) {
+        if !self.is_idle() {
+            self.change(|expectations, now| expectations.advanced(token, advance, now));
+        }
+    }
+}
+
+/// A write that is under way. One that is dropped before it was told how it ended may have done anything.
+#[must_use = "what becomes of the write is to be told"]
+pub struct Interest {
+    gate: Arc<Gate>,
+    id: u64,
+    caches: Vec<usize>,
+    ended: bool,
+}
+
+impl Interest {
+    /// The caches that may show the object.
+    #[must_use]
+    pub fn caches(&self) -> &[usize] {
+        &self.caches
+    }
+
+    /// The write has ended so: the key does not run before the caches show that. To be called as soon as the answer is
+    /// there, and before the call may end.
+    pub fn ended(mut self, effect: &Effect) {
+        self.close(effect);
+    }
+
+    fn close(&mut self, effect: &Effect) {
+        self.ended = true;
+        let since = Turn::take();
+        self.gate.change(|expectations, now| {
+            expectations.close(self.id, effect, since, now);
+            Vec::new()
+        });
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.close(&Effect::Unknown);
+        }
+    }
+}

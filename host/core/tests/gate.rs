@@ -1,0 +1,475 @@
+//! The gate over caches that a test fills: each case of what a cache may show, and when.
+
+mod fake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use windlass_core::expectations::{Cache, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
+use windlass_core::gate::{Gate, Interest};
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::Turn;
+use windlass_core::queue::{ItemExponential, Queue};
+
+use fake::{FakeCache, TokioClock, key, object, terminating};
+
+/// The gate of one controller, and what it stands between.
+struct Bench {
+    caches: Vec<Arc<FakeCache>>,
+    gate: Arc<Gate>,
+    queue: Queue<ObjectKey>,
+}
+
+impl Bench {
+    fn of(caches: Vec<Arc<FakeCache>>, is_filtered: bool) -> Self {
+        let clock = TokioClock::new();
+        let queue = Queue::new(clock.clone(), ItemExponential::default());
+        let cache = |progress: &Arc<FakeCache>| Cache { progress: progress.clone(), is_filtered };
+        let gate = Gate::new(caches.iter().map(cache).collect(), queue.clone(), clock);
+        Self { caches, gate, queue }
+    }
+
+    fn new(is_comparable: bool) -> Self {
+        Self::of(vec![FakeCache::new(is_comparable)], false)
+    }
+
+    fn filtered(is_comparable: bool) -> Self {
+        Self::of(vec![FakeCache::new(is_comparable)], true)
+    }
+
+    fn cache(&self) -> &FakeCache {
+        &self.caches[0]
+    }
+
+    /// A write to `name` is sent.
+    fn send(&self, name: &str) -> Interest {
+        let all: Vec<_> = (0..self.caches.len()).collect();
+        self.gate.open(&web(), &key(name), all).expect("there are caches")
+    }
+
+    /// A whole write, whose answer comes before any event.
+    fn write(&self, left: &Object) {
+        self.send(&left.header.key.name).ended(&wrote(left));
+    }
+
+    fn holds(&self) -> bool {
+        self.gate.holds(&web())
+    }
+
+    /// A worker takes the key and finds it held.
+    fn park(&self) {
+        self.queue.add(web());
+        assert_eq!(self.queue.get().now_or_never().flatten(), Some(web()));
+        assert!(self.holds(), "it is not held");
+        self.queue.park(&web());
+    }
+
+    fn has_woken(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}
+
+/// The key that writes.
+fn web() -> ObjectKey {
+    key("web")
+}
+
+fn left(object: &Object, is_new: bool, shown: Shown) -> Effect {
+    let header = &object.header;
+    Effect::Left { uid: header.uid.clone(), version: header.version.clone(), is_new, shown: vec![shown; 4] }
+}
+
+fn wrote(object: &Object) -> Effect {
+    left(object, false, Shown::Yes)
+}
+
+fn removed(uid: &str) -> Effect {
+    Effect::Removed { uid: Some(uid.into()) }
+}
+
+const BOTH: [bool; 2] = [true, false];
+
+#[tokio::test]
+async fn a_key_that_has_written_nothing_runs() {
+    let bench = Bench::new(true);
+    assert!(!bench.holds());
+    bench.send("a").ended(&Effect::Nothing);
+    assert!(!bench.holds() && bench.gate.is_empty());
+}
+
+#[tokio::test]
+async fn a_key_is_held_until_the_cache_shows_what_it_has_written() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        let created = object("a", "u", "5");
+        bench.write(&created);
+        bench.park();
+        bench.cache().applied(&object("other", "o", "4"));
+        assert!(!bench.has_woken());
+        bench.cache().applied(&created);
+        assert!(bench.has_woken() && !bench.holds() && bench.gate.is_empty());
+        assert_eq!((bench.gate.counts().held, bench.gate.counts().satisfied), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn no_other_key_is_held() {
+    let bench = Bench::new(true);
+    bench.write(&object("a", "u", "5"));
+    assert!(bench.holds() && !bench.gate.holds(&key("other")));
+}
+
+#[tokio::test]
+async fn an_event_that_comes_before_the_answer_counts() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        let sent = bench.send("a");
+        bench.cache().applied(&object("a", "u", "5"));
+        // Somebody else's write has replaced it by the time that the answer comes.
+        bench.cache().applied(&object("a", "u", "6"));
+        sent.ended(&wrote(&object("a", "u", "5")));
+        assert!(!bench.holds() && bench.gate.is_empty());
+        assert_eq!((bench.gate.counts().observed, bench.gate.counts().raised), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_later_version_alone_does_not_do_where_versions_do_not_compare() {
+    let bench = Bench::new(false);
+    bench.write(&object("a", "u", "5"));
+    bench.cache().applied(&object("a", "u", "9"));
+    assert!(bench.holds(), "which of the two is later, nobody can tell");
+    bench.cache().applied(&object("a", "u", "5"));
+    assert!(!bench.holds());
+}
+
+#[tokio::test]
+async fn a_bookmark_does_where_versions_compare() {
+    let bench = Bench::new(true);
+    bench.write(&object("a", "u", "5"));
+    bench.cache().bookmark("4");
+    assert!(bench.holds());
+    bench.cache().bookmark("5");
+    assert!(!bench.holds());
+}
+
+#[tokio::test]
+async fn created_and_deleted_before_the_cache_looked() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        let created = object("a", "u", "5");
+        bench.write(&created);
+        bench.send("a").ended(&removed("u"));
+        assert!(bench.holds());
+        bench.cache().applied(&created);
+        assert!(bench.holds(), "the cache still shows what the key has deleted");
+        bench.cache().deleted(&object("a", "u", "6"));
+        assert!(!bench.holds() && bench.gate.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_of_what_the_cache_has_not_shown_yet_is_waited_for() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        bench.send("a").ended(&removed("u"));
+        assert!(bench.holds());
+        bench.cache().applied(&object("a", "u", "5"));
+        assert!(bench.holds());
+        bench.cache().applied(&terminating("a", "u", "6"));
+        assert!(!bench.holds() && bench.gate.is_empty(), "terminating is enough");
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_whose_event_comes_before_the_answer_counts() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        bench.cache().applied(&object("a", "u", "5"));
+        let sent = bench.send("a");
+        bench.cache().deleted(&object("a", "u", "6"));
+        sent.ended(&removed("u"));
+        assert!(!bench.holds() && bench.gate.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn another_incarnation_of_the_name_does_not_stand_for_the_deleted_one() {
+    let bench = Bench::new(true);
+    bench.cache().applied(&object("a", "old", "3"));
+    bench.send("a").ended(&removed("u"));
+    bench.cache().deleted(&object("a", "old", "4"));
+    assert!(bench.holds());
+    bench.cache().applied(&object("a", "u", "5"));
+    bench.cache().deleted(&object("a", "u", "6"));
+    assert!(!bench.holds());
+}
+
+#[tokio::test]
+async fn a_filtered_cache_guards_against_a_deleted_object_that_it_has_not_shown_yet() {
+    let bench = Bench::filtered(true);
+    bench.send("a").ended(&removed("u"));
+    assert!(!bench.holds(), "its selector may hide the object for ever");
+    assert_eq!(bench.gate.len(), 1, "and it may not");
+    bench.cache().applied(&object("a", "u", "5"));
+    assert!(bench.holds());
+    // Hidden for a while; then shown again, and deleted.
+    bench.cache().deleted(&object("a", "u", "6"));
+    assert!(!bench.holds());
+    bench.cache().applied(&object("a", "u", "7"));
+    assert!(bench.holds());
+    bench.cache().applied(&terminating("a", "u", "8"));
+    assert!(!bench.holds() && bench.gate.is_empty());
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_is_seen_already() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        bench.cache().applied(&object("a", "u", "5"));
+        bench.cache().applied(&object("b", "v", "9"));
+        bench.write(&object("a", "u", "5"));
+        assert!(!bench.holds() && bench.gate.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_leaves_the_selector_blocks_while_its_old_state_is_shown() {
+    for is_comparable in BOTH {
+        let bench = Bench::filtered(is_comparable);
+        bench.cache().applied(&object("a", "u", "3"));
+        bench.send("a").ended(&left(&object("a", "u", "5"), false, Shown::No));
+        assert!(bench.holds());
+        bench.cache().deleted(&object("a", "u", "5"));
+        assert!(!bench.holds());
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_hidden_blocks_if_its_old_state_turns_up() {
+    let bench = Bench::filtered(true);
+    bench.send("a").ended(&left(&object("a", "u", "5"), false, Shown::No));
+    assert!(!bench.holds());
+    bench.cache().applied(&object("a", "u", "3"));
+    assert!(bench.holds());
+    bench.cache().bookmark("5");
+    assert!(!bench.holds() && bench.gate.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_created_hidden_is_not_expected() {
+    let bench = Bench::filtered(true);
+    bench.send("a").ended(&left(&object("a", "u", "5"), true, Shown::No));
+    assert!(!bench.holds() && bench.gate.is_empty());
+}
+
+#[tokio::test]
+async fn an_object_that_enters_the_selector_is_waited_for() {
+    for is_comparable in BOTH {
+        let bench = Bench::filtered(is_comparable);
+        bench.write(&object("a", "u", "5"));
+        assert!(bench.holds());
+        bench.cache().applied(&object("a", "u", "5"));
+        assert!(!bench.holds());
+    }
+}
+
+#[tokio::test]
+async fn an_incarnation_that_a_selector_hides_for_a_while_may_still_show_the_write() {
+    let bench = Bench::filtered(false);
+    let sent = bench.send("a");
+    // Somebody else had it leave before the key had it enter again.
+    bench.cache().deleted(&object("a", "u", "4"));
+    sent.ended(&wrote(&object("a", "u", "5")));
+    assert!(bench.holds());
+    bench.cache().applied(&object("a", "u", "5"));
+    assert!(!bench.holds());
+}
+
+#[tokio::test]
+async fn every_cache_of_the_kind_has_to_show_it() {
+    let bench = Bench::of(vec![FakeCache::new(true), FakeCache::new(true)], false);
+    let created = object("a", "u", "5");
+    bench.write(&created);
+    bench.park();
+    bench.caches[1].applied(&created);
+    assert!(!bench.has_woken());
+    bench.caches[0].applied(&created);
+    assert!(bench.has_woken());
+}
+
+#[tokio::test]
+async fn a_list_that_began_after_the_answer_shows_everything() {
+    for is_comparable in BOTH {
+        for effect in [wrote(&object("a", "u", "5")), removed("u"), Effect::Unknown] {
+            let bench = Bench::new(is_comparable);
+            let early = Turn::take();
+            bench.send("a").ended(&effect);
+            bench.park();
+            bench.cache().list(early, "4", []);
+            assert!(!bench.has_woken(), "it began before the answer came: {effect:?}");
+            bench.cache().list(Turn::take(), "7", []);
+            assert!(bench.has_woken() && bench.gate.is_empty(), "{effect:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_list_shows_counts_though_it_began_early() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        let early = Turn::take();
+        bench.write(&object("a", "u", "5"));
+        bench.cache().list(early, "6", [object("a", "u", "5")]);
+        assert!(!bench.holds());
+    }
+}
+
+#[tokio::test]
+async fn versions_that_move_backwards_turn_expectations_into_proofs() {
+    let bench = Bench::new(true);
+    let early = Turn::take();
+    bench.write(&object("a", "u", "50"));
+    bench.cache().list_anew(early, "20", []);
+    bench.cache().bookmark("60");
+    assert!(bench.holds(), "60 of this epoch is not 50 of the other");
+    bench.gate.proven(0, Turn::take());
+    assert!(!bench.holds() && bench.gate.is_empty());
+}
+
+#[tokio::test]
+async fn a_write_to_a_server_that_went_back_before_the_cache_noticed_is_proven() {
+    let bench = Bench::new(true);
+    bench.cache().bookmark("100");
+    bench.write(&object("a", "u", "50"));
+    assert!(bench.holds(), "100 was of the state before the restore");
+    bench.cache().list_anew(Turn::take(), "51", [object("a", "u", "50")]);
+    assert!(!bench.holds());
+}
+
+#[tokio::test]
+async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        let early = Turn::take();
+        bench.write(&object("a", "u", "50"));
+        bench.cache().lose();
+        assert!(bench.holds());
+        bench.cache().list_anew(early, "60", []);
+        assert!(bench.holds());
+        bench.cache().list(Turn::take(), "61", []);
+        assert!(!bench.holds());
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_write_is_over_with_a_proof_that_began_later() {
+    let bench = Bench::new(true);
+    let early = Turn::take();
+    bench.send("a").ended(&Effect::Unknown);
+    bench.park();
+    bench.cache().bookmark("1000");
+    bench.gate.proven(0, early);
+    assert!(!bench.has_woken());
+    bench.gate.proven(0, Turn::take());
+    assert!(bench.has_woken());
+}
+
+#[tokio::test]
+async fn a_write_whose_task_dies_is_an_unknown_one() {
+    let bench = Bench::new(true);
+    drop(bench.send("a"));
+    assert!(bench.holds());
+}
+
+#[tokio::test]
+async fn an_incarnation_that_nobody_named_is_proven_gone() {
+    let bench = Bench::new(true);
+    bench.cache().applied(&object("a", "u", "5"));
+    bench.send("a").ended(&Effect::Removed { uid: None });
+    bench.cache().deleted(&object("a", "u", "6"));
+    assert!(bench.holds(), "the evicted one may be its successor");
+    bench.gate.proven(0, Turn::take());
+    assert!(!bench.holds());
+}
+
+#[tokio::test]
+async fn a_hundred_writes_of_one_call_are_one_version_to_reach() {
+    let bench = Bench::new(true);
+    for version in 2..102 {
+        bench.write(&object(&format!("a{version}"), &format!("u{version}"), &version.to_string()));
+    }
+    bench.cache().bookmark("100");
+    assert!(bench.holds());
+    bench.cache().bookmark("101");
+    assert!(!bench.holds());
+    assert_eq!(bench.gate.counts().satisfied, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_takes_long_is_probed_and_then_told_of() {
+    let bench = Bench::new(true);
+    bench.write(&object("a", "u", "5"));
+    bench.park();
+    let began = tokio::time::Instant::now();
+    let due = bench.gate.due().await;
+    assert_eq!((due.probes.into_iter().collect::<Vec<_>>(), due.expired.len()), (vec![0], 0));
+    assert_eq!(began.elapsed(), PROBE_AFTER);
+    let expired = loop {
+        let due = bench.gate.due().await;
+        if !due.expired.is_empty() {
+            break due.expired;
+        }
+    };
+    assert_eq!((began.elapsed(), expired[0].key.clone()), (EXPIRE_AFTER, web()));
+    assert!(expired[0].what.contains("version 5"), "{}", expired[0].what);
+    assert!(bench.holds() && !bench.has_woken(), "it stays held");
+    assert!(bench.gate.due().await.expired.is_empty(), "it is told once");
+    bench.gate.give_up(vec![web()]);
+    assert!(bench.has_woken() && bench.gate.is_empty());
+    assert_eq!(bench.gate.counts().expired, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_watches_while_nothing_waits_and_an_unknown_write_is_probed_at_once() {
+    let bench = Bench::new(true);
+    let mut due = std::pin::pin!(bench.gate.due());
+    assert!(due.as_mut().now_or_never().is_none());
+    tokio::time::advance(Duration::from_hours(1)).await;
+    assert!(due.as_mut().now_or_never().is_none());
+    bench.send("a").ended(&Effect::Unknown);
+    assert!(due.now_or_never().is_some_and(|due| due.probes.contains(&0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_state_that_never_turns_up_is_forgotten() {
+    let bench = Bench::filtered(true);
+    bench.send("a").ended(&removed("u"));
+    let mut due = std::pin::pin!(bench.gate.due());
+    assert!(due.as_mut().now_or_never().is_none());
+    tokio::time::advance(EXPIRE_AFTER).await;
+    assert!(due.now_or_never().is_none(), "there is nothing to do about it");
+    assert!(bench.gate.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_may_have_skipped_the_write_has_the_cache_probed_soon() {
+    let bench = Bench::new(false);
+    let early = Turn::take();
+    bench.write(&object("a", "u", "5"));
+    bench.cache().list(early, "9", [object("a", "u", "9")]);
+    let began = tokio::time::Instant::now();
+    assert!(bench.gate.due().await.probes.contains(&0));
+    assert!(began.elapsed() <= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn who_looks_sees_which_keys_wait_for_what() {
+    let bench = Bench::new(true);
+    bench.write(&object("a", "u", "5"));
+    bench.park();
+    let (waiting, _) = bench.gate.waiting(10);
+    assert_eq!((waiting.len(), waiting[0].key.clone(), waiting[0].cache), (1, web(), 0));
+    assert!(waiting[0].held.is_some());
+}

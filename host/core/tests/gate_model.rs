@@ -1,0 +1,414 @@
+//! The gate against a model of a server whose caches lag: whatever is written by whom, and whenever caches are told, a key
+//! that may run is shown what it has written, or something later; and when the caches have come so far, it may run.
+
+#[allow(dead_code, reason = "the cases use more of it")]
+mod fake;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use windlass_core::compact::Uid;
+use windlass_core::expectations::{Cache, Effect, Shown};
+use windlass_core::gate::{Gate, Interest};
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::{Progress, Turn};
+use windlass_core::queue::{ItemExponential, Queue};
+
+use fake::{FakeCache, TokioClock, key, state};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// The second cache shows only what has the label.
+const FILTERED: usize = 1;
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Create { is_in: bool },
+    Update { is_in: bool, touches: bool },
+    Delete { is_graceful: bool },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The key writes, in the run that goes on or in a new one.
+    Ours(usize, Op),
+    Others(usize, Op),
+    /// The answer to one of the writes that are under way comes, or does not.
+    Answer(usize),
+    NoAnswer(usize),
+    EndRun,
+    /// A cache is told of so many changes.
+    Deliver(usize, usize),
+    Bookmark(usize),
+    BeginList(usize),
+    EndList(usize),
+    /// The server goes back to where it was so many changes ago.
+    Restore(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => any::<bool>().prop_map(|is_in| Op::Create { is_in }),
+        4 => any::<(bool, bool)>().prop_map(|(is_in, touches)| Op::Update { is_in, touches }),
+        3 => any::<bool>().prop_map(|is_graceful| Op::Delete { is_graceful }),
+    ]
+}
+
+fn step(restores: bool) -> impl Strategy<Value = Step> {
+    let name = || 0..NAMES.len();
+    let cache = || 0..2_usize;
+    prop_oneof![
+        10 => (name(), op()).prop_map(|(name, op)| Step::Ours(name, op)),
+        5 => (name(), op()).prop_map(|(name, op)| Step::Others(name, op)),
+        9 => (0..3_usize).prop_map(Step::Answer),
+        1 => (0..3_usize).prop_map(Step::NoAnswer),
+        8 => Just(Step::EndRun),
+        12 => (cache(), 1..4_usize).prop_map(|(cache, changes)| Step::Deliver(cache, changes)),
+        3 => cache().prop_map(Step::Bookmark),
+        2 => cache().prop_map(Step::BeginList),
+        2 => cache().prop_map(Step::EndList),
+        u32::from(restores) => (1..6_usize).prop_map(Step::Restore),
+    ]
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    uid: String,
+    version: u64,
+    is_in: bool,
+    deleting: bool,
+}
+
+impl State {
+    fn object(&self, name: &str) -> Object {
+        let labels: &[(&str, &str)] = if self.is_in { &[("in", "")] } else { &[] };
+        state(name, &self.uid, &self.version.to_string(), labels, self.deleting)
+    }
+}
+
+/// A change of one object.
+#[derive(Clone, Debug)]
+struct Change {
+    name: usize,
+    before: Option<State>,
+    after: Option<State>,
+    version: u64,
+}
+
+/// What the server has, and all that has ever changed.
+#[derive(Default)]
+struct Server {
+    objects: BTreeMap<usize, State>,
+    changes: Vec<Change>,
+    epoch: u64,
+    made: u64,
+}
+
+/// What a write has done.
+struct Done {
+    effect: Effect,
+    /// The change that has made the state that it has left.
+    change: Option<usize>,
+    is_deletion: bool,
+}
+
+impl Server {
+    /// No version of one epoch is one of another.
+    fn next_version(&self) -> u64 {
+        self.changes.last().map_or(0, |change| change.version) / 16 * 16 + 16 + self.epoch
+    }
+
+    fn version(&self) -> u64 {
+        self.changes.last().map_or(1, |change| change.version)
+    }
+
+    fn set(&mut self, name: usize, after: Option<State>) {
+        let version = self.next_version();
+        let after = after.map(|after| State { version, ..after });
+        let before = match after.clone() {
+            Some(after) => self.objects.insert(name, after),
+            None => self.objects.remove(&name),
+        };
+        self.changes.push(Change { name, before, after, version });
+    }
+
+    fn write(&mut self, name: usize, op: Op) -> Done {
+        let present = self.objects.get(&name).cloned();
+        let is_new = present.is_none();
+        let uid = present.as_ref().map(|present| present.uid.clone());
+        match (op, present) {
+            (Op::Create { is_in }, None) => {
+                self.made += 1;
+                let uid = format!("u{}", self.made);
+                self.set(name, Some(State { uid, version: 0, is_in, deleting: false }));
+            }
+            (Op::Update { is_in, touches }, Some(present)) => {
+                if touches || present.is_in != is_in {
+                    self.set(name, Some(State { is_in, ..present }));
+                }
+            }
+            (Op::Delete { is_graceful: true }, Some(present)) => {
+                if !present.deleting {
+                    self.set(name, Some(State { deleting: true, ..present }));
+                }
+            }
+            (Op::Delete { is_graceful: false }, Some(_)) => self.set(name, None),
+            _ => return Done { effect: Effect::Nothing, change: None, is_deletion: false },
+        }
+        let effect = match self.objects.get(&name) {
+            Some(left) => Effect::Left {
+                uid: Uid::from(&*left.uid),
+                version: (&*left.version.to_string()).into(),
+                is_new,
+                shown: vec![Shown::Yes, if left.is_in { Shown::Yes } else { Shown::No }],
+            },
+            None => Effect::Removed { uid: uid.as_deref().map(Uid::from) },
+        };
+        let change = self.changes.iter().rposition(|change| change.name == name);
+        Done { effect, change, is_deletion: matches!(op, Op::Delete { .. }) }
+    }
+}
+
+/// How far a cache has really come.
+#[derive(Default)]
+struct Follower {
+    told: usize,
+    /// A list that began: when, after which changes, and what it shows.
+    list: Option<(Turn, usize, BTreeMap<usize, State>, u64)>,
+    /// The server has gone back: only a list can tell.
+    is_broken: bool,
+}
+
+/// A write of the key that is the last one to an object.
+struct Last {
+    change: usize,
+    /// The incarnation, if it was a deletion.
+    deleted: Option<String>,
+}
+
+struct World {
+    server: Server,
+    caches: [Arc<FakeCache>; 2],
+    followers: [Follower; 2],
+    gate: Arc<Gate>,
+    is_comparable: bool,
+    is_running: bool,
+    under_way: Vec<(Option<Interest>, Effect)>,
+    last: BTreeMap<usize, Last>,
+    /// Something has happened after which only a proof may tell.
+    needs_proof: bool,
+    runs: usize,
+}
+
+fn web() -> ObjectKey {
+    key("web")
+}
+
+impl World {
+    fn new(is_comparable: bool) -> Self {
+        let caches = [FakeCache::new(is_comparable), FakeCache::new(is_comparable)];
+        let clock = TokioClock::new();
+        let queue = Queue::new(clock.clone(), ItemExponential::default());
+        let of = |(token, progress): (usize, &Arc<FakeCache>)| Cache {
+            progress: progress.clone(),
+            is_filtered: token == FILTERED,
+        };
+        let gate = Gate::new(caches.iter().enumerate().map(of).collect(), queue, clock);
+        Self {
+            server: Server::default(),
+            caches,
+            followers: Default::default(),
+            gate,
+            is_comparable,
+            is_running: false,
+            under_way: Vec::new(),
+            last: BTreeMap::new(),
+            needs_proof: false,
+            runs: 0,
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Ours(name, op) => self.ours(name, op),
+            Step::Others(name, op) => drop(self.server.write(name, op)),
+            Step::Answer(which) => self.answer(which, true),
+            Step::NoAnswer(which) => self.answer(which, false),
+            Step::EndRun => self.is_running &= !self.under_way.is_empty(),
+            Step::Deliver(cache, changes) => (0..changes).for_each(|_| self.deliver(cache)),
+            Step::Bookmark(cache) => self.bookmark(cache),
+            Step::BeginList(cache) => {
+                let shown = self.server.objects.clone();
+                let list = (Turn::take(), self.server.changes.len(), shown, self.server.version());
+                self.followers[cache].list.get_or_insert(list);
+            }
+            Step::EndList(cache) => self.end_list(cache),
+            Step::Restore(changes) => self.restore(changes),
+        }
+    }
+
+    fn ours(&mut self, name: usize, op: Op) {
+        if !self.is_running {
+            if self.gate.holds(&web()) {
+                return;
+            }
+            self.check();
+            (self.is_running, self.runs) = (true, self.runs + 1);
+        }
+        let interest = self.gate.open(&web(), &key(NAMES[name]), [0, 1]);
+        let before = self.server.objects.get(&name).cloned();
+        let Done { effect, change, is_deletion } = self.server.write(name, op);
+        // Should a filtered cache show the name again, only a proof tells which came later: another incarnation after one
+        // that it did not show; or the same one, where versions do not compare.
+        self.needs_proof |= match &effect {
+            Effect::Left { shown, .. } => !self.is_comparable && shown[FILTERED] == Shown::No,
+            Effect::Removed { .. } => before.as_ref().is_some_and(|before| !before.is_in),
+            Effect::Nothing | Effect::Unknown => false,
+        };
+        if let Some(change) = change {
+            let deleted = before.filter(|_| is_deletion).map(|before| before.uid);
+            self.last.insert(name, Last { change, deleted });
+        }
+        self.under_way.push((interest, effect));
+    }
+
+    fn answer(&mut self, which: usize, is_told: bool) {
+        if which >= self.under_way.len() {
+            return;
+        }
+        let (interest, effect) = self.under_way.remove(which);
+        self.needs_proof |= !is_told;
+        interest.expect("there are caches").ended(if is_told { &effect } else { &Effect::Unknown });
+    }
+
+    fn deliver(&mut self, cache: usize) {
+        let follower = &mut self.followers[cache];
+        if follower.is_broken || follower.list.is_some() {
+            return;
+        }
+        let Some(Change { name, before, after, version }) = self.server.changes.get(follower.told).cloned() else {
+            return;
+        };
+        follower.told += 1;
+        let shows = |state: &State| cache != FILTERED || state.is_in;
+        let at = |state: State| State { version, ..state }.object(NAMES[name]);
+        match (before.filter(shows), after.clone().filter(shows)) {
+            (_, Some(after)) => self.caches[cache].applied(&after.object(NAMES[name])),
+            // The last state, with the version at which it was hidden or deleted.
+            (Some(before), None) => self.caches[cache].deleted(&at(after.unwrap_or(before))),
+            (None, None) => {}
+        }
+    }
+
+    fn bookmark(&mut self, cache: usize) {
+        let Follower { told, list, is_broken } = &self.followers[cache];
+        let version = told.checked_sub(1).map(|last| self.server.changes[last].version);
+        if let (Some(version), false, None) = (version, is_broken, list) {
+            self.caches[cache].bookmark(&version.to_string());
+        }
+    }
+
+    fn end_list(&mut self, cache: usize) {
+        let follower = &mut self.followers[cache];
+        let Some((began, told, shown, version)) = follower.list.take() else { return };
+        follower.told = told;
+        self.needs_proof = true;
+        let shown = shown.into_iter().filter(|(_, state)| cache != FILTERED || state.is_in);
+        let shown: Vec<_> = shown.map(|(name, state)| state.object(NAMES[name])).collect();
+        if std::mem::take(&mut follower.is_broken) {
+            self.caches[cache].list_anew(began, &version.to_string(), shown);
+        } else {
+            self.caches[cache].list(began, &version.to_string(), shown);
+        }
+    }
+
+    fn restore(&mut self, changes: usize) {
+        let left = self.server.changes.len().saturating_sub(changes);
+        for change in self.server.changes.drain(left..).rev().collect::<Vec<_>>() {
+            match change.before {
+                Some(before) => self.server.objects.insert(change.name, before),
+                None => self.server.objects.remove(&change.name),
+            };
+        }
+        self.server.epoch = (self.server.epoch + 1) % 16;
+        self.needs_proof = true;
+        // What was undone need not be seen; of what is under way nothing is known.
+        self.last.retain(|_, last| last.change < left);
+        for follower in &mut self.followers {
+            *follower = Follower { told: follower.told.min(left), list: None, is_broken: true };
+        }
+    }
+
+    /// The key may run: so each cache shows its last write to each object, or something later.
+    fn check(&self) {
+        for (name, last) in &self.last {
+            for (cache, follower) in self.followers.iter().enumerate() {
+                let shown = self.caches[cache].get(&key(NAMES[*name]));
+                let is_terminating =
+                    |it: &Object| it.header.deleting && last.deleted.as_deref() == Some(&*it.header.uid.text());
+                // A filtered cache may never be told of what it does not show.
+                let after = self.server.changes[last.change].after.as_ref();
+                let is_hidden = cache == FILTERED && after.is_none_or(|after| !after.is_in);
+                let is_seen = follower.told > last.change
+                    || shown.as_ref().is_some_and(is_terminating)
+                    || (is_hidden && shown.is_none());
+                assert!(is_seen, "cache {cache} has not seen the write to {}: it shows {shown:?}", NAMES[*name]);
+            }
+        }
+    }
+
+    /// Everything comes to its end.
+    fn end(&mut self) {
+        while !self.under_way.is_empty() {
+            self.answer(0, true);
+        }
+        for cache in 0..2 {
+            if self.followers[cache].is_broken {
+                self.take(Step::BeginList(cache));
+            }
+            self.end_list(cache);
+            while self.followers[cache].told < self.server.changes.len() {
+                self.deliver(cache);
+            }
+            self.bookmark(cache);
+        }
+        if !self.needs_proof {
+            assert!(!self.gate.holds(&web()), "all has been told, and it is held: {:?}", self.gate.waiting(9));
+        }
+        for cache in 0..2 {
+            self.gate.proven(cache, Turn::take());
+        }
+        assert!(
+            !self.gate.holds(&web()) && self.gate.is_empty(),
+            "something stays recorded: {:?}",
+            self.gate.waiting(9)
+        );
+        self.check();
+    }
+}
+
+fn run(is_comparable: bool, steps: Vec<Step>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut world = World::new(is_comparable);
+        for step in steps {
+            world.take(step);
+        }
+        world.end();
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_key_runs_on_what_it_has_written_or_later(is_comparable: bool, steps in vec(step(false), 1..80)) {
+        run(is_comparable, steps);
+    }
+
+    #[test]
+    fn so_it_does_when_the_server_goes_back(is_comparable: bool, steps in vec(step(true), 1..80)) {
+        run(is_comparable, steps);
+    }
+}
