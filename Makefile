@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
-.PHONY: help setup build plugins guests demo test bench clean
+.PHONY: help setup build plugins guests demo test soak bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-9s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -24,6 +24,7 @@ build: setup plugins ## build the host (target/debug/windlass) and the plugins
 # The other WebApp plugin has a folder of its own: a host that ran both would have them fight over each WebApp.
 plugins: setup ## build the plugins to target/plugins
 	tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
+	tools/build-component replicaset $(CARGO_TARGET_DIR)/plugins
 	tools/build-component webapp-composite $(CARGO_TARGET_DIR)/plugins/composite
 
 guests: setup ## build the tests' own components to target/guests
@@ -38,6 +39,10 @@ demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
 test: ## run all the tests; STAGES="unit stories": only these
 	@tools/setup tests
 	@tools/test $(STAGES)
+
+soak: ## tell the long stories in full, and record them in docs/soak; STORIES="replicas crash": only these
+	@tools/setup tests
+	@tools/soak $(STORIES)
 
 bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
 	cargo bench --locked -p windlass-core --bench queue

@@ -3,6 +3,7 @@
 //! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again.
 
 mod admit;
+mod former;
 mod start;
 
 use std::convert::Infallible;
@@ -24,6 +25,7 @@ use windlass_kube::{Budget, DiscoveryError, Excess, LiveReader, Readable, Subscr
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
 
+use self::former::Former;
 use crate::admission::{Admitted, Revoked, Terms};
 use crate::config::Configured;
 use crate::install::Ready;
@@ -62,6 +64,7 @@ pub(crate) struct Controller {
     configured: Configured,
     /// The right to run.
     tenure: Tenure,
+    former: Arc<Former>,
     /// Of all rounds: the last one's must have ended before another's may begin.
     workers: TaskTracker,
 }
@@ -111,17 +114,19 @@ impl Controller {
         let status = host.status.plugin(plugin.name()).controller(&declared.name, declared.options.workers, metrics);
         let (ready, configured) = (watch::channel(true).1, watch::channel(Some("{}".into())).1);
         let tenure = Tenure::unshared(&CancellationToken::new());
-        Self { host, plugin, share, budget, live, index, status, ready, configured, tenure, workers: tracker() }
+        let (former, workers) = (Arc::default(), tracker());
+        Self { host, plugin, share, budget, live, index, status, ready, configured, tenure, former, workers }
     }
 
     /// The same for one tenure. None of its workers begins before those of the tenure before have ended.
     pub(crate) fn under(&self, tenure: &Tenure) -> Self {
-        let Self { host, plugin, share, budget, live, index, status, ready, configured, workers, .. } = self;
+        let Self { host, plugin, share, budget, live, index, status, ready, configured, former, workers, .. } = self;
         let (host, plugin, share, budget) = (host.clone(), plugin.clone(), share.clone(), budget.clone());
-        let (live, index, status, workers) = (live.clone(), *index, status.clone(), workers.clone());
+        let (live, index, status) = (live.clone(), *index, status.clone());
+        let (former, workers) = (former.clone(), workers.clone());
         let (ready, configured, tenure) = (ready.clone(), configured.clone(), tenure.clone());
         status.set(ControllerState::Starting, None);
-        Self { host, plugin, share, budget, live, index, status, ready, configured, tenure, workers }
+        Self { host, plugin, share, budget, live, index, status, ready, configured, tenure, former, workers }
     }
 
     /// Shows that another replica runs it.
@@ -187,6 +192,7 @@ impl Controller {
                 never = bound => match never {},
                 round = self.round(watching, gone, stop) => round,
             };
+            self.former.rest();
             let kind = match round {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,

@@ -13,7 +13,9 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use windlass_core::expectations::{EXPIRE_AFTER, Waiting};
 use windlass_core::fair::{Permit, Share};
+use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::outcome::{self, CallResult, Decision, Retry};
@@ -74,6 +76,8 @@ pub(crate) struct Dispatch {
     /// The operator's configuration of the plugin, a JSON object.
     pub(crate) config: Configured,
     pub(crate) queue: Queue<ObjectKey>,
+    /// Holds the keys whose own writes the caches do not show yet. None: nothing does.
+    pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
     /// While the API server does not answer, no call is begun.
@@ -113,15 +117,27 @@ fn charge(cpu: Duration, held: Duration, permit_worth: f64) -> Duration {
     cpu.max(held.mul_f64(permit_worth))
 }
 
-/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again.
+/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
 struct InHand<'a> {
     queue: &'a Queue<ObjectKey>,
     key: ObjectKey,
+    end: Ended,
+}
+
+/// What a worker has done with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// It is not to run before the gate lets it.
+    Held,
 }
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
-        self.queue.done(&self.key);
+        match self.end {
+            Ended::Done => self.queue.done(&self.key),
+            Ended::Held => self.queue.park(&self.key),
+        }
     }
 }
 
@@ -129,13 +145,21 @@ impl Dispatch {
     /// Works on keys until the queue is shut down and empty.
     pub(crate) async fn work(&self) {
         while let Some(key) = self.next_key().await {
-            let in_hand = InHand { queue: &self.queue, key };
+            let mut in_hand = InHand { queue: &self.queue, key, end: Ended::Done };
+            if self.is_held(&in_hand.key) {
+                in_hand.end = Ended::Held;
+                continue;
+            }
             let (key, trace_id) = (&in_hand.key, trace_id());
             let span = tracing::info_span!(
                 "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
             );
-            self.process(key, &trace_id).instrument(span).await;
+            in_hand.end = self.process(key, &trace_id).instrument(span).await;
         }
+    }
+
+    fn is_held(&self, key: &ObjectKey) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.holds(key))
     }
 
     /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
@@ -200,40 +224,38 @@ impl Dispatch {
 
     /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
     /// may be processed again.
-    async fn process(&self, key: &ObjectKey, trace_id: &str) {
+    async fn process(&self, key: &ObjectKey, trace_id: &str) -> Ended {
         let (hold, settled) = settle::hold();
         // A panic of the host's own fails this key like a trap of the guest's would, and no other.
         let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
-        if let Err(panic) = run {
+        let ended = run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
-        }
+            Ended::Done
+        });
         settled.wait().await;
+        ended
     }
 
-    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) {
+    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> Ended {
         if self.principal.grants().hides(key) {
-            return; // What lives beside the host is no plugin's affair, not even to look at.
+            return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some(permit) = self.permit().await else { return };
+        let Some(permit) = self.permit().await else { return Ended::Done };
+        if self.is_held(key) {
+            // An old state has turned up while the key waited for its permit.
+            permit.unused();
+            return Ended::Held;
+        }
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);
         if primary.is_none() && !self.primaries.are_synced() {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
             // the plugin that the primary has gone.
-            return permit.unused();
+            permit.unused();
+            return Ended::Done;
         }
-        let context = Arc::new(CallContext {
-            principal: self.principal.clone(),
-            controller: self.controller.clone(),
-            primary_kind: self.primary.kind.clone(),
-            primary_key: key.clone(),
-            primary: primary.clone(),
-            trace_id: trace_id.into(),
-            hold,
-            overlay: Overlay::default(),
-            config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
-        });
+        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold));
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();
         let _active = self.status.call();
@@ -243,6 +265,36 @@ impl Dispatch {
         self.status.called(started.elapsed());
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
+        Ended::Done
+    }
+
+    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold) -> CallContext {
+        CallContext {
+            principal: self.principal.clone(),
+            controller: self.controller.clone(),
+            primary_kind: self.primary.kind.clone(),
+            primary_key: key.clone(),
+            primary,
+            trace_id: trace_id.into(),
+            hold,
+            overlay: Overlay::default(),
+            config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
+        }
+    }
+
+    /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
+    pub(crate) fn warn_of_wait(&self, waiting: &Waiting, watch: &str, follows: &str) {
+        let (key, trace_id) = (&waiting.key, trace_id());
+        let note = format!(
+            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what was written for it: {}. {follows}",
+            waiting.what
+        );
+        tracing::warn!(
+            plugin = %self.principal.plugin, controller = %self.controller, %key, watch, waits_for = waiting.what,
+            "an expectation has expired. {follows}"
+        );
+        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached());
+        self.warn(&context, "ExpectationExpired", note);
     }
 
     fn setbacks(&self) -> MutexGuard<'_, Setbacks> {

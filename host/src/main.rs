@@ -20,6 +20,7 @@ mod leftovers;
 mod manager;
 mod metrics;
 mod outage;
+mod overdue;
 mod pause;
 mod policies;
 mod policy;

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use windlass_core::clock::Moment;
+use windlass_core::gate::Gate;
 use windlass_core::grants::Denials;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
@@ -23,6 +25,8 @@ use crate::metrics::ControllerMetrics;
 
 /// Keys of one controller that are listed as given up. More are only counted.
 const MOST_GIVEN_UP: usize = 1000;
+/// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
+const MOST_HELD: usize = 10;
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;
 
@@ -250,6 +254,8 @@ struct Doing {
     state: ControllerState,
     reason: Option<String>,
     queue: Option<Queue<ObjectKey>>,
+    /// What holds keys, and its caches by name.
+    gate: Option<(Weak<Gate>, Vec<String>)>,
     given_up: BTreeMap<ObjectKey, String>,
     /// How many are given up that `given_up` had no room for.
     unlisted: u64,
@@ -262,6 +268,7 @@ impl Default for Doing {
             state: ControllerState::Starting,
             reason: None,
             queue: None,
+            gate: None,
             given_up: BTreeMap::new(),
             unlisted: 0,
             last_error: None,
@@ -296,6 +303,34 @@ impl ControllerStatus {
     pub(crate) fn begins(&self, queue: Queue<ObjectKey>) {
         let mut doing = locked(&self.doing);
         *doing = Doing { state: ControllerState::Syncing, queue: Some(queue), ..Doing::default() };
+    }
+
+    /// The keys of the round are held by `gate`, which waits for these caches.
+    pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Vec<String>) {
+        locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
+    }
+
+    /// What holds the keys of the current round.
+    pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
+        locked(&self.doing).gate.as_ref()?.0.upgrade()
+    }
+
+    /// The keys that are held, and why.
+    fn held(&self) -> Vec<Value> {
+        let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
+        let Some(gate) = gate.upgrade() else { return vec![] };
+        let (waiting, now) = gate.waiting(MOST_HELD);
+        let held = waiting.into_iter().map(|it| {
+            let seconds = |since: Moment| now.0.saturating_sub(since.0).as_secs();
+            json!({
+                "key": it.key.to_string(),
+                "heldSeconds": it.held.map(seconds),
+                "waitsSeconds": seconds(it.since),
+                "watch": caches.get(it.cache),
+                "waitsFor": shortened(it.what),
+            })
+        });
+        held.collect()
     }
 
     /// The queue of the current round.
@@ -360,7 +395,7 @@ impl ControllerStatus {
     }
 
     fn to_json(&self, name: &str) -> Value {
-        let queue = self.queue().map(|queue| queue.metrics());
+        let (queue, held) = (self.queue().map(|queue| queue.metrics()), self.held());
         let doing = locked(&self.doing);
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
         let last_error = doing.last_error.as_ref().map(
@@ -371,6 +406,7 @@ impl ControllerStatus {
             "state": doing.state,
             "reason": doing.reason,
             "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked})),
+            "held": held,
             "givenUp": given_up.collect::<Vec<_>>(),
             "givenUpUnlisted": doing.unlisted,
             "lastError": last_error,

@@ -174,7 +174,7 @@ impl Storm {
         let told = self.check_crowd(crowd, &observers).await?;
         let lists: Vec<_> = observers.iter().map(|it| it.status().lists).collect();
         println!(
-            "{:?}, {:?}: {} writes in {lasted:.1?}, {:.1?} in all; {objects} objects in the end; {figures}, {} \
+            "figures: {:?}, {:?}: {} writes in {lasted:.1?}, {:.1?} in all; {objects} objects in the end; {figures}, {} \
              compactions; lists {lists:?}, asked for {}; watches asked for {}; {told}",
             self.server.kind,
             self.plan,

@@ -99,6 +99,11 @@ impl Host {
         self.ends().await
     }
 
+    /// Kills it with SIGKILL, as a crash does, and waits until it is gone.
+    pub async fn kill(mut self) -> anyhow::Result<()> {
+        Ok(self.process.kill().await?)
+    }
+
     /// Waits until it ends, however long that takes.
     pub async fn ends_at_last(&mut self) -> anyhow::Result<ExitStatus> {
         Ok(self.process.wait().await?)

@@ -73,7 +73,8 @@ impl Objects {
         Ok(())
     }
 
-    fn api(&self, kind: &str) -> anyhow::Result<Api<DynamicObject>> {
+    /// The API of a kind.
+    pub(crate) fn api(&self, kind: &str) -> anyhow::Result<Api<DynamicObject>> {
         let resource = resource(kind)?;
         Ok(if is_namespaced(kind) {
             Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
@@ -96,6 +97,7 @@ fn is_namespaced(kind: &str) -> bool {
 fn resource(kind: &str) -> anyhow::Result<ApiResource> {
     let (group, version, plural) = match kind {
         "WebApp" => ("apps.kubedojo.io", "v1beta1", "webapps"),
+        "PodSet" => ("examples.windlass.dev", "v1", "podsets"),
         "Probe" => ("probe.windlass.dev", "v1", "probes"),
         "Composite" => ("tests.windlass.dev", "v1", "composites"),
         "Deployment" => ("apps", "v1", "deployments"),

@@ -17,6 +17,7 @@ pub mod fair;
 pub mod features;
 pub mod fence;
 pub mod finalizer;
+pub mod freshness;
 pub mod gate;
 pub mod grants;
 pub mod http;

@@ -1,6 +1,7 @@
 //! The gate against a model of a server whose caches lag: whatever is written by whom, and whenever caches are told, a key
 //! that may run is shown what it has written, or something later; and when the caches have come so far, it may run.
 
+#[allow(dead_code, reason = "the cases use more of it")]
 mod fake;
 
 use std::collections::BTreeMap;

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::compact::Version;
+use windlass_core::freshness::Evidence;
 use windlass_core::object::Object;
-use windlass_core::progress::{Advance, Turn};
+use windlass_core::progress::{Advance, Progress as _, Turn};
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{IndexSource, WatchEvent, WatchSpec};
 
@@ -50,6 +51,10 @@ pub(crate) struct Feed {
     subscribers: watch::Sender<usize>,
     /// Asks an informer that waits before its next attempt not to wait any longer.
     hurry: Notify,
+    /// A list was asked for by force, at this turn.
+    wanted: watch::Sender<Option<Turn>>,
+    /// When the last proof of freshness began, and how it ended. Held while one runs.
+    proven: tokio::sync::Mutex<Option<(Turn, Evidence)>>,
     /// What texts are packed against that did not come in a list.
     dictionary: OnceLock<Arc<Dictionary>>,
 }
@@ -149,6 +154,8 @@ impl Feed {
             status: watch::Sender::default(),
             subscribers: watch::Sender::default(),
             hurry: Notify::new(),
+            wanted: watch::Sender::default(),
+            proven: tokio::sync::Mutex::default(),
             dictionary: OnceLock::new(),
         }
     }
@@ -322,6 +329,41 @@ impl Feed {
     /// Completes when somebody new subscribes, or has since the last time.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
+    }
+
+    /// Has the informer list again: the next list that begins is for all who have asked before.
+    pub(crate) fn relist(&self) {
+        self.wanted.send_replace(Some(Turn::take()));
+        self.hurry.notify_one();
+    }
+
+    /// Whether a list was asked for since the last one began.
+    pub(crate) fn wants_list(&self) -> bool {
+        *self.wanted.borrow() > self.store.listed()
+    }
+
+    /// Completes when a list is asked for, or has been since the last one began.
+    pub(crate) async fn list_wanted(&self) {
+        // The sender is in `self`: this cannot fail.
+        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > self.store.listed()).await;
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn spec(&self) -> &WatchSpec {
+        &self.spec
+    }
+
+    pub(crate) fn proven(&self) -> &tokio::sync::Mutex<Option<(Turn, Evidence)>> {
+        &self.proven
+    }
+
+    /// Whether nothing more is to be expected of it for now.
+    pub(crate) fn is_over(&self) -> bool {
+        let status = self.status.borrow();
+        status.stopped || status.gone
     }
 
     pub(crate) fn update_status(&self, change: impl FnOnce(&mut InformerStatus)) {

@@ -1,12 +1,13 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use windlass_core::compact::Version;
-use windlass_core::progress::Turn;
+use windlass_core::progress::{Progress as _, Turn};
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
@@ -33,6 +34,14 @@ const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
 const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
+/// Between two lists that are asked for by force.
+const LISTS_APART: Duration = Duration::from_secs(10);
+/// A server tells a watch at least every minute or two how far it has come. One that is silent for longer may have gone
+/// back to before the watch's version, and would pass over in silence what it has told in another life.
+const SILENCE: Duration = Duration::from_mins(3);
+/// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
+const TOO_LARGE: u32 = 2;
+
 /// Fills a feed.
 pub(crate) struct Follower {
     client: Client,
@@ -48,6 +57,10 @@ pub(crate) struct Follower {
     streaming: bool,
     /// The last list that came so went wrong: the next one comes in pages.
     spoilt: bool,
+    /// When the last list was taken over.
+    listed_at: Option<Instant>,
+    /// How often in a row the server has said that it has not come to the cache's version.
+    ahead: u32,
 }
 
 /// Where to go on: watch from this version, or list if there is none.
@@ -76,7 +89,19 @@ impl Follower {
     ) -> Self {
         let InformerOptions { streaming_lists: streaming, reachability, cold_after, .. } = options;
         let packing = cold_after.is_some();
-        Self { client, discovery, reachability, packing, spec, feed, logged: None, streaming, spoilt: false }
+        Self {
+            client,
+            discovery,
+            reachability,
+            packing,
+            spec,
+            feed,
+            logged: None,
+            streaming,
+            spoilt: false,
+            listed_at: None,
+            ahead: 0,
+        }
     }
 
     /// Runs until nobody can afford the cache any more.
@@ -90,6 +115,9 @@ impl Follower {
         let mut backoff = Backoff::default();
         let mut resume = None;
         loop {
+            if self.feed.wants_list() && self.listed_at.is_none_or(|at| at.elapsed() >= LISTS_APART) {
+                resume = None;
+            }
             let step = match resume {
                 None if self.streaming && !self.spoilt => self.stream(&mut parser).await,
                 None => self.list(&mut parser).await,
@@ -156,6 +184,8 @@ impl Follower {
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         self.spoilt = false;
+        self.listed_at = Some(Instant::now());
+        self.ahead = 0;
         self.recovered();
         Ok(version)
     }
@@ -172,7 +202,32 @@ impl Follower {
                 self.recovered();
                 self.follow(lines, version, parser, began, seconds).await
             }
-            Err(error) => Step::failed(can_resume(&error).then_some(version), error),
+            Err(error) => self.broken(version, error),
+        }
+    }
+
+    /// A watch that brought the store to `version` has failed.
+    fn broken(&mut self, version: Version, error: InformerError) -> Step {
+        self.ahead = if error.is_ahead() { self.ahead + 1 } else { 0 };
+        let resumes = can_resume(&error) && self.ahead < TOO_LARGE;
+        Step::failed(resumes.then_some(version), error)
+    }
+
+    /// Completes when a list is to be made that somebody has asked for.
+    async fn relist_due(&self) {
+        self.feed.list_wanted().await;
+        if let Some(at) = self.listed_at {
+            sleep_until(at + LISTS_APART).await;
+        }
+    }
+
+    /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
+    async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
+        let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
+        match listing::newest(&self.client, &self.spec, &resource).await {
+            Ok(server) => not_before(&server, version),
+            // The watch will notice, or the next silence be looked into.
+            Err(_) => Ok(()),
         }
     }
 
@@ -192,24 +247,42 @@ impl Follower {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
         let mut told = false;
         loop {
-            match timeout_at(deadline, lines.next()).await {
-                Ok(Line::Whole(line)) => match self.take(&line, parser) {
+            let next = tokio::select! {
+                line = timeout_at(deadline, timeout(SILENCE, lines.next())) => line,
+                () = self.relist_due() => return Step { resume: None, failure: None },
+            };
+            match next {
+                Ok(Ok(Line::Whole(line))) => match self.take(&line, parser) {
                     Ok(seen) if seen.is_empty() => {}
                     Ok(seen) => (version, told) = (seen, true),
-                    Err(error) => return Step::failed(can_resume(&error).then_some(version), error),
+                    Err(error) => return self.broken(version, error),
                 },
-                Ok(Line::Torn) => {
+                Ok(Err(_silence)) => {
+                    if let Err(error) = self.doubt(&version).await {
+                        return Step::failed(None, error);
+                    }
+                }
+                Ok(Ok(Line::Torn)) => {
                     // What the half line told comes again, as it is later than `version`.
                     tracing::warn!(watch = %self.spec, "the watch broke within a line; it is resumed");
                     self.feed.update_status(|status| status.malformed += 1);
                     break;
                 }
-                Ok(Line::End) | Err(_) => break,
+                Ok(Ok(Line::End)) | Err(_) => break,
             }
         }
         let is_failure = !told && began.elapsed() < SHORT;
         let failure = is_failure.then_some(InformerError::TooShort { within: SHORT });
         Step { resume: Some(version), failure }
+    }
+
+    /// What a watch tells is later than what it resumed from, where versions compare.
+    fn check(&self, told: &Version) -> Result<(), InformerError> {
+        let store = self.feed.store();
+        match store.version() {
+            Some(known) if store.is_comparable() => not_before(told, &known),
+            _ => Ok(()),
+        }
     }
 
     /// Takes over one line; returns the version that it brought the store to.
@@ -219,9 +292,16 @@ impl Follower {
                 let header = &object.header;
                 return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });
             }
-            Notice::Applied(object) => (object.header.version.clone(), self.feed.apply(&object)),
-            Notice::Deleted(object) => (object.header.version.clone(), self.feed.delete(object)),
+            Notice::Applied(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.apply(&object))
+            }
+            Notice::Deleted(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.delete(object))
+            }
             Notice::Bookmark { version, .. } => {
+                self.check(&version)?;
                 self.feed.bookmark(version.clone());
                 (version, Ok(()))
             }
@@ -285,6 +365,14 @@ impl Follower {
         }
         self.feed.update_status(|status| status.error = None);
     }
+}
+
+/// An error, if the server is at a version before the cache's.
+fn not_before(server: &Version, cache: &Version) -> Result<(), InformerError> {
+    if server.compare(cache) != Some(Ordering::Less) {
+        return Ok(());
+    }
+    Err(InformerError::WentBack { server: server.clone(), cache: cache.clone() })
 }
 
 /// Five to ten minutes, as client-go asks: watches that began together do not end together.

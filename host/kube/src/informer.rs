@@ -24,6 +24,7 @@ use crate::cold;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::feed::{Feed, OverBudget, SubscribeOptions, Subscription};
 use crate::follow::Follower;
+use crate::freshness::Proofs;
 use crate::parse::ParseError;
 use crate::pointer::PointerError;
 use crate::reachability::Reachability;
@@ -88,6 +89,16 @@ pub enum InformerError {
         /// Its version.
         version: Version,
     },
+    /// The server has gone back to before what the cache has seen, as after a restored backup.
+    #[error(
+        "the API server is at version {server}, before the cache's {cache}: it went back, as after a restored backup"
+    )]
+    WentBack {
+        /// Where the server is.
+        server: Version,
+        /// Where the cache is.
+        cache: Version,
+    },
     /// Nobody who subscribes can afford the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
     #[error("the cache is larger than any of its subscribers may have")]
     OverBudget(OverBudget),
@@ -101,6 +112,16 @@ impl InformerError {
             Self::Ended { code, .. } => Some(*code),
             _ => None,
         }
+    }
+
+    /// Whether the server refused a version that it has not come to: it lags, or went back.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let message = match self {
+            Self::Watch(RequestError::Refused { status, .. }) => &status.message,
+            Self::Ended { message, .. } => message,
+            _ => return false,
+        };
+        message.contains("Too large resource version")
     }
 }
 
@@ -178,6 +199,7 @@ pub(crate) struct Shared {
     runtime: Handle,
     stop: CancellationToken,
     running: Mutex<HashMap<WatchSpec, Arc<Feed>>>,
+    proofs: Proofs,
 }
 
 impl Informers {
@@ -201,7 +223,8 @@ impl Informers {
         let stop = CancellationToken::new();
         let guard = Arc::new(stop.clone().drop_guard());
         let runtime = Handle::current();
-        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, running: Mutex::default() });
+        let (running, proofs) = (Mutex::default(), Proofs::default());
+        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, running, proofs });
         if let Some(every) = shared.options.cold_after {
             shared.runtime.spawn(cold::cool(Arc::downgrade(&shared), shared.stop.clone(), every));
         }
@@ -224,6 +247,19 @@ impl Informers {
     #[must_use]
     pub fn figures(&self) -> Vec<InformerFigures> {
         self.shared.feeds().iter().map(|feed| feed.figures()).collect()
+    }
+
+    /// The feed of the informer of `spec`, if it runs.
+    pub(crate) fn feed(&self, spec: &WatchSpec) -> Option<Arc<Feed>> {
+        self.shared.running().get(spec).cloned()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    pub(crate) fn proofs(&self) -> &Proofs {
+        &self.shared.proofs
     }
 
     /// Lets `subscribe` join the feed, which cannot end meanwhile.

@@ -23,6 +23,7 @@ mod expecting;
 mod feed;
 mod field_selector;
 mod follow;
+mod freshness;
 mod headers;
 mod index;
 mod informer;

@@ -18,7 +18,7 @@ use crate::discovery::Resource;
 use crate::feed::{Feed, Listed};
 use crate::informer::InformerError;
 use crate::notice::Notice;
-use crate::parse::{self, Parser};
+use crate::parse::{ParseError, Parser};
 use crate::request::{self, Line, Lines, Query};
 
 const PAGE: &str = "500";
@@ -94,6 +94,59 @@ pub(crate) async fn watch(
     request::watch(client, &uri, accept, limit).await.map_err(InformerError::Watch)
 }
 
+/// How far the server has come in what `spec` watches, by a list of one object, whose version is that of a quorum read.
+pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resource) -> Result<Version, InformerError> {
+    let path = resource.collection(spec.namespace.as_deref());
+    let one = async |mut query: Query| {
+        query.add("limit", "1");
+        let mut page = Vec::new();
+        request::get_into(client, &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut page).await.map(|()| page)
+    };
+    let answer = match one(Query::default()).await {
+        // Who may watch one name may not list the others.
+        Err(error) if error.code() == Some(403) => one(query(spec)).await,
+        // Any object will do: with selectors the server might have to look at many.
+        answer => answer,
+    };
+    let page = answer.map_err(InformerError::List)?;
+    let page: Page<'_> = serde_json::from_slice(&page).map_err(|error| malformed(error.into()))?;
+    let version = Version::from(&*page.metadata.resource_version);
+    if version.is_empty() { Err(malformed(ParseError::NoVersion)) } else { Ok(version) }
+}
+
+/// Gives `take` every object that `spec` watches, without more than its metadata, as of one quorum read.
+pub(crate) async fn metadata(
+    client: &Client,
+    spec: &WatchSpec,
+    resource: &Resource,
+    mut take: impl FnMut(&Object),
+) -> Result<(), InformerError> {
+    let spec = WatchSpec { projection: Projection::Metadata, ..spec.clone() };
+    let mut parser = Parser::new(&spec)?;
+    let path = resource.collection(spec.namespace.as_deref());
+    let mut token: Option<String> = None;
+    let mut page = Vec::new();
+    loop {
+        let mut query = query(&spec);
+        query.add("limit", PAGE);
+        query.add_some("continue", token.as_deref());
+        let answer = request::get_into(client, &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut page).await;
+        answer.map_err(InformerError::List)?;
+        let page: Page<'_> = serde_json::from_slice(&page).map_err(|error| malformed(error.into()))?;
+        for item in page.items.unwrap_or_default() {
+            take(&parser.object(item.get()).map_err(malformed)?);
+        }
+        token = page.metadata.r#continue.filter(|token| !token.is_empty());
+        if token.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+fn malformed(source: ParseError) -> InformerError {
+    InformerError::Malformed { what: "list", source }
+}
+
 /// Takes in the objects of one list.
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
@@ -163,7 +216,7 @@ impl<'a> Collector<'a> {
     fn end(mut self, version: Version, resource: &Arc<Resource>, began: Turn) -> Result<Listed, InformerError> {
         self.settle();
         if version.is_empty() {
-            return Err(InformerError::Malformed { what: "list", source: parse::ParseError::NoVersion });
+            return Err(malformed(ParseError::NoVersion));
         }
         Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource), began })
     }
@@ -207,7 +260,6 @@ impl<'a> Collector<'a> {
 
     /// Takes in a page. An object that cannot be read fails the list: a store without it would be a silent gap.
     fn page(&mut self, text: &[u8]) -> Result<PageMetadata, InformerError> {
-        let malformed = |source: parse::ParseError| InformerError::Malformed { what: "list", source };
         let page: Page<'_> = serde_json::from_slice(text).map_err(|error| malformed(error.into()))?;
         for item in page.items.unwrap_or_default() {
             let object = self.parser.object(item.get()).map_err(malformed)?;

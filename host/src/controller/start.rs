@@ -3,12 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::expectations::Waiting;
+use windlass_core::features::Feature;
+use windlass_core::gate::Gate;
 use windlass_core::mapping::Primaries as _;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::ports::Ports;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_kube::{Claimer, Followed, Readable, Reader, Subscription};
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Entry};
 
 use super::{Controller, Watching, admit};
@@ -20,6 +24,7 @@ use crate::feed::Feeder;
 use crate::finalize::{self, Finalized};
 use crate::metrics::counted;
 use crate::outage::Setbacks;
+use crate::overdue::Overdue;
 use crate::pause::Pausable;
 use crate::resync::resync;
 use crate::route::{Route, Stores};
@@ -30,6 +35,7 @@ impl Controller {
     /// Starts the tasks, but for the workers.
     pub(super) fn start(&self, mut watching: Watching, stop: &CancellationToken) -> Running {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
+        let watches = watching.readable.iter().map(|readable| readable.spec.clone()).collect();
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, stop.child_token()));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
         let running = Running::new(dispatch.clone(), self.workers.clone());
@@ -55,11 +61,30 @@ impl Controller {
             let (primaries, queue) = (primaries.clone(), queue.clone());
             async move { resync(period, || primaries.all(), &queue).await }
         });
+        if let Some(gate) = &dispatch.gate {
+            self.look_after(&running, gate, watches);
+        }
         running.feed("outages", move || {
             let dispatch = dispatch.clone();
             async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
         });
         running
+    }
+
+    /// Looks after the keys that wait long for what they have written to show in `watches`.
+    fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
+        let (gate, caches) = (gate.clone(), self.host.informers.clone());
+        let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };
+        let (overdue, dispatch) = (Arc::new(overdue), running.dispatch.clone());
+        running.feed("expectations", move || {
+            let (overdue, dispatch) = (overdue.clone(), dispatch.clone());
+            async move {
+                let tell = |waiting: &Waiting, watch: &WatchSpec, follows: &str| {
+                    dispatch.warn_of_wait(waiting, &watch.to_string(), follows);
+                };
+                overdue.watch(tell).await;
+            }
+        });
     }
 
     /// All that the workers need.
@@ -72,8 +97,10 @@ impl Controller {
         let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
         let options = &self.declared().options;
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
-        let queue = Queue::<ObjectKey>::new(Arc::new(SystemClock::new()), limiter);
+        let clock = Arc::new(SystemClock::new());
+        let queue = Queue::<ObjectKey>::new(clock.clone(), limiter);
         self.status.begins(queue.clone());
+        let gate = self.gate(&readable, &queue, clock);
         let principal = Arc::new(Principal {
             role: Role::Plugin,
             plugin: self.plugin.name().clone(),
@@ -95,10 +122,11 @@ impl Controller {
             primary,
             primaries,
             principal,
-            ports: self.ports(readable, followed),
+            ports: self.ports(readable, followed, gate.as_ref()),
             status: self.status.clone(),
             config: self.configured.clone(),
             queue,
+            gate,
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
             permit_worth: self.host.permit_worth,
@@ -110,10 +138,26 @@ impl Controller {
         }
     }
 
+    /// What holds keys until the caches show what they have written. None: that is switched off.
+    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, clock: Arc<SystemClock>) -> Option<Arc<Gate>> {
+        if !self.host.features.enabled(Feature::AutomaticExpectations) {
+            return None;
+        }
+        let gate = Gate::new(Expecting::caches(readable), queue.clone(), clock);
+        // What the keys of the last round were still to see is not known of the caches of this one.
+        gate.doubt(self.former.follow(gate.clone()));
+        self.status.holds_by(&gate, readable.iter().map(|readable| readable.spec.to_string()).collect());
+        Some(gate)
+    }
+
     /// What the plugin may ask of the world, and all of it counted.
-    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>) -> Ports {
+    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>, gate: Option<&Arc<Gate>>) -> Ports {
+        let writer = self.host.writer.of_controller(followed);
+        let writes = Arc::new(match gate {
+            Some(gate) => writer.expecting(Expecting::new(gate.clone(), &readable)),
+            None => writer,
+        });
         let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
-        let writes = Arc::new(self.host.writer.of_controller(followed));
         let ports = Ports {
             owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
             reads: reader,

@@ -120,6 +120,7 @@ impl Stage {
             ports,
             config: watch::channel(None).1,
             queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
+            gate: None,
             limits: CallLimits::default(),
             max_retries: 15,
             outages,

@@ -1,10 +1,12 @@
 //! What is looked up when somebody asks: queues, caches, plugins, denials, panics.
 
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
 use prometheus_client::metrics::MetricType;
+use windlass_core::expectations::Counts;
 use windlass_core::queue::{self, Histogram};
 use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
 
@@ -117,7 +119,8 @@ impl Sources {
         let waited = queues.iter().map(|(it, at)| (it.clone(), at.queue_duration));
         histograms(encoder, "workqueue_queue_duration_seconds", "From addition to worker", waited)?;
         let worked = queues.iter().map(|(it, at)| (it.clone(), at.work_duration));
-        histograms(encoder, "workqueue_work_duration_seconds", "From worker to done", worked)
+        histograms(encoder, "workqueue_work_duration_seconds", "From worker to done", worked)?;
+        expectations(encoder, &controllers)
     }
 
     fn caches(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -136,6 +139,29 @@ impl Sources {
         let help = "Lists and events that could not be read, or came out of order";
         counters(encoder, "windlass_informer_malformed", help, malformed)
     }
+}
+
+fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
+    let counts: Vec<_> = controllers.iter().filter_map(|it| Some((labels(it), it.gate()?.counts()))).collect();
+    type Count = fn(&Counts) -> u64;
+    let counted: [(&str, &str, Count); 5] = [
+        ("raised", "What written objects were still to be seen in a cache when the write was answered", |it| it.raised),
+        ("observed", "What a cache showed already when the write was answered", |it| it.observed),
+        ("satisfied", "What a cache has shown since, so that the key may run", |it| it.satisfied),
+        ("expired", "What a cache has not shown for five minutes", |it| it.expired),
+        ("held", "How often a key was held because a cache did not show its own writes yet", |it| it.held),
+    ];
+    for (name, help, count) in counted {
+        let lines = counts.iter().map(|(labels, counts)| (labels.clone(), count(counts)));
+        counters(encoder, &format!("windlass_expectations_{name}"), help, lines)?;
+    }
+    let waits = counts.iter().map(|(labels, counts)| (labels.clone(), counts.wait));
+    histograms(
+        encoder,
+        "windlass_expectations_wait_seconds",
+        "From the answer to a write until a cache shows it",
+        waits,
+    )
 }
 
 fn labels(controller: &ControllerStatus) -> Owned {

@@ -155,6 +155,6 @@ async fn two_owners_that_race_own_each_child_once(kind: Kind) -> anyhow::Result<
         })
         .await?;
     }
-    println!("{kind:?}: {rounds} races, {contested} of them with a conflict, won {won:?}");
+    println!("figures: {kind:?}: {rounds} races, {contested} of them with a conflict, won {won:?}");
     Ok(())
 }

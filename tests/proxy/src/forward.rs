@@ -18,7 +18,7 @@ use crate::body::{self, Outgoing};
 use crate::connection::Connection;
 use crate::fault::{Loss, Refusal};
 use crate::request::{RequestInfo, Verb};
-use crate::rule::{Ending, RequestPlan};
+use crate::rule::{Ending, Loser, RequestPlan};
 use crate::state::Shared;
 use crate::watch;
 
@@ -50,8 +50,8 @@ pub(crate) async fn forward(
     };
     let upstream_request = to_upstream(&parts, body.to_bytes());
     match &plan.ending {
-        Some(Ending::Lose(loss)) => {
-            lose(&shared, &info, plan.delay, upstream_request).await;
+        Some(Ending::Lose(loss, loser)) => {
+            lose(&shared, &info, plan.delay, upstream_request, loser.clone()).await;
             return match loss {
                 Loss::Reset => connection.reset().await,
                 Loss::Silence => std::future::pending().await,
@@ -98,17 +98,18 @@ fn without_hop_by_hop(headers: &mut HeaderMap) {
 }
 
 /// Sends the request after `delay`, whatever becomes of the client meanwhile, and reads the answer for nobody.
-async fn lose(shared: &Arc<Shared>, info: &RequestInfo, delay: Duration, request: Request<Body>) {
+async fn lose(shared: &Arc<Shared>, info: &RequestInfo, delay: Duration, request: Request<Body>, loser: Loser) {
     let upstream = shared.upstream.clone();
     // Of a watch the head is the answer.
     let to_the_end = info.verb != Verb::Watch;
     // A task of its own: a client that gives up cancels this function, and must not cancel the write.
     let exchange = tokio::spawn(async move {
         sleep(delay).await;
-        match upstream.send(request).await {
+        let answered = match upstream.send(request).await {
             Ok(response) if to_the_end => response.into_body().collect().await.map(drop),
             other => other.map(drop),
-        }
+        };
+        answered.inspect(|()| loser.has_lost())
     });
     if let Ok(Err(error)) = exchange.await {
         tracing::debug!(%error, request = %info, "upstream gave no answer that could be lost");

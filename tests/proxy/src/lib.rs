@@ -258,6 +258,13 @@ impl RuleHandle {
         self.tally.held()
     }
 
+    /// How many answers it has lost so far: upstream has given them, so what they answer is done. [`RuleHandle::fired`] counts
+    /// a request as soon as it has come.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.tally.lost()
+    }
+
     /// Removes the rule; what it holds comes, in order. The same as dropping the handle, where that is to be seen.
     pub fn remove(self) {}
 

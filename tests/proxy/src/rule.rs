@@ -61,6 +61,7 @@ impl Rule {
 pub(crate) struct Tally {
     fired: AtomicU64,
     held: AtomicU64,
+    lost: AtomicU64,
     /// Ends what the rule holds.
     removed: CancellationToken,
     changed: Arc<Notify>,
@@ -73,6 +74,28 @@ impl Tally {
 
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// Whose rule an answer is lost for.
+#[derive(Clone, Debug)]
+pub(crate) struct Loser(Arc<Tally>);
+
+impl Loser {
+    /// Upstream has answered, and nobody hears of it.
+    pub(crate) fn has_lost(&self) {
+        self.0.lost.fetch_add(1, Ordering::Relaxed);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl PartialEq for Loser {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -99,15 +122,15 @@ impl Drop for Held {
 }
 
 /// How a request ends otherwise than by upstream's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ending {
     Refuse(Refusal),
     Reset,
-    Lose(Loss),
+    Lose(Loss, Loser),
 }
 
 /// What happens to a request and its answer.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestPlan {
     pub(crate) delay: Duration,
     pub(crate) ending: Option<Ending>,
@@ -181,7 +204,7 @@ impl Rules {
                 Fault::Garble(garbage) => plan.garbage = plan.garbage.or(Some(*garbage)),
                 Fault::Refuse(refusal) => plan.ending = Some(Ending::Refuse(refusal.clone())),
                 Fault::Reset => plan.ending = Some(Ending::Reset),
-                Fault::Lose(loss) => plan.ending = Some(Ending::Lose(*loss)),
+                Fault::Lose(loss) => plan.ending = Some(Ending::Lose(*loss, Loser(Arc::clone(&installed.tally)))),
                 Fault::Cut(_) | Fault::Hold | Fault::DelayEvents(_) => {}
             }
             if plan.ending.is_some() {
@@ -317,11 +340,11 @@ mod tests {
         let second = Duration::from_secs(1);
         rules.add(Fault::DelayRequest(second..=second).on(Match::any()));
         rules.add(Fault::DelayRequest(second..=second).on(Match::any()));
-        rules.add(Fault::Lose(Loss::Silence).on(Match::any()));
+        let lost = rules.add(Fault::Lose(Loss::Silence).on(Match::any()));
         let behind = rules.add(Fault::Reset.on(Match::any()));
         let plan = rules.for_request(&request(Verb::Create));
-        let expected =
-            RequestPlan { delay: 2 * second, ending: Some(Ending::Lose(Loss::Silence)), ..RequestPlan::default() };
+        let ending = Some(Ending::Lose(Loss::Silence, Loser(lost)));
+        let expected = RequestPlan { delay: 2 * second, ending, ..RequestPlan::default() };
         assert_eq!(plan, expected);
         assert_eq!(behind.fired(), 0);
     }

@@ -162,6 +162,22 @@ impl Expectations {
         entry.pending.push(pending);
     }
 
+    /// Has every cache prove that it shows all that `keys` have written so far.
+    pub(crate) fn doubt(&mut self, keys: Vec<ObjectKey>, since: Turn, now: Moment) {
+        for key in keys {
+            for cache in 0..self.caches.len() {
+                let epoch = self.caches[cache].cache.progress.epoch();
+                let (sight, raised, due) = (Sight::Fresh, now, now);
+                self.raise(&key, Pending { cache, sight, since, epoch, raised, due, blocks: true, expired: false });
+            }
+        }
+    }
+
+    /// The keys that have something to see.
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.keys.keys().cloned().collect()
+    }
+
     /// Whether `key` must not run. If so, it is to be parked, and is among those that a later change lets go.
     pub(crate) fn holds(&mut self, key: &ObjectKey, now: Moment) -> bool {
         let Some(entry) = self.keys.get_mut(key).filter(|entry| entry.blocks()) else { return false };

@@ -95,6 +95,22 @@ impl Gate {
         self.change(|expectations, now| expectations.give_up(keys, now));
     }
 
+    /// The keys that have something to see, for the gate that follows this one.
+    #[must_use]
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.state.with(|state| state.expectations.keys())
+    }
+
+    /// Holds `keys` until every cache has proven that it shows all that was committed before this call: what they have
+    /// written is not known here.
+    pub fn doubt(&self, keys: Vec<ObjectKey>) {
+        let since = Turn::take();
+        self.change(|expectations, now| {
+            expectations.doubt(keys, since, now);
+            Vec::new()
+        });
+    }
+
     /// Waits until something has taken long, and tells what is to be done about it. For one task at a time.
     pub async fn due(&self) -> Due {
         loop {

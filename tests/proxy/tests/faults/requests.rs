@@ -99,6 +99,26 @@ async fn a_write_whose_answer_is_lost_is_committed_even_after_the_client_has_giv
 }
 
 #[tokio::test]
+async fn a_client_is_stopped_just_behind_its_second_write() {
+    let it = Setup::start(1).await;
+    let lost = it.proxy.add(Fault::Lose(Loss::Silence).on(creates()).skip(1).times(1));
+    // What is lost is no occasion for a rule behind: it stops all from the third on.
+    let stopped = it.proxy.add(Fault::DelayRequest(NEVER..=NEVER).on(creates()).skip(1));
+    assert_eq!(it.create("a").await.expect("an answer").code, StatusCode::CREATED);
+    assert_eq!(lost.lost(), 0);
+    tokio::select! {
+        answer = it.create("b") => panic!("{answer:?}"),
+        () = it.proxy.until(|| lost.lost() == 1) => {}
+    }
+    assert_eq!(it.served("create"), 2, "the second is committed when it counts as lost");
+    tokio::select! {
+        answer = it.create("c") => panic!("{answer:?}"),
+        () = it.proxy.until(|| stopped.fired() == 1) => {}
+    }
+    assert_eq!(it.served("create"), 2);
+}
+
+#[tokio::test]
 async fn a_delayed_request_reaches_the_server_late() {
     let it = Setup::start(1).await;
     let endless = it.proxy.add(Fault::DelayRequest(NEVER..=NEVER).on(creates()).times(1));

@@ -1,0 +1,111 @@
+//! Looks after keys that wait long for what they have written (§3.5): one sleeping task for each controller. Caches that are
+//! late have to prove how fresh they are; after five minutes somebody is told.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use windlass_core::expectations::{Due, Waiting};
+use windlass_core::freshness::Proof;
+use windlass_core::gate::Gate;
+use windlass_core::progress::Turn;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::Informers;
+use windlass_wasm::manifest::ExpectationTimeout;
+
+/// Has caches prove themselves.
+pub(crate) trait Caches: Send + Sync {
+    /// Completes when the cache of `watch` shows all that was committed before. False: it is lost.
+    fn prove(&self, watch: &WatchSpec) -> impl Future<Output = bool> + Send;
+
+    /// Has the cache list again.
+    fn relist(&self, watch: &WatchSpec);
+}
+
+impl Caches for Informers {
+    async fn prove(&self, watch: &WatchSpec) -> bool {
+        matches!(Informers::prove(self, watch).await, Proof::Proven(_))
+    }
+
+    fn relist(&self, watch: &WatchSpec) {
+        if !Informers::relist(self, watch) {
+            tracing::debug!(%watch, "there is no cache that could list again");
+        }
+    }
+}
+
+/// What the keys of one controller wait for.
+pub(crate) struct Overdue<C> {
+    pub(crate) gate: Arc<Gate>,
+    /// In the gate's order.
+    pub(crate) watches: Vec<WatchSpec>,
+    pub(crate) caches: C,
+    /// What becomes of a key that has waited too long.
+    pub(crate) timeout: ExpectationTimeout,
+}
+
+/// A proof that has ended.
+struct Ended {
+    cache: usize,
+    began: Turn,
+    proven: bool,
+}
+
+impl<C: Caches> Overdue<C> {
+    /// Looks after the keys until it is dropped. `tell` hears which key waits for which watch, and what follows.
+    pub(crate) async fn watch(&self, tell: impl Fn(&Waiting, &WatchSpec, &str) + Send) {
+        let mut proofs = FuturesUnordered::new();
+        // Those that are asked of a cache while it proves itself: that proof began too early for them.
+        let (mut proving, mut again) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            tokio::select! {
+                Due { probes, expired } = self.gate.due() => {
+                    for cache in probes {
+                        if proving.insert(cache) {
+                            proofs.push(self.prove(cache).boxed());
+                        } else {
+                            again.insert(cache);
+                        }
+                    }
+                    self.expired(expired, &tell);
+                }
+                Some(Ended { cache, began, proven }) = proofs.next(), if !proofs.is_empty() => {
+                    proving.remove(&cache);
+                    if proven {
+                        self.gate.proven(cache, began);
+                    }
+                    if again.remove(&cache) {
+                        proving.insert(cache);
+                        proofs.push(self.prove(cache).boxed());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn prove(&self, cache: usize) -> Ended {
+        let began = Turn::take();
+        let proven = self.caches.prove(&self.watches[cache]).await;
+        Ended { cache, began, proven }
+    }
+
+    fn expired(&self, expired: Vec<Waiting>, tell: &impl Fn(&Waiting, &WatchSpec, &str)) {
+        let follows = match self.timeout {
+            ExpectationTimeout::Probe => "The cache lists again, and the key stays held.",
+            ExpectationTimeout::Run => "The cache lists again, and the key runs, as the plugin's manifest asks for.",
+        };
+        for waiting in &expired {
+            let watch = &self.watches[waiting.cache];
+            tell(waiting, watch, follows);
+            self.caches.relist(watch);
+        }
+        if self.timeout == ExpectationTimeout::Run {
+            self.gate.give_up(expired.into_iter().map(|waiting| waiting.key).collect());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! The status of a `PodSet`. Pure: no call to the host.
+
+use windlass_sdk::clock::Timestamp;
+use windlass_sdk::conditions::{Condition, find_condition, updated_conditions};
+use windlass_sdk::{ApiReason, Error};
+
+use crate::api::{Pod, PodSet, Spec, Status};
+
+/// The condition that says whether all Pods are there and ready.
+pub(crate) const READY: &str = "Ready";
+
+/// Why a `PodSet` cannot become what it asks for, until someone does something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// In CamelCase, for the condition and the event: `InvalidSelector`, `FailedCreate` or `FailedDelete`.
+    pub(crate) reason: &'static str,
+    /// The text for people.
+    pub(crate) message: String,
+}
+
+impl Problem {
+    /// What is wrong with a spec that the CRD's schema lets pass. Without this, each call would make Pods that the next one
+    /// does not count.
+    pub(crate) fn of_spec(spec: &Spec) -> Option<Self> {
+        let problem = |message: &str| Some(Self { reason: "InvalidSelector", message: message.into() });
+        if spec.selector.text().is_empty() {
+            return problem("spec.selector is empty");
+        }
+        let is_matched = spec.selector.matches(&spec.template["metadata"]["labels"]);
+        if is_matched { None } else { problem("spec.selector does not match the labels of spec.template") }
+    }
+
+    /// A refusal that stays until someone does something. What passes by itself is retried, and is no problem.
+    pub(crate) fn lasting(reason: &'static str, error: &Error) -> Option<Self> {
+        let is_lasting = matches!(
+            error.reason()?,
+            ApiReason::Invalid | ApiReason::Forbidden | ApiReason::NotGranted | ApiReason::TooLarge
+        );
+        is_lasting.then(|| Self { reason, message: error.to_string() })
+    }
+
+    /// Whether it is worth an event: each is reported once, not at every reconcile that meets it.
+    pub(crate) fn is_news(&self, set: &PodSet) -> bool {
+        find_condition(&set.status.conditions, READY)
+            .is_none_or(|ready| ready.reason != self.reason || ready.observed_generation != set.metadata.generation)
+    }
+}
+
+/// The new status, by the active Pods. It equals the old one if nothing has changed, so that it need not be written.
+pub(crate) fn status(set: &PodSet, active: &[Pod], problem: Option<&Problem>, now: Timestamp) -> Status {
+    let (replicas, wanted) = (active.len(), set.spec.replicas);
+    let ready_replicas = active.iter().filter(|pod| pod.is_ready()).count();
+    let is_ready = replicas == wanted && ready_replicas == wanted;
+    let count = format!("{ready_replicas} of {wanted} Pods are ready");
+    let ready = match problem {
+        Some(Problem { reason, message }) => Condition::new(READY, false, *reason, message),
+        None if is_ready => Condition::new(READY, true, "ReplicasReady", count),
+        None => Condition::new(READY, false, "ReplicasNotReady", count),
+    };
+    let generation = set.metadata.generation;
+    let conditions = updated_conditions(&set.status.conditions, [ready], generation, now);
+    Status { observed_generation: generation, replicas, ready_replicas, conditions }
+}

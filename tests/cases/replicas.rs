@@ -1,0 +1,309 @@
+//! Never one child too many created or deleted, counted at the server: the ReplicaSet plugin, which has no expectations of its
+//! own, behind a proxy that delays the events of its Pods by up to two seconds and loses answers to its creations and
+//! deletions, while sets are scaled and Pods are deleted at random. `audit` says how it is counted.
+//!
+//! `WINDLASS_REPLICAS=full` is 200 operations; `WINDLASS_SEED=N` is another course of things.
+
+pub(crate) mod audit;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use futures::future::try_join_all;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Value, json};
+use windlass_proxy::{Fault, Loss, Match, RuleHandle, Verb};
+use windlass_tests::children::{Entry, Parent, Recorder, uid};
+use windlass_tests::host::Host;
+use windlass_tests::paths;
+use windlass_tests::proxied::Proxied;
+use windlass_tests::server::{Kind, Server};
+
+use audit::Figures;
+
+const SEED: u64 = 20_261_121;
+/// The latest that an event of a Pod comes.
+const LATEST: Duration = Duration::from_secs(2);
+/// The most replicas that are asked for.
+const MOST: u64 = 8;
+
+/// How much of it there is.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// Sets of each of the two sorts.
+    sets: usize,
+    /// Operations on each set.
+    operations: usize,
+    lost_creations: f64,
+    /// Each keeps its set waiting until the server cannot carry it out any more: 35 s.
+    lost_deletions: f64,
+    /// For one operation to be carried out.
+    patience: Duration,
+}
+
+const SHORT: Form =
+    Form { sets: 3, operations: 6, lost_creations: 0.2, lost_deletions: 0.0, patience: Duration::from_mins(1) };
+const FULL: Form =
+    Form { sets: 4, operations: 25, lost_creations: 0.2, lost_deletions: 0.05, patience: Duration::from_mins(5) };
+
+/// As little as shows that the count would tell.
+const SHORTEST: Form = Form { sets: 2, operations: 3, ..SHORT };
+
+impl Form {
+    fn full_or(short: Self) -> Self {
+        if std::env::var("WINDLASS_REPLICAS").is_ok_and(|form| form == "full") { FULL } else { short }
+    }
+}
+
+/// How the operations on a set follow each other, and so how they are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Each meets a set with as many Pods as it asks for; what the host knows of it is another thing. Judged by need.
+    Steady,
+    /// Up to four at once. Judged by bounds.
+    Hasty,
+}
+
+/// A directory with the ReplicaSet plugin alone.
+pub(crate) fn plugin_directory() -> anyhow::Result<tempfile::TempDir> {
+    let directory = tempfile::tempdir()?;
+    std::fs::copy(paths::plugins()?.join("replicaset.wasm"), directory.path().join("replicaset.wasm"))?;
+    Ok(directory)
+}
+
+/// A set whose Pods carry its name.
+pub(crate) fn pod_set(name: &str, replicas: u64) -> Value {
+    json!({
+        "apiVersion": "examples.windlass.dev/v1", "kind": "PodSet", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"set": name}},
+            "template": {
+                "metadata": {"labels": {"set": name}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+        },
+    })
+}
+
+/// What the sets of one test have in common.
+struct Stage<'a> {
+    server: &'a Server,
+    recorder: Recorder,
+    form: Form,
+    /// The UIDs of the Pods that the test deletes.
+    by_hand: Mutex<BTreeSet<String>>,
+}
+
+/// One set in its course.
+struct Course<'a> {
+    stage: &'a Stage<'a>,
+    name: String,
+    uid: String,
+    random: SmallRng,
+    replicas: u64,
+}
+
+impl<'a> Course<'a> {
+    async fn begin(stage: &'a Stage<'a>, name: String, seed: u64) -> anyhow::Result<Self> {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let replicas = random.random_range(1..=MOST);
+        let made = stage.server.objects().apply(&pod_set(&name, replicas)).await?;
+        Ok(Self { stage, uid: uid(&made)?.to_owned(), name, random, replicas })
+    }
+
+    async fn steadily(mut self) -> anyhow::Result<Figures> {
+        self.until_converged().await?;
+        for _ in 0..self.stage.form.operations {
+            self.operate().await?;
+            self.until_converged().await?;
+            if self.random.random_bool(0.3) {
+                self.until_settled().await?;
+            }
+        }
+        self.until_settled().await?;
+        Ok(self.judged(audit::by_need))
+    }
+
+    async fn hastily(mut self) -> anyhow::Result<Figures> {
+        let mut left = self.stage.form.operations;
+        while left > 0 {
+            let burst = self.random.random_range(1..=left.min(4));
+            for _ in 0..burst {
+                self.operate().await?;
+            }
+            left -= burst;
+            self.until_settled().await?;
+        }
+        Ok(self.judged(audit::by_bounds))
+    }
+
+    async fn operate(&mut self) -> anyhow::Result<()> {
+        match self.random.random_range(0..3) {
+            0 if self.replicas < MOST => self.scale(self.replicas + 1..=MOST).await,
+            1 if self.replicas > 0 => self.scale(0..=self.replicas - 1).await,
+            _ => self.delete_some().await,
+        }
+    }
+
+    async fn scale(&mut self, to: std::ops::RangeInclusive<u64>) -> anyhow::Result<()> {
+        self.replicas = self.random.random_range(to);
+        let patch = json!({"spec": {"replicas": self.replicas}});
+        self.stage.server.objects().merge("PodSet", &self.name, &patch).await?;
+        // The record must not take the old spec for the new one's fulfilment.
+        let replicas = self.replicas;
+        self.stage.recorder.until("the new spec is seen", &self.uid, LATEST * 5, |it| it.asked == replicas).await
+    }
+
+    async fn delete_some(&mut self) -> anyhow::Result<()> {
+        let live: Vec<_> = self.stage.recorder.parent(&self.uid).live.into_iter().collect();
+        let count = self.random.random_range(1..=3);
+        let chosen: Vec<_> = live.sample(&mut self.random, count).cloned().collect();
+        for child in chosen {
+            let Some(name) = self.stage.recorder.name(&child) else { continue };
+            self.stage.by_hand.lock().expect("nobody panics with it").insert(child.clone());
+            if let Err(error) = self.stage.server.objects().delete("Pod", &name).await {
+                // The host was first. Then it was the host's, which makes no difference to a count by bounds.
+                ensure!(format!("{error:#}").contains("not found"), "{error:#}");
+            }
+            self.stage.recorder.until("the Pod goes", &self.uid, LATEST * 5, |it| !it.live.contains(&child)).await?;
+        }
+        Ok(())
+    }
+
+    async fn until_converged(&self) -> anyhow::Result<()> {
+        let patience = self.stage.form.patience;
+        self.stage.recorder.until("the set has its Pods", &self.uid, patience, |it| it.is_converged()).await
+    }
+
+    async fn until_settled(&self) -> anyhow::Result<()> {
+        let patience = self.stage.form.patience;
+        let settled = |it: &Parent| it.is_converged() && it.is_told();
+        self.stage.recorder.until("the set has its Pods and says so", &self.uid, patience, settled).await
+    }
+
+    fn judged(&self, judge: fn(&[&Entry], &BTreeSet<String>) -> Figures) -> Figures {
+        let entries = self.stage.recorder.entries();
+        let own: Vec<_> = entries.iter().filter(|entry| entry.parent == self.uid).collect();
+        judge(&own, &self.stage.by_hand.lock().expect("nobody panics with it"))
+    }
+}
+
+/// What became of a whole test.
+#[derive(Debug)]
+struct Told {
+    steady: Figures,
+    hasty: Figures,
+    delayed: u64,
+    lost: u64,
+}
+
+impl Told {
+    fn surplus(&self) -> u64 {
+        [self.steady, self.hasty].iter().map(|it| it.created_in_surplus + it.deleted_in_surplus).sum()
+    }
+}
+
+fn seed() -> u64 {
+    std::env::var("WINDLASS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED)
+}
+
+fn faults(proxy: &Proxied, form: Form) -> (RuleHandle, [RuleHandle; 2]) {
+    let late = proxy.add(Fault::DelayEvents(Duration::ZERO..=LATEST).on(Match::watches("pods.").agent("windlass/")));
+    let lost = [(Verb::Create, form.lost_creations), (Verb::Delete, form.lost_deletions)].map(|(verb, probability)| {
+        let requests = Match::verb(verb).resource("pods.").agent("windlass/");
+        proxy.add(Fault::Lose(Loss::Reset).on(requests).with_probability(probability))
+    });
+    (late, lost)
+}
+
+async fn tell(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<Told> {
+    let (seed, begun) = (seed(), Instant::now());
+    let server = Server::start(kind).await?;
+    let proxy = Proxied::start(&server, seed).await?;
+    let plugins = plugin_directory()?;
+    let arguments = [&["--grants=manifest"], arguments].concat();
+    let host = Host::run_with(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &arguments)?;
+    host.says("controller started").await?;
+    let recorder = Recorder::start(server.objects(), "PodSet", &["Pod"]).await?;
+    let (late, lost) = faults(&proxy, form);
+    let stage = Stage { server: &server, recorder, form, by_hand: Mutex::default() };
+
+    let course = |pace: Pace, number: usize| {
+        let name = format!("{pace:?}-{number}").to_lowercase();
+        let own_seed = seed.wrapping_add(number as u64 * 2 + u64::from(pace == Pace::Hasty));
+        let stage = &stage;
+        async move {
+            let course = Course::begin(stage, name.clone(), own_seed).await?;
+            let ended = if pace == Pace::Steady { course.steadily().await } else { course.hastily().await };
+            ended.map(|figures| (pace, figures)).with_context(|| name)
+        }
+    };
+    let courses = [Pace::Steady, Pace::Hasty].into_iter().flat_map(|pace| (0..form.sets).map(move |at| (pace, at)));
+    let ended = try_join_all(courses.map(|(pace, at)| course(pace, at))).await;
+    let ended = ended.with_context(|| format!("the host logged:\n{}", host.log()))?;
+    nothing_is_left_over(&stage).await?;
+
+    let lost = lost.iter().map(RuleHandle::fired).sum();
+    let mut told = Told { steady: Figures::default(), hasty: Figures::default(), delayed: late.fired(), lost };
+    for (pace, figures) in ended {
+        *(if pace == Pace::Steady { &mut told.steady } else { &mut told.hasty }) += figures;
+    }
+    let operations = 2 * form.sets * form.operations;
+    println!(
+        "figures: {kind:?} {arguments:?} seed {seed}: {operations} operations in {:.0?}: {told:?}",
+        begun.elapsed()
+    );
+    let status = host.terminate().await?;
+    ensure!(status.success(), "SIGTERM must stop the host cleanly: {status}");
+    Ok(told)
+}
+
+/// Each Pod of the namespace is a set's, and the record has missed none.
+async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
+    let pods = stage.server.objects().list("Pod", "").await?;
+    for pod in &pods {
+        let is_live = pod["metadata"]["deletionTimestamp"].is_null();
+        let known = stage.recorder.name(uid(pod)?);
+        ensure!(!is_live || known.is_some(), "the record does not know {pod}");
+    }
+    Ok(())
+}
+
+async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
+    let told = tell(kind, Form::full_or(SHORT), &[]).await?;
+    assert_eq!(told.surplus(), 0, "{told:?}");
+    assert!(told.lost > 0 && told.delayed > 0, "{told:?}");
+    Ok(())
+}
+
+/// The same with the one thing switched off that it shows: the count tells of it.
+async fn some_too_many_without_expectations(kind: Kind) -> anyhow::Result<()> {
+    let told = tell(kind, Form::full_or(SHORTEST), &["--feature-gates=AutomaticExpectations=false"]).await?;
+    assert!(told.surplus() > 0, "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_child_too_many_is_created_or_deleted_on_the_embedded_server() -> anyhow::Result<()> {
+    never_one_too_many(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_child_too_many_is_created_or_deleted_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    never_one_too_many(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_too_many_are_counted_without_expectations_on_the_embedded_server() -> anyhow::Result<()> {
+    some_too_many_without_expectations(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_too_many_are_counted_without_expectations_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    some_too_many_without_expectations(Kind::Real).await
+}

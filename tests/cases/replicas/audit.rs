@@ -1,0 +1,170 @@
+//! The oracle: from what happened at the server to how many children were created or deleted that should not have been.
+//! Pure.
+//!
+//! Two judgements, each exact where it applies.
+//!
+//! **Need.** Where each operation met a converged parent, it needs just what it says: a scale-up by two, two creations; a
+//! child deleted by hand, one creation; a scale-down by two, two deletions. What was done beyond the sum is too much.
+//!
+//! **Bounds.** Where operations come while earlier ones are still being carried out, a controller may act on a spec that is
+//! not the newest, and need not have heard of what others deleted. But it knows the spec that its status tells of, and all
+//! that it has done itself. So after a creation there are never more children than the largest spec since that one asks for.
+//! And after a deletion there are never fewer than the smallest asks for, if those are added which others have deleted and of
+//! which it may not have heard: all since the parent's status and children last agreed with its spec. (They cannot agree
+//! while it has not heard of one: it would count one more than there are.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_tests::children::{Entry, Parent, What};
+
+/// What was done to children, and how much of it was too much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Children that appeared.
+    pub(crate) created: u64,
+    /// Children that the controller deleted.
+    pub(crate) deleted: u64,
+    /// Children that the test deleted.
+    pub(crate) deleted_by_hand: u64,
+    /// Of the created ones, those that were too many.
+    pub(crate) created_in_surplus: u64,
+    /// Of the deleted ones, those that were too many.
+    pub(crate) deleted_in_surplus: u64,
+}
+
+impl std::ops::AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.created += other.created;
+        self.deleted += other.deleted;
+        self.deleted_by_hand += other.deleted_by_hand;
+        self.created_in_surplus += other.created_in_surplus;
+        self.deleted_in_surplus += other.deleted_in_surplus;
+    }
+}
+
+/// Counts without judging.
+fn count<'a>(entries: impl IntoIterator<Item = &'a Entry>, by_hand: &BTreeSet<String>) -> Figures {
+    let mut figures = Figures::default();
+    for entry in entries {
+        match &entry.what {
+            What::Appeared(_) => figures.created += 1,
+            What::Went(child) if by_hand.contains(child) => figures.deleted_by_hand += 1,
+            What::Went(_) => figures.deleted += 1,
+            What::Asked(..) | What::Told(..) => {}
+        }
+    }
+    figures
+}
+
+/// Judges by need one parent's whole life up to now, all of whose operations met it converged, as it is now.
+pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
+    let mut figures = count(entries.iter().copied(), by_hand);
+    let (mut ups, mut downs, mut asked) = (0, 0, 0);
+    for entry in entries {
+        if let What::Asked(_, replicas) = entry.what {
+            ups += replicas.saturating_sub(asked);
+            downs += asked.saturating_sub(replicas);
+            asked = replicas;
+        }
+    }
+    figures.created_in_surplus = figures.created.saturating_sub(ups + figures.deleted_by_hand);
+    figures.deleted_in_surplus = figures.deleted.saturating_sub(downs);
+    figures
+}
+
+/// Judges by bounds one parent's whole life up to now.
+pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
+    let mut figures = count(entries.iter().copied(), by_hand);
+    let mut parent = Parent::default();
+    // The specs that the controller may act on, by their generations.
+    let mut specs = BTreeMap::<i64, u64>::new();
+    let mut unheard = 0;
+    for Entry { what, .. } in entries {
+        parent.apply(what);
+        let live = parent.live.len() as u64;
+        match what {
+            What::Asked(generation, replicas) => {
+                specs.insert(*generation, *replicas);
+            }
+            What::Told(observed, _) => specs.retain(|generation, _| generation >= observed),
+            What::Appeared(_) => {
+                let most = specs.values().max().copied().unwrap_or_default();
+                figures.created_in_surplus += u64::from(live > most);
+            }
+            What::Went(child) if by_hand.contains(child) => unheard += 1,
+            What::Went(_) => {
+                let fewest = specs.values().min().copied().unwrap_or_default();
+                figures.deleted_in_surplus += u64::from(live + unheard < fewest);
+            }
+        }
+        if parent.is_converged() && parent.is_told() {
+            unheard = 0;
+        }
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `5` asks for five in the next generation, `+a` creates, `-a` deletes, `!a` deletes by hand, `=5` tells of five in the
+    /// present generation.
+    fn judged(judge: fn(&[&Entry], &BTreeSet<String>) -> Figures, life: &str) -> (u64, u64) {
+        let (mut generation, mut by_hand, mut entries) = (0, BTreeSet::new(), Vec::new());
+        for (version, word) in (1..).zip(life.split(' ')) {
+            let (sign, rest) = word.split_at(1);
+            let what = match sign {
+                "+" => What::Appeared(rest.into()),
+                "-" => What::Went(rest.into()),
+                "!" => {
+                    by_hand.insert(rest.to_owned());
+                    What::Went(rest.into())
+                }
+                "=" => What::Told(generation, rest.parse().unwrap()),
+                _ => {
+                    generation += 1;
+                    What::Asked(generation, word.parse().unwrap())
+                }
+            };
+            entries.push(Entry { version, parent: "p".into(), what });
+        }
+        let figures = judge(&entries.iter().collect::<Vec<_>>(), &by_hand);
+        (figures.created_in_surplus, figures.deleted_in_surplus)
+    }
+
+    #[test]
+    fn what_is_needed_is_not_too_much() {
+        for judge in [by_need, by_bounds] {
+            assert_eq!(judged(judge, "2 +a +b =2 !a +c 3 +d =3 1 -b -c =1"), (0, 0));
+        }
+    }
+
+    #[test]
+    fn one_too_many_is_counted_with_its_correction() {
+        assert_eq!(judged(by_need, "2 +a +b +c -a"), (1, 1));
+        assert_eq!(judged(by_bounds, "2 +a +b +c -a"), (1, 0), "the deletion mends it");
+        assert_eq!(judged(by_need, "2 +a +b 1 -a -b +c"), (1, 1));
+        assert_eq!(judged(by_bounds, "2 +a +b =2 1 =1 -a -b +c"), (0, 1), "the creation mends it");
+    }
+
+    #[test]
+    fn need_sees_what_bounds_must_let_pass() {
+        // Five are made for the old spec, which the controller could not know to be one.
+        assert_eq!(judged(by_bounds, "5 +a +b 3 +c +d +e -a -b"), (0, 0));
+        assert_eq!(judged(by_need, "2 +a +b 4 +c +d 3 -a 4 +e +f -b"), (1, 1));
+    }
+
+    #[test]
+    fn a_spec_counts_until_the_status_tells_of_a_later_one() {
+        assert_eq!(judged(by_bounds, "3 +a +b +c =3 2 =2 -a +d"), (1, 0));
+        assert_eq!(judged(by_bounds, "3 +a +b +c =3 2 -a +d"), (0, 0));
+        assert_eq!(judged(by_bounds, "3 +a +b +c =3 2 -a -b"), (0, 1));
+    }
+
+    #[test]
+    fn what_others_deleted_excuses_a_deletion_until_it_must_have_been_heard_of() {
+        assert_eq!(judged(by_bounds, "3 +a +b +c =3 !a 2 -b =2"), (0, 0));
+        assert_eq!(judged(by_bounds, "3 +a +b +c =3 !a +d 2 -b -c"), (0, 1));
+    }
+}
