@@ -16,6 +16,7 @@ mod kubectl;
 mod outage;
 mod policies;
 mod proxy;
+mod restored;
 mod review;
 mod storm;
 mod webapp;

@@ -1,6 +1,7 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
-use std::cmp::Ordering;
+mod trouble;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use windlass_core::compact::Version;
 use windlass_core::progress::{Progress as _, Turn};
 use windlass_core::watch::WatchSpec;
 
+use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
 use crate::backoff::Backoff;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::feed::{Feed, Listed, OverBudget};
@@ -36,9 +38,6 @@ const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// Between two lists that are asked for by force.
 const LISTS_APART: Duration = Duration::from_secs(10);
-/// A server tells a watch at least every minute or two how far it has come. One that is silent for longer may have gone
-/// back to before the watch's version, and would pass over in silence what it has told in another life.
-const SILENCE: Duration = Duration::from_mins(3);
 /// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
 const TOO_LARGE: u32 = 2;
 
@@ -49,6 +48,8 @@ pub(crate) struct Follower {
     reachability: Reachability,
     /// Whether what nobody reads is packed.
     packing: bool,
+    /// See [`InformerOptions::silence`].
+    silence: Duration,
     spec: WatchSpec,
     feed: Arc<Feed>,
     /// The trouble that the log knows of, so that it is not told at each attempt.
@@ -87,13 +88,14 @@ impl Follower {
         spec: WatchSpec,
         feed: Arc<Feed>,
     ) -> Self {
-        let InformerOptions { streaming_lists: streaming, reachability, cold_after, .. } = options;
+        let InformerOptions { streaming_lists: streaming, reachability, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
         Self {
             client,
             discovery,
             reachability,
             packing,
+            silence,
             spec,
             feed,
             logged: None,
@@ -248,7 +250,7 @@ impl Follower {
         let mut told = false;
         loop {
             let next = tokio::select! {
-                line = timeout_at(deadline, timeout(SILENCE, lines.next())) => line,
+                line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
                 () = self.relist_due() => return Step { resume: None, failure: None },
             };
             match next {
@@ -364,50 +366,5 @@ impl Follower {
             tracing::info!(watch = %self.spec, "watching again");
         }
         self.feed.update_status(|status| status.error = None);
-    }
-}
-
-/// An error, if the server is at a version before the cache's.
-fn not_before(server: &Version, cache: &Version) -> Result<(), InformerError> {
-    if server.compare(cache) != Some(Ordering::Less) {
-        return Ok(());
-    }
-    Err(InformerError::WentBack { server: server.clone(), cache: cache.clone() })
-}
-
-/// Five to ten minutes, as client-go asks: watches that began together do not end together.
-fn watch_seconds() -> u64 {
-    rand::random_range(300..600)
-}
-
-/// Whether the server's history no longer reaches back to where the watch would resume.
-fn is_expired(error: &InformerError) -> bool {
-    error.code() == Some(410)
-}
-
-/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a
-/// new look at what the server serves.
-fn can_resume(error: &InformerError) -> bool {
-    match error {
-        InformerError::Watch(error) => error.code().is_none_or(is_passing),
-        InformerError::Ended { code, .. } => is_passing(*code),
-        _ => false,
-    }
-}
-
-/// Too many requests, or the server's own trouble: it says nothing about the version.
-fn is_passing(code: u16) -> bool {
-    code == 429 || code >= 500
-}
-
-/// Whether the server understood a request for a streaming list, and does not have them.
-fn is_refusal(error: &InformerError) -> bool {
-    matches!(error, InformerError::Watch(error) if matches!(error.code(), Some(400 | 405 | 406 | 422)))
-}
-
-fn retry_after(error: &InformerError) -> Duration {
-    match error {
-        InformerError::List(error) | InformerError::Watch(error) => error.retry_after().unwrap_or_default(),
-        _ => Duration::ZERO,
     }
 }
