@@ -2,13 +2,15 @@
 
 mod trouble;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use windlass_core::compact::Version;
-use windlass_core::progress::{Progress as _, Turn};
+use windlass_core::progress::Turn;
 use windlass_core::watch::WatchSpec;
 
 use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
@@ -117,7 +119,7 @@ impl Follower {
         let mut backoff = Backoff::default();
         let mut resume = None;
         loop {
-            if self.feed.wants_list() && self.listed_at.is_none_or(|at| at.elapsed() >= LISTS_APART) {
+            if relist_due(Arc::clone(&self.feed), self.listed_at).now_or_never().is_some() {
                 resume = None;
             }
             let step = match resume {
@@ -215,14 +217,6 @@ impl Follower {
         Step::failed(resumes.then_some(version), error)
     }
 
-    /// Completes when a list is to be made that somebody has asked for.
-    async fn relist_due(&self) {
-        self.feed.list_wanted().await;
-        if let Some(at) = self.listed_at {
-            sleep_until(at + LISTS_APART).await;
-        }
-    }
-
     /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
     async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
         let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
@@ -248,10 +242,12 @@ impl Follower {
     ) -> Step {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
         let mut told = false;
+        let mut relist = pin!(relist_due(Arc::clone(&self.feed), self.listed_at));
         loop {
             let next = tokio::select! {
+                biased;
+                () = &mut relist => return Step { resume: None, failure: None },
                 line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
-                () = self.relist_due() => return Step { resume: None, failure: None },
             };
             match next {
                 Ok(Ok(Line::Whole(line))) => match self.take(&line, parser) {
@@ -280,11 +276,8 @@ impl Follower {
 
     /// What a watch tells is later than what it resumed from, where versions compare.
     fn check(&self, told: &Version) -> Result<(), InformerError> {
-        let store = self.feed.store();
-        match store.version() {
-            Some(known) if store.is_comparable() => not_before(told, &known),
-            _ => Ok(()),
-        }
+        let later = self.feed.store().later_than(told);
+        later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
     }
 
     /// Takes over one line; returns the version that it brought the store to.
@@ -366,5 +359,13 @@ impl Follower {
             tracing::info!(watch = %self.spec, "watching again");
         }
         self.feed.update_status(|status| status.error = None);
+    }
+}
+
+/// Completes when a list is to be made that somebody has asked for; the last one was taken over at `listed_at`.
+async fn relist_due(feed: Arc<Feed>, listed_at: Option<Instant>) {
+    feed.list_wanted().await;
+    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
+        sleep_until(at + LISTS_APART).await;
     }
 }

@@ -125,6 +125,19 @@ async fn where_probes_are_told_nothing_a_list_is_compared() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_probe_that_does_not_end_is_ended() {
+    let changes = (11..12_000).map(|version| line("MODIFIED", &pod("b", "v", version)));
+    for endless in [silent(), Reply::Open(changes.collect())] {
+        let script =
+            comparable().lists([list(10, &[]), list(20_000, &[]), list(20_000, &[])]).watches([silent(), endless]);
+        let (informers, _subscription) = synced(&script, &pods()).await;
+        let began = Instant::now();
+        assert_eq!(proof(&informers, &pods()).await, Proof::Proven(Evidence::Compared));
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cache_that_differs_from_a_list_is_listed_again() {
     let items = [pod("a", "u", 5), pod("b", "v", 15)];
     for first in [vec![], vec![pod("a", "w", 5)], vec![pod("a", "u", 4)], vec![pod("a", "u", 5), pod("c", "x", 6)]] {
