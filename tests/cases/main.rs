@@ -12,6 +12,7 @@ mod dev;
 mod fairness;
 mod features;
 mod finalizers;
+mod freshness;
 mod imports;
 mod kinds;
 mod kubectl;

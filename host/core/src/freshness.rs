@@ -65,8 +65,10 @@ pub enum Finding {
     Failed,
 }
 
-/// Probes that are silent before a list is compared. Each is cheap, and what hides the newest changes may be passing.
+/// Probes that are silent before a list is compared, where that is long: what hides the newest changes may be passing.
 const PROBES: u32 = 3;
+/// What a server lists at once, and host and server do not notice.
+const SHORT_LIST: usize = 500;
 /// How often the cache may lack something before it is made to list again.
 const CHANCES: u32 = 2;
 
@@ -74,15 +76,17 @@ const CHANCES: u32 = 2;
 #[derive(Debug)]
 pub struct Course {
     step: Step,
-    silent: u32,
+    /// Silent probes that are left.
+    probes: u32,
     behind: u32,
 }
 
 impl Course {
-    /// Where to begin with a cache whose versions compare, or do not.
+    /// Where to begin with a cache of so many objects whose versions compare, or do not.
     #[must_use]
-    pub fn new(comparable: bool) -> Self {
-        Self { step: if comparable { Step::Probe } else { Step::Compare }, silent: 0, behind: 0 }
+    pub fn new(comparable: bool, objects: usize) -> Self {
+        let step = if comparable { Step::Probe } else { Step::Compare };
+        Self { step, probes: if objects > SHORT_LIST { PROBES } else { 1 }, behind: 0 }
     }
 
     /// What to try now.
@@ -93,12 +97,12 @@ impl Course {
 
     /// Notes how the present step ended.
     pub fn note(&mut self, finding: Finding) {
-        self.silent += u32::from(finding == Finding::Silent);
+        self.probes = self.probes.saturating_sub(u32::from(finding == Finding::Silent));
         self.behind += u32::from(finding == Finding::Behind);
         self.step = match (finding, self.step) {
             (Finding::WentBack, _) => Step::Relist,
             (Finding::Behind, _) if self.behind >= CHANCES => Step::Relist,
-            (Finding::Silent, _) if self.silent >= PROBES => Step::Compare,
+            (Finding::Silent, _) if self.probes == 0 => Step::Compare,
             (Finding::Forgotten, Step::Probe) => Step::Compare,
             (_, step) => step,
         };
@@ -110,7 +114,10 @@ mod tests {
     use super::*;
 
     fn steps(comparable: bool, findings: &[Finding]) -> Vec<Step> {
-        let mut course = Course::new(comparable);
+        steps_of(Course::new(comparable, 100_000), findings)
+    }
+
+    fn steps_of(mut course: Course, findings: &[Finding]) -> Vec<Step> {
         let mut steps = vec![course.step()];
         for finding in findings {
             course.note(*finding);
@@ -125,6 +132,11 @@ mod tests {
         use Step::{Compare, Probe, Relist};
         assert_eq!(steps(true, &[Silent, Silent, Silent]), [Probe, Probe, Probe, Compare]);
         assert_eq!(steps(true, &[Silent, Silent, Silent, Behind, Behind])[3..], [Compare, Compare, Relist]);
+        assert_eq!(
+            steps_of(Course::new(true, 500), &[Silent]),
+            [Probe, Compare],
+            "a short list costs less than waiting"
+        );
     }
 
     #[test]

@@ -337,11 +337,6 @@ impl Feed {
         self.hurry.notify_one();
     }
 
-    /// Whether a list was asked for since the last one began.
-    pub(crate) fn wants_list(&self) -> bool {
-        *self.wanted.borrow() > self.store.listed()
-    }
-
     /// Completes when a list is asked for, or has been since the last one began.
     pub(crate) async fn list_wanted(&self) {
         // The sender is in `self`: this cannot fail.

@@ -1,15 +1,19 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
-use std::cmp::Ordering;
+mod trouble;
+
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use windlass_core::compact::Version;
-use windlass_core::progress::{Progress as _, Turn};
+use windlass_core::progress::Turn;
 use windlass_core::watch::WatchSpec;
 
+use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
 use crate::backoff::Backoff;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::feed::{Feed, Listed, OverBudget};
@@ -36,9 +40,6 @@ const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// Between two lists that are asked for by force.
 const LISTS_APART: Duration = Duration::from_secs(10);
-/// A server tells a watch at least every minute or two how far it has come. One that is silent for longer may have gone
-/// back to before the watch's version, and would pass over in silence what it has told in another life.
-const SILENCE: Duration = Duration::from_mins(3);
 /// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
 const TOO_LARGE: u32 = 2;
 
@@ -49,6 +50,8 @@ pub(crate) struct Follower {
     reachability: Reachability,
     /// Whether what nobody reads is packed.
     packing: bool,
+    /// See [`InformerOptions::silence`].
+    silence: Duration,
     spec: WatchSpec,
     feed: Arc<Feed>,
     /// The trouble that the log knows of, so that it is not told at each attempt.
@@ -87,13 +90,14 @@ impl Follower {
         spec: WatchSpec,
         feed: Arc<Feed>,
     ) -> Self {
-        let InformerOptions { streaming_lists: streaming, reachability, cold_after, .. } = options;
+        let InformerOptions { streaming_lists: streaming, reachability, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
         Self {
             client,
             discovery,
             reachability,
             packing,
+            silence,
             spec,
             feed,
             logged: None,
@@ -115,7 +119,7 @@ impl Follower {
         let mut backoff = Backoff::default();
         let mut resume = None;
         loop {
-            if self.feed.wants_list() && self.listed_at.is_none_or(|at| at.elapsed() >= LISTS_APART) {
+            if relist_due(Arc::clone(&self.feed), self.listed_at).now_or_never().is_some() {
                 resume = None;
             }
             let step = match resume {
@@ -213,14 +217,6 @@ impl Follower {
         Step::failed(resumes.then_some(version), error)
     }
 
-    /// Completes when a list is to be made that somebody has asked for.
-    async fn relist_due(&self) {
-        self.feed.list_wanted().await;
-        if let Some(at) = self.listed_at {
-            sleep_until(at + LISTS_APART).await;
-        }
-    }
-
     /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
     async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
         let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
@@ -246,10 +242,12 @@ impl Follower {
     ) -> Step {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
         let mut told = false;
+        let mut relist = pin!(relist_due(Arc::clone(&self.feed), self.listed_at));
         loop {
             let next = tokio::select! {
-                line = timeout_at(deadline, timeout(SILENCE, lines.next())) => line,
-                () = self.relist_due() => return Step { resume: None, failure: None },
+                biased;
+                () = &mut relist => return Step { resume: None, failure: None },
+                line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
             };
             match next {
                 Ok(Ok(Line::Whole(line))) => match self.take(&line, parser) {
@@ -278,11 +276,8 @@ impl Follower {
 
     /// What a watch tells is later than what it resumed from, where versions compare.
     fn check(&self, told: &Version) -> Result<(), InformerError> {
-        let store = self.feed.store();
-        match store.version() {
-            Some(known) if store.is_comparable() => not_before(told, &known),
-            _ => Ok(()),
-        }
+        let later = self.feed.store().later_than(told);
+        later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
     }
 
     /// Takes over one line; returns the version that it brought the store to.
@@ -367,47 +362,10 @@ impl Follower {
     }
 }
 
-/// An error, if the server is at a version before the cache's.
-fn not_before(server: &Version, cache: &Version) -> Result<(), InformerError> {
-    if server.compare(cache) != Some(Ordering::Less) {
-        return Ok(());
-    }
-    Err(InformerError::WentBack { server: server.clone(), cache: cache.clone() })
-}
-
-/// Five to ten minutes, as client-go asks: watches that began together do not end together.
-fn watch_seconds() -> u64 {
-    rand::random_range(300..600)
-}
-
-/// Whether the server's history no longer reaches back to where the watch would resume.
-fn is_expired(error: &InformerError) -> bool {
-    error.code() == Some(410)
-}
-
-/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a
-/// new look at what the server serves.
-fn can_resume(error: &InformerError) -> bool {
-    match error {
-        InformerError::Watch(error) => error.code().is_none_or(is_passing),
-        InformerError::Ended { code, .. } => is_passing(*code),
-        _ => false,
-    }
-}
-
-/// Too many requests, or the server's own trouble: it says nothing about the version.
-fn is_passing(code: u16) -> bool {
-    code == 429 || code >= 500
-}
-
-/// Whether the server understood a request for a streaming list, and does not have them.
-fn is_refusal(error: &InformerError) -> bool {
-    matches!(error, InformerError::Watch(error) if matches!(error.code(), Some(400 | 405 | 406 | 422)))
-}
-
-fn retry_after(error: &InformerError) -> Duration {
-    match error {
-        InformerError::List(error) | InformerError::Watch(error) => error.retry_after().unwrap_or_default(),
-        _ => Duration::ZERO,
+/// Completes when a list is to be made that somebody has asked for; the last one was taken over at `listed_at`.
+async fn relist_due(feed: Arc<Feed>, listed_at: Option<Instant>) {
+    feed.list_wanted().await;
+    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
+        sleep_until(at + LISTS_APART).await;
     }
 }

@@ -119,7 +119,7 @@ impl<'a> Prover<'a> {
                 Ok(resource) => resource,
                 Err(proof) => return proof,
             };
-            let course = course.get_or_insert_with(|| Course::new(resource.comparable));
+            let course = course.get_or_insert_with(|| Course::new(resource.comparable, self.feed.store().len()));
             let found = match course.step() {
                 Step::Relist => return self.relisted().await,
                 step => self.attempt(step, &resource).await,

@@ -169,6 +169,10 @@ pub struct InformerOptions {
     pub cold_after: Option<Duration>,
     /// The most that one cache may hold, in bytes.
     pub most_bytes: usize,
+    /// After how long without a line a watch is doubted, where versions compare. A server tells how far it has come every
+    /// minute or two; one that has gone back to before the watch's version, as after a restored backup, passes over in
+    /// silence what changes until it is there again.
+    pub silence: Duration,
     /// Who tells that the server answers again, so that nobody waits longer for it than it takes.
     pub reachability: Reachability,
 }
@@ -179,6 +183,7 @@ impl Default for InformerOptions {
             streaming_lists: false,
             cold_after: Some(Duration::from_mins(5)),
             most_bytes: 2 << 30,
+            silence: Duration::from_mins(3),
             reachability: Reachability::always(),
         }
     }

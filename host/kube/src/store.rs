@@ -6,6 +6,7 @@
 mod contents;
 mod observers;
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
@@ -105,6 +106,14 @@ impl Store {
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.read().version().cloned()
+    }
+
+    /// The version, if versions compare and it is later than `other`.
+    pub(crate) fn later_than(&self, other: &Version) -> Option<Version> {
+        let contents = self.read();
+        let is_comparable = contents.resource().is_some_and(|resource| resource.comparable);
+        let is_later = |version: &&Version| is_comparable && version.compare(other) == Some(Ordering::Greater);
+        contents.version().filter(is_later).cloned()
     }
 
     /// Whether there are none.

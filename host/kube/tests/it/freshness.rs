@@ -112,16 +112,29 @@ async fn what_a_probe_shows_must_be_in_the_cache() {
 #[tokio::test(start_paused = true)]
 async fn where_probes_are_told_nothing_a_list_is_compared() {
     let spec = WatchSpec { label_selector: Some("app=shop".into()), ..pods() };
-    let closed = || Reply::Closed(Vec::new());
     let script = comparable()
         .lists([list(10, &[pod("a", "u", 5)]), list(20, &[]), list(20, &[pod("a", "u", 5)])])
-        .watches([silent(), closed(), closed(), closed()]);
+        .watches([silent(), Reply::Closed(Vec::new())]);
     let (informers, _subscription) = synced(&script, &spec).await;
     assert_eq!(proof(&informers, &spec).await, Proof::Proven(Evidence::Compared));
+    assert_eq!(script.watches_asked().len(), 2, "the informer's, and one probe");
     let [_, compared] = &*later_lists(&script) else { panic!("{:?}", script.asked()) };
     assert_eq!(compared.parameter("labelSelector"), Some("app%3Dshop"));
     assert_eq!((compared.parameter("limit"), compared.parameter("resourceVersion")), (Some("500"), None));
     assert!(compared.accept.contains("PartialObjectMetadataList"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_does_not_end_is_ended() {
+    let changes = (11..12_000).map(|version| line("MODIFIED", &pod("b", "v", version)));
+    for endless in [silent(), Reply::Open(changes.collect())] {
+        let script =
+            comparable().lists([list(10, &[]), list(20_000, &[]), list(20_000, &[])]).watches([silent(), endless]);
+        let (informers, _subscription) = synced(&script, &pods()).await;
+        let began = Instant::now();
+        assert_eq!(proof(&informers, &pods()).await, Proof::Proven(Evidence::Compared));
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
