@@ -5,6 +5,7 @@
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ pub(crate) struct Dispatch {
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
     pub(crate) last_call: CancellationToken,
+    /// How many keys were dropped so, in a worker's hands.
+    pub(crate) unbegun: AtomicUsize,
     pub(crate) panics: Panics,
     /// Is told how each call ends.
     pub(crate) status: Arc<ControllerStatus>,
@@ -215,7 +218,10 @@ impl Dispatch {
         if self.principal.grants().hides(key) {
             return; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some(permit) = self.permit().await else { return };
+        let Some(permit) = self.permit().await else {
+            self.unbegun.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);
         if primary.is_none() && !self.primaries.are_synced() {

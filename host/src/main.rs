@@ -19,6 +19,7 @@ mod manager;
 mod metrics;
 mod outage;
 mod pause;
+mod phases;
 mod policies;
 mod policy;
 mod resolve;

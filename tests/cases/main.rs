@@ -18,6 +18,7 @@ mod outage;
 mod policies;
 mod proxy;
 mod review;
+mod shutdown;
 mod storm;
 mod webapp;
 mod writes;

@@ -22,6 +22,7 @@ use crate::admin::Admin;
 use crate::config::{self, Configured};
 use crate::controller::Controller;
 use crate::install::{self, Installer, Ready, Rivalry};
+use crate::phases::Phases;
 use crate::running::End;
 use crate::status::PluginState;
 use crate::supervise::supervise;
@@ -106,7 +107,8 @@ pub(super) fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
 }
 
 /// Starts every controller of every plugin, each to wait by itself for what it needs.
-pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
+pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], phases: &Phases) -> JoinSet<End> {
+    let stop = &phases.stop;
     let mut controllers = JoinSet::new();
     for plugin in plugins {
         let (Some(configured), Some(ready)) = (configure(host, plugin, stop), install(host, plugin, stop)) else {
@@ -119,8 +121,8 @@ pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop
             let controller =
                 Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
                     .after(ready.clone(), configured.clone());
-            let stop = stop.clone();
-            controllers.spawn(async move { controller.run(&stop).await });
+            let phases = phases.clone();
+            controllers.spawn(async move { controller.run(&phases).await });
         }
     }
     host.status.loaded();
