@@ -291,8 +291,7 @@ async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() 
     running.keep({
         let (needed, kept) = (needed.clone(), kept.clone());
         async move {
-            let _kept = kept;
-            loop {
+            while Arc::strong_count(&kept) > 0 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 needed.fetch_add(1, Ordering::Relaxed);
             }
