@@ -32,9 +32,10 @@ use crate::install::Ready;
 use crate::kinds::Definitions;
 use crate::leadership::Tenure;
 use crate::manager::Host;
+use crate::phases::Phases;
 use crate::resolve::{self, ResolveError, Resolved};
 use crate::route::{Route, Stores};
-use crate::running::{End, Running, kept_up, last_calls, tracker};
+use crate::running::{End, kept_up, tracker};
 use crate::status::{ControllerState, ControllerStatus, PluginState};
 use crate::supervise::jittered;
 
@@ -164,12 +165,13 @@ impl Controller {
         done
     }
 
-    /// Runs until `stop`, and then to the end of the calls that run, whatever panics.
-    pub(crate) async fn run(&self, stop: &CancellationToken) -> End {
-        kept_up(&self.host.panics, stop, &self.workers, || self.rounds(stop)).await
+    /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
+    pub(crate) async fn run(&self, phases: &Phases) -> End {
+        kept_up(&self.host.panics, phases, &self.workers, || self.rounds(phases)).await
     }
 
-    async fn rounds(&self, stop: &CancellationToken) -> End {
+    async fn rounds(&self, phases: &Phases) -> End {
+        let stop = &phases.stop;
         if !self.prepared(stop).await {
             return End::Clean;
         }
@@ -190,7 +192,7 @@ impl Controller {
             let round = tokio::select! {
                 biased;
                 never = bound => match never {},
-                round = self.round(watching, gone, stop) => round,
+                round = self.round(watching, gone, phases) => round,
             };
             self.former.rest();
             let kind = match round {
@@ -214,11 +216,12 @@ impl Controller {
         &self,
         watching: Watching,
         mut gone: BoxFuture<'static, Loss>,
-        stop: &CancellationToken,
+        phases: &Phases,
     ) -> ControlFlow<End, Loss> {
+        let stop = &phases.stop;
         let synced = watching.synced();
         // Keys may wait for the last of the first lists, events may not: they would heap up.
-        let running = self.start(watching, stop);
+        let running = self.start(watching, phases);
         let early = tokio::select! {
             biased;
             () = stop.cancelled() => {
@@ -234,22 +237,14 @@ impl Controller {
             self.work(&running);
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return ControlFlow::Break(self.end(running).await),
+                () = stop.cancelled() => return ControlFlow::Break(running.end(phases).await),
                 loss = gone => loss,
             }
         };
         self.tell(&loss);
         match stop.run_until_cancelled(running.abandon()).await {
             Some(()) => ControlFlow::Continue(loss),
-            None => ControlFlow::Break(last_calls(&self.workers).await),
-        }
-    }
-
-    /// In order, as long as the lease is held; without it no call is begun, and what runs can change nothing any more.
-    async fn end(&self, running: Running) -> End {
-        match self.tenure.lost.run_until_cancelled(running.end()).await {
-            Some(end) => end,
-            None => last_calls(&self.workers).await,
+            None => ControlFlow::Break(phases.last_calls(&self.workers).await),
         }
     }
 

@@ -5,6 +5,7 @@
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub(crate) struct Dispatch {
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
     pub(crate) last_call: CancellationToken,
+    /// How many keys were dropped so, in a worker's hands.
+    pub(crate) unbegun: AtomicUsize,
     pub(crate) panics: Panics,
     /// Is told how each call ends.
     pub(crate) status: Arc<ControllerStatus>,
@@ -241,7 +244,10 @@ impl Dispatch {
         if self.principal.grants().hides(key) {
             return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some(permit) = self.permit().await else { return Ended::Done };
+        let Some(permit) = self.permit().await else {
+            self.unbegun.fetch_add(1, Ordering::Relaxed);
+            return Ended::Done;
+        };
         if self.is_held(key) {
             // An old state has turned up while the key waited for its permit.
             permit.unused();

@@ -76,6 +76,13 @@ impl<S: Source> Feeder<S> {
     }
 }
 
+impl<S: Source> Feeder<S> {
+    /// Takes events to no end: no more keys are wanted, and the events must not heap up.
+    pub(crate) async fn discard(&mut self) {
+        while self.source.next().await.is_some() {}
+    }
+}
+
 /// Takes a burst of the events that are there already. Returns how many.
 fn skip_burst(source: &mut impl Source) -> usize {
     // Not as a cooperative task: its turn would be over after fewer events.

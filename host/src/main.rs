@@ -22,6 +22,7 @@ mod metrics;
 mod outage;
 mod overdue;
 mod pause;
+mod phases;
 mod policies;
 mod policy;
 mod resolve;

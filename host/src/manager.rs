@@ -6,10 +6,9 @@ mod plugins;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::bail;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_core::features::{Feature, Features, GateState};
@@ -27,14 +26,12 @@ use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
 use crate::leftovers;
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
+use crate::phases::{self, Phases};
 use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::reviews::ServerReviews;
 use crate::running::End;
 use crate::status::Status;
 use crate::supervise::{Panics, caught, supervise};
-
-/// How long Kubernetes Events may take to be sent when the host stops (§3.9).
-const FLUSH: Duration = Duration::from_secs(2);
 
 /// What the host is told to do.
 #[derive(Debug)]
@@ -169,21 +166,19 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     shown.metrics.collect(leadership.collector());
     let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
     host.leadership.start(&host.informers, &host.panics);
+    let phases = Phases::of(stop.clone());
     let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
-    let followed = tokio::spawn(follow::policies(host.clone(), files, stop.clone()));
-    let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &stop)).collect();
+    // What binds calls is followed until the last of them has ended.
+    let followed = tokio::spawn(follow::policies(host.clone(), files, phases.over.clone()));
+    let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &phases.over)).collect();
     let fair = fair(&host.features, settings.concurrent_calls);
-    let mut controllers = plugins::start(&host, &fair, &plugins, &stop);
+    let mut controllers = plugins::start(&host, &fair, &plugins, &phases);
     let leftovers = tell_leftovers(&host, &plugins, &stop);
-    let mut clean = true;
-    while let Some(ended) = controllers.join_next().await {
-        // One that could never run has been told of, and has left nothing behind.
-        clean &= ended? != End::Cut;
-        if controllers.is_empty() && !stop.is_cancelled() {
-            host.leadership.end().await;
-            bail!("no controller can run: the log says why for each");
-        }
+    if let Err(error) = working(&mut controllers, &stop).await {
+        host.leadership.end().await;
+        return Err(error);
     }
+    let clean = end(&host, controllers, &phases).await;
     // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
     let _ = followed.await;
@@ -191,9 +186,6 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     for told in told {
         let _ = told.await;
     }
-    caught("flush", &host.panics, host.recorder.flush(FLUSH)).await;
-    host.leadership.end().await;
-    tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
 }
 
@@ -203,6 +195,45 @@ fn tell_leftovers(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &Cancellation
     tokio::spawn(async move {
         stop.run_until_cancelled(caught("leftovers", &host.panics, leftovers::tell(&host, &plugins))).await;
     })
+}
+
+/// Returns when the host stops. An error says that there is nothing left that could run.
+async fn working(controllers: &mut JoinSet<End>, stop: &CancellationToken) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            ended = controllers.join_next() => match ended {
+                // It could never run, which it has told of, and has left nothing behind.
+                Some(ended) => drop(ended?),
+                None => bail!("no controller can run: the log says why for each"),
+            },
+        }
+    }
+}
+
+/// Stops, and says whether that was clean.
+async fn end(host: &Host, mut controllers: JoinSet<End>, phases: &Phases) -> bool {
+    if !host.outages.is_over() {
+        tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
+    }
+    let ended = async {
+        let mut cut = 0;
+        while let Some(ended) = controllers.join_next().await {
+            match ended {
+                Ok(End::Clean | End::Impossible) => {}
+                Ok(End::Cut) => cut += 1,
+                Err(error) => {
+                    tracing::error!(%error, "a controller fell while it ended");
+                    cut += 1;
+                }
+            }
+        }
+        cut
+    };
+    let flushed = async { caught("flush", &host.panics, host.recorder.flush(phases::EVENTS)).await == Some(true) };
+    let release = host.leadership.has_started().then(|| host.leadership.end());
+    phases.end(ended, flushed, release, || host.informers.stop()).await
 }
 
 /// All that comes before the first controller: looks at the directory, asks the server for its version, loads.
@@ -249,6 +280,7 @@ impl Host {
             streaming_lists: settings.features.enabled(Feature::WatchList),
             cold_after: defaults.cold_after.filter(|_| settings.features.enabled(Feature::ColdCompression)),
             most_bytes: settings.cache,
+            silence: defaults.silence,
             reachability: connection.reachability.clone(),
         };
         let informers = Informers::with_options(connection.client.clone(), discovery.clone(), options);

@@ -1,19 +1,17 @@
 //! A controller at work: its tasks, their panics, and their end.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
 use tokio_util::task::TaskTracker;
 
 use crate::dispatch::Dispatch;
+use crate::phases::{AtWork, Phases};
 use crate::supervise::{Panics, supervise};
-
-/// How long a queue may take to drain when the host stops (§3.9).
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long calls that run, and their writes, may take to end after that.
-const LAST_CALLS: Duration = Duration::from_secs(20);
 
 /// How a controller ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +29,15 @@ pub(crate) struct Running {
     pub(crate) dispatch: Arc<Dispatch>,
     feeders: TaskTracker,
     workers: TaskTracker,
+    at_work: AtWork,
+    /// What calls need to their end, and what goes on with it when no more keys are to be added.
+    kept: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Running {
     /// No task runs yet. `workers` tracks the workers, those of former rounds too.
-    pub(crate) fn new(dispatch: Arc<Dispatch>, workers: TaskTracker) -> Self {
-        Self { dispatch, feeders: tracker(), workers }
+    pub(crate) fn new(dispatch: Arc<Dispatch>, workers: TaskTracker, phases: &Phases) -> Self {
+        Self { dispatch, feeders: tracker(), workers, at_work: phases.at_work(), kept: Vec::new() }
     }
 
     /// Starts a task that ends as soon as no more keys are to be added.
@@ -51,37 +52,66 @@ impl Running {
         });
     }
 
+    /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended.
+    pub(crate) fn keep(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
+        self.kept.push(rest.boxed());
+    }
+
     /// Starts a worker.
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
         self.workers.spawn(async move {
-            // Not until `stop`, but until the queue has drained.
-            supervise("worker", &dispatch.panics, &CancellationToken::new(), || dispatch.work()).await;
+            // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer than that.
+            supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
         });
     }
 
-    /// Ends with the host: what is queued runs if it can (§3.9).
-    pub(crate) async fn end(self) -> End {
-        let Dispatch { queue, controller, .. } = &*self.dispatch;
+    /// Ends with the host, in its `phases`: what is queued runs if it can.
+    pub(crate) async fn end(mut self, phases: &Phases) -> End {
         self.no_more_keys().await;
-        let drain = if self.dispatch.outages.is_over() { DRAIN } else { Duration::ZERO };
-        if timeout(drain, queue.shut_down_with_drain()).await.is_err() {
-            self.dispatch.last_call.cancel();
-            let dropped = queue.drop_ready();
-            tracing::info!(
-                %controller, dropped,
-                "not drained within {drain:?}; calls that run may end, and the next start queues every key again"
-            );
+        self.at_work.fed();
+        let kept = join_all(std::mem::take(&mut self.kept));
+        let kept = async {
+            kept.await;
+            pending::<Infallible>().await
+        };
+        tokio::select! {
+            biased;
+            end = self.last_keys(phases) => end,
+            never = kept => match never {},
         }
-        let end = last_calls(&self.workers).await;
+    }
+
+    async fn last_keys(&mut self, phases: &Phases) -> End {
+        let Dispatch { queue, controller, principal, outages, last_call, unbegun, .. } = &*self.dispatch;
+        let plugin = &principal.plugin;
+        let draining = queue.shut_down_with_drain();
+        let drained = if outages.is_over() {
+            phases.last_call.run_until_cancelled(draining).await
+        } else {
+            // No call would be begun.
+            draining.now_or_never()
+        };
+        last_call.cancel();
+        if drained.is_none() {
+            let dropped = queue.drop_ready();
+            phases.dropped(dropped);
+            if dropped > 0 {
+                tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
+            }
+        }
+        self.at_work.drained();
+        let end = phases.last_calls(&self.workers).await;
+        phases.dropped(unbegun.load(Ordering::Relaxed));
         if end == End::Cut {
-            tracing::error!(%controller, "calls still run after {LAST_CALLS:?} and are cut");
+            let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
+            tracing::error!(%plugin, %controller, keys = keys.join(" "), "these calls, or writes of theirs, are cut");
         }
         end
     }
 
     /// Ends without the host: the keys of a kind that has gone are nobody's any more.
-    pub(crate) async fn abandon(self) {
+    pub(crate) async fn abandon(mut self) {
         self.dispatch.last_call.cancel();
         self.no_more_keys().await;
         self.dispatch.queue.shut_down();
@@ -89,7 +119,7 @@ impl Running {
         self.workers.wait().await;
     }
 
-    async fn no_more_keys(&self) {
+    async fn no_more_keys(&mut self) {
         self.dispatch.stop.cancel();
         self.feeders.wait().await;
     }
@@ -114,39 +144,41 @@ pub(crate) fn tracker() -> TaskTracker {
 
 /// Runs `rounds` until it returns. After a panic it starts again, and not before the `workers` that it had have ended: no
 /// key may be with two of them.
-pub(crate) async fn kept_up<F, Fut>(panics: &Panics, stop: &CancellationToken, workers: &TaskTracker, rounds: F) -> End
+pub(crate) async fn kept_up<F, Fut>(panics: &Panics, phases: &Phases, workers: &TaskTracker, rounds: F) -> End
 where
     F: Fn() -> Fut,
     Fut: Future<Output = End>,
 {
-    let attempt = async || match stop.run_until_cancelled(workers.wait()).await {
+    let attempt = async || match phases.stop.run_until_cancelled(workers.wait()).await {
         Some(()) => rounds().await,
-        None => last_calls(workers).await,
+        None => phases.last_calls(workers).await,
     };
-    match supervise("controller", panics, stop, attempt).await {
+    match supervise("controller", panics, &phases.stop, attempt).await {
         Some(end) => end,
         // Stopped after a panic, before it could start again.
-        None => last_calls(workers).await,
+        None => phases.last_calls(workers).await,
     }
-}
-
-/// Waits for the calls that run, as long as the host does.
-pub(crate) async fn last_calls(workers: &TaskTracker) -> End {
-    if timeout(LAST_CALLS, workers.wait()).await.is_ok() { End::Clean } else { End::Cut }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+
+    fn phases() -> Phases {
+        Phases::of(CancellationToken::new())
+    }
 
     /// What is true of workers that a controller's panic has left behind.
     #[tokio::test(start_paused = true)]
     async fn a_controller_that_panics_starts_again_when_its_former_workers_have_ended() {
-        let (panics, stop, workers) = (Panics::default(), CancellationToken::new(), tracker());
+        let (panics, workers) = (Panics::default(), tracker());
         let (working, rounds) = (Arc::new(AtomicU32::new(0)), AtomicU32::new(0));
-        let end = kept_up(&panics, &stop, &workers, async || {
+        let end = kept_up(&panics, &phases(), &workers, async || {
             assert_eq!(working.load(Ordering::Relaxed), 0, "a worker of the last round still has its key");
             let round = rounds.fetch_add(1, Ordering::Relaxed);
             let working = working.clone();
@@ -163,33 +195,33 @@ mod tests {
         assert_eq!((end, panics.of("controller")), (End::Clean, 2));
     }
 
+    /// Whether the host stops in the pause after the panic, or later, while the controller waits for its former workers.
     #[tokio::test(start_paused = true)]
-    async fn a_controller_that_is_stopped_after_a_panic_waits_for_its_calls() {
-        let (panics, workers) = (Panics::default(), tracker());
-        for (call, end) in [(LAST_CALLS / 2, End::Clean), (LAST_CALLS * 2, End::Cut)] {
-            let stop = CancellationToken::new();
-            let ended = kept_up(&panics, &stop, &workers, async || {
-                workers.spawn(tokio::time::sleep(call));
-                stop.cancel();
+    async fn a_controller_that_is_stopped_after_a_panic_waits_for_its_calls_as_long_as_the_host_does() {
+        for (stop_after, call, clean, over_after) in [(50, 12, true, 12), (50, 99, false, 20), (5_000, 99, false, 25)] {
+            let (panics, workers, phases) = (Panics::default(), tracker(), phases());
+            let began = tokio::time::Instant::now();
+            let ended = kept_up(&panics, &phases, &workers, async || {
+                workers.spawn(tokio::time::sleep(Duration::from_secs(call)));
                 panic!("on purpose")
             });
-            assert_eq!(ended.await, end);
+            let ended = async { usize::from(ended.await == End::Cut) };
+            let stopping = async {
+                tokio::time::sleep(Duration::from_millis(stop_after)).await;
+                phases.stop.cancel();
+            };
+            let none: Option<std::future::Ready<bool>> = None;
+            let all = tokio::join!(stopping, async {
+                let mut ended = std::pin::pin!(ended);
+                tokio::select! {
+                    _ = &mut ended => panic!("it waits for its workers or its pause"),
+                    () = phases.stop.cancelled() => {}
+                }
+                phases.end(ended, std::future::ready(true), none, || {}).await
+            });
+            assert_eq!(all.1, clean);
+            let late = began.elapsed().checked_sub(Duration::from_secs(over_after)).expect("not sooner");
+            assert!(late < Duration::from_millis(100), "{late:?}");
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stop_waits_no_longer_for_the_workers_that_a_panic_has_left_behind() {
-        let (panics, stop, workers) = (Panics::default(), CancellationToken::new(), tracker());
-        let began = tokio::time::Instant::now();
-        let ended = kept_up(&panics, &stop, &workers, async || {
-            workers.spawn(tokio::time::sleep(LAST_CALLS * 10));
-            panic!("on purpose")
-        });
-        let stopping = async {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            stop.cancel();
-        };
-        assert_eq!(tokio::join!(ended, stopping).0, End::Cut);
-        assert_eq!(began.elapsed(), Duration::from_secs(5) + LAST_CALLS);
     }
 }

@@ -21,8 +21,8 @@ pub(crate) fn on_signal() -> anyhow::Result<CancellationToken> {
                 // As a shell reports a process that a signal has ended.
                 std::process::exit(128 + kind.as_raw_value());
             }
-            stopping.cancel();
             tracing::info!(signal = name, "stopping; a second signal ends at once");
+            stopping.cancel();
         }
     });
     Ok(stop)

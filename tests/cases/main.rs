@@ -21,6 +21,7 @@ mod policies;
 mod proxy;
 mod replicas;
 mod review;
+mod shutdown;
 mod storm;
 mod webapp;
 mod writes;

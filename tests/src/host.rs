@@ -91,17 +91,23 @@ impl Host {
 
     /// Sends SIGTERM and waits for the end.
     pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
-        let id = self.process.id().context("the host still runs")?;
-        let sent = Command::new("kill").args(["-TERM", &id.to_string()]).status().await?;
-        if !sent.success() {
-            bail!("kill -TERM {id}: {sent}");
-        }
+        self.signal("TERM").await?;
         self.ends().await
     }
 
     /// Kills it with SIGKILL, as a crash does, and waits until it is gone.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.process.kill().await?)
+    }
+
+    /// Sends a signal, such as `TERM`.
+    pub async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let id = self.process.id().context("the host still runs")?;
+        let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().await?;
+        if !sent.success() {
+            bail!("kill -{name} {id}: {sent}");
+        }
+        Ok(())
     }
 
     /// Waits until it ends, however long that takes.

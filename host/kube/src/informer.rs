@@ -248,6 +248,11 @@ impl Informers {
         self.with_feed(spec, |feed| feed.subscribe_with(options))
     }
 
+    /// Ends all watches, whoever still subscribes: the process ends.
+    pub fn stop(&self) {
+        self.shared.stop.cancel();
+    }
+
     /// How each cache is doing, in no order.
     #[must_use]
     pub fn figures(&self) -> Vec<InformerFigures> {

@@ -29,7 +29,11 @@ impl RunArgs {
         let settings = Settings::new(self.plugins, GrantMode::Policy, LeaseMode::Shards)?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
-        let connection = client::connect(&options).await?;
-        manager::run(connection, settings, stop).await
+        // A kubeconfig may name a program that says who we are, and that does not answer.
+        let Some(connection) = stop.run_until_cancelled(client::connect(&options)).await else {
+            tracing::info!("stopped before the first controller started");
+            return Ok(());
+        };
+        manager::run(connection?, settings, stop).await
     }
 }

@@ -1,8 +1,8 @@
 //! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-use tokio_util::sync::CancellationToken;
 use windlass_core::expectations::Waiting;
 use windlass_core::features::Feature;
 use windlass_core::gate::Gate;
@@ -26,6 +26,7 @@ use crate::metrics::counted;
 use crate::outage::Setbacks;
 use crate::overdue::Overdue;
 use crate::pause::Pausable;
+use crate::phases::Phases;
 use crate::resync::resync;
 use crate::route::{Route, Stores};
 use crate::running::Running;
@@ -33,15 +34,18 @@ use crate::status::ControllerState;
 
 impl Controller {
     /// Starts the tasks, but for the workers.
-    pub(super) fn start(&self, mut watching: Watching, stop: &CancellationToken) -> Running {
+    pub(super) fn start(&self, mut watching: Watching, phases: &Phases) -> Running {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
         let watches = watching.readable.iter().map(|readable| readable.spec.clone()).collect();
-        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, stop.child_token()));
+        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, phases));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
-        let running = Running::new(dispatch.clone(), self.workers.clone());
+        let mut running = Running::new(dispatch.clone(), self.workers.clone(), phases);
         for (subscription, route) in subscriptions {
             let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
+            let rest = feeder.clone();
+            // The last calls look things up by the indexes of this subscription.
+            running.keep(async move { rest.lock().await.discard().await });
             running.feed("feeder", move || {
                 let feeder = feeder.clone();
                 async move { feeder.lock().await.run().await }
@@ -88,12 +92,7 @@ impl Controller {
     }
 
     /// All that the workers need.
-    fn dispatch(
-        &self,
-        watching: Watching,
-        subscriptions: &[(Subscription, Route)],
-        stop: CancellationToken,
-    ) -> Dispatch {
+    fn dispatch(&self, watching: Watching, subscriptions: &[(Subscription, Route)], phases: &Phases) -> Dispatch {
         let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
         let options = &self.declared().options;
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
@@ -132,8 +131,9 @@ impl Controller {
             permit_worth: self.host.permit_worth,
             outages: self.host.outages.with_pause(self.host.policies.pause(self.plugin.name())),
             setbacks: Mutex::new(Setbacks::default()),
-            stop,
-            last_call: CancellationToken::new(),
+            stop: phases.stop.child_token(),
+            last_call: phases.last_call.child_token(),
+            unbegun: AtomicUsize::new(0),
             panics: self.host.panics.clone(),
         }
     }

@@ -25,6 +25,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::metrics::HostMetrics;
 use crate::outage::Switch;
+use crate::phases::Phases;
 use crate::running::{End, Running, tracker};
 use crate::status::Status;
 use crate::supervise::supervise;
@@ -128,6 +129,7 @@ impl Stage {
             stop: CancellationToken::new(),
             permit_worth: 0.5,
             last_call: CancellationToken::new(),
+            unbegun: AtomicUsize::new(0),
             panics: Panics::default(),
             status: Status::new(CancellationToken::new()).plugin("a").controller(
                 "a",
@@ -204,19 +206,33 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 }
 
 /// A worker that has a key and waits for the only permit, which is another plugin's.
-async fn waiting_for_a_permit() -> (Stage, Running, Permit) {
+async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    let running = Running::new(stage.dispatch.clone(), tracker());
+    let phases = Phases::of(CancellationToken::new());
+    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
     running.work();
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    (stage, running, permit)
+    (stage, running, phases, permit)
+}
+
+/// The host stops. Returns how its only controller ended.
+async fn stop(running: Running, phases: &Phases) -> End {
+    let controller = tokio::spawn({
+        let phases = phases.clone();
+        async move { running.end(&phases).await }
+    });
+    let mut end = None;
+    let ended = async { usize::from(*end.insert(controller.await.expect("no panic")) == End::Cut) };
+    let nothing: Option<std::future::Ready<bool>> = None;
+    phases.end(ended, std::future::ready(true), nothing, || {}).await;
+    end.expect("it ended")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
-    let (mut stage, running, permit) = waiting_for_a_permit().await;
+    let (mut stage, running, _, permit) = waiting_for_a_permit().await;
     let abandoned = tokio::time::timeout(Duration::from_mins(1), running.abandon()).await;
     assert!(abandoned.is_ok(), "it waits for no other plugin's calls");
     permit.finish(Duration::ZERO);
@@ -225,9 +241,97 @@ async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
-    let (mut stage, running, permit) = waiting_for_a_permit().await;
-    assert_eq!(running.end().await, End::Clean, "no call runs that could be cut");
+    let (mut stage, running, phases, permit) = waiting_for_a_permit().await;
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean, "no call runs that could be cut");
+    assert!(began.elapsed() < Duration::from_secs(6), "only the drain waits: {:?}", began.elapsed());
+    assert_eq!(stage.dispatch.unbegun.load(Ordering::Relaxed), 1);
     permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+}
+
+/// A key that the gate holds, and a worker that waits for another.
+async fn holding() -> (Stage, Running, Phases) {
+    let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let phases = Phases::of(CancellationToken::new());
+    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
+    stage.dispatch.queue.add(key("a"));
+    let held = stage.dispatch.queue.get().await.expect("it is ready");
+    stage.dispatch.queue.park(&held);
+    running.work();
+    (stage, running, phases)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_that_wakes_while_the_queues_drain_is_called() {
+    let (mut stage, running, phases) = holding().await;
+    let (began, queue) = (Instant::now(), stage.dispatch.queue.clone());
+    let waking = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        queue.wake(&key("a"));
+        stage.answer("a", CallResult::Done).await;
+    };
+    let (end, ()) = tokio::join!(stop(running, &phases), waking);
+    assert_eq!(end, End::Clean);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
+    let (mut stage, running, phases) = holding().await;
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
+    stage.dispatch.queue.wake(&key("a"));
+    assert!(stage.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() {
+    let (mut stage, mut running, phases) = holding().await;
+    let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    running.keep({
+        let (needed, kept) = (needed.clone(), kept.clone());
+        async move {
+            while Arc::strong_count(&kept) > 0 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                needed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    stage.dispatch.queue.wake(&key("a"));
+    let stopping = tokio::spawn(async move { stop(running, &phases).await });
+    let call = stage.call().await;
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(Arc::strong_count(&kept), 2, "a call runs");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    assert_eq!(stopping.await.expect("no panic"), End::Clean);
+    assert!(needed.load(Ordering::Relaxed) >= 10, "{needed:?}");
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_is_cut_after_the_drain_and_the_time_for_calls() {
+    let (mut stage, running, phases) = holding().await;
+    let began = Instant::now();
+    stage.dispatch.queue.wake(&key("a"));
+    let _hangs = stage.call().await;
+    assert_eq!(stage.dispatch.queue.processing(), [key("a")]);
+    assert_eq!(stop(running, &phases).await, End::Cut);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(25) && took < Duration::from_secs(26), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_an_outage_drops_what_is_queued_and_waits_for_nothing() {
+    let (mut stage, running, phases) = holding().await;
+    stage.switch.begin();
+    stage.dispatch.queue.wake(&key("a"));
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean);
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    stage.switch.end();
     assert!(stage.is_quiet().await);
 }
 

@@ -269,16 +269,17 @@ impl Leadership {
         });
     }
 
-    /// Lets go of everything, after all that ran here has ended.
-    pub(crate) async fn end(&self) {
+    /// Whether there is anything to let go of.
+    pub(crate) fn has_started(&self) -> bool {
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of everything, after all that ran here has ended. False: not of everything, since something that was begun may
+    /// not have ended, or the API server does not answer.
+    pub(crate) async fn end(&self) -> bool {
         self.stop.cancel();
-        let has_started = *self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        if has_started && tokio::time::timeout(RELEASE, self.electors.wait()).await.is_err() {
-            tracing::warn!(
-                "not all leases are released: something that was begun for their plugins may not have ended, or the API server \
-                 does not answer. Others take over when they expire"
-            );
-        }
+        let released = !self.has_started() || tokio::time::timeout(RELEASE, self.electors.wait()).await.is_ok();
         self.over.cancel();
+        released
     }
 }

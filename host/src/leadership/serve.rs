@@ -14,6 +14,7 @@ use crate::config::Configured;
 use crate::controller::Controller;
 use crate::install::Ready;
 use crate::manager::Host;
+use crate::phases::Phases;
 use crate::running::End;
 
 /// One plugin and what it takes to run it.
@@ -24,12 +25,15 @@ pub(crate) struct Serving {
     pub(crate) configured: Configured,
     pub(crate) seat: Seat,
     /// Begins to install the plugin's definitions, under a fence and until a token is cancelled.
+    /// How the host stops.
+    pub(crate) phases: Phases,
     pub(crate) install: fn(&Arc<Host>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>,
 }
 
 impl Serving {
-    /// Runs the plugin whenever it is its turn, until `stop`.
-    pub(crate) async fn run(self, stop: CancellationToken) -> End {
+    /// Runs the plugin whenever it is its turn, until the host stops.
+    pub(crate) async fn run(self) -> End {
+        let stop = &self.phases.stop;
         loop {
             let Some(tenure) = stop.run_until_cancelled(self.stand_by()).await else { return End::Clean };
             let end = self.serve(&tenure).await;
@@ -81,13 +85,17 @@ impl Serving {
         let ready = (self.install)(&self.host, &self.plugin, tenure.fence.clone(), &tenure.ends);
         // They are no definitions, which was told of when the plugin was loaded.
         let Some(ready) = ready else { return End::Impossible };
+        let phases = self.phases.of_tenure(tenure.ends.clone());
         let mut running = JoinSet::new();
         for controller in &self.controllers {
             let controller = controller.under(tenure).after(ready.clone(), self.configured.clone());
-            let ends = tenure.ends.clone();
-            running.spawn(async move { controller.run(&ends).await });
+            let phases = phases.clone();
+            running.spawn(async move { controller.run(&phases).await });
         }
-        let ends = running.join_all().await;
+        let ends = tokio::select! {
+            ends = running.join_all() => ends,
+            never = phases.hand_over(&tenure.lost) => match never {},
+        };
         if ends.contains(&End::Cut) {
             End::Cut
         } else if !ends.is_empty() && ends.iter().all(|end| *end == End::Impossible) {

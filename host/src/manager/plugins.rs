@@ -24,6 +24,7 @@ use crate::config::{self, Configured};
 use crate::controller::Controller;
 use crate::install::{self, Installer, Ready, Rivalry};
 use crate::leadership::serve::Serving;
+use crate::phases::Phases;
 use crate::running::End;
 use crate::status::PluginState;
 use crate::supervise::supervise;
@@ -108,7 +109,8 @@ pub(super) fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
 }
 
 /// Starts every plugin, each to wait by itself for its lease, and its controllers for what they need.
-pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinSet<End> {
+pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], phases: &Phases) -> JoinSet<End> {
+    let stop = &phases.stop;
     let mut controllers = JoinSet::new();
     for plugin in plugins {
         let Some(configured) = configure(host, plugin, stop) else { continue };
@@ -121,8 +123,9 @@ pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], stop
         let seat = host.leadership.seat(plugin.name());
         host.status.plugin(plugin.name()).goes_by(seat.clone());
         let (host, plugin, controllers_of_it) = (host.clone(), plugin.clone(), its.collect());
-        let serving = Serving { host, plugin, controllers: controllers_of_it, configured, seat, install };
-        controllers.spawn(serving.run(stop.clone()));
+        let serving =
+            Serving { host, plugin, controllers: controllers_of_it, configured, seat, install, phases: phases.clone() };
+        controllers.spawn(serving.run());
     }
     host.status.loaded();
     controllers

@@ -134,6 +134,12 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.wake(hash, key));
     }
 
+    /// The keys that workers have, in no order.
+    #[must_use]
+    pub fn processing(&self) -> Vec<K> {
+        self.shared.state.with(State::processing)
+    }
+
     /// How many keys are ready for a worker.
     #[must_use]
     pub fn len(&self) -> usize {

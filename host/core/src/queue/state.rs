@@ -355,6 +355,11 @@ impl<K: Key> State<K> {
         self.depth == 0 && self.parked == 0 && self.working.is_empty()
     }
 
+    pub(super) fn processing(&mut self) -> Vec<K> {
+        let Self { working, items, .. } = self;
+        working.iter().map(|working| items.get(working.slot).key.clone()).collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.depth
     }

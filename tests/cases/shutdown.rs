@@ -1,0 +1,241 @@
+//! How the host stops: in the midst of work, of a call that hangs, of an outage, of its own start, and when it is told twice.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_proxy::{Fault, Match};
+use windlass_tests::host::Host;
+use windlass_tests::proxied::Proxied;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::story::Story;
+use windlass_tests::wait::until;
+
+use crate::admin::{get, watched};
+use crate::webapp::plugin_directory;
+
+/// So many objects change all the time.
+const WEBAPPS: usize = 120;
+/// What the plugin has written when the host is told to stop: it is far from done.
+const WRITTEN: u64 = 40;
+/// What is no wait for anything, on a machine that does other things too.
+const QUICK: Duration = Duration::from_secs(8);
+/// The names of the phases, in their order.
+const PHASES: [&str; 5] = ["intake", "drain", "calls", "events", "watches"];
+
+/// Writes of the plugin, but for Events.
+fn writes() -> [Match; 3] {
+    ["deployments", "services", "webapps/status"].map(|resource| Match::writes().resource(resource).agent("(webapp@"))
+}
+
+fn written(proxy: &Proxied) -> u64 {
+    writes().iter().map(|writes| proxy.count(writes)).sum()
+}
+
+fn name(number: usize) -> String {
+    format!("shop-{number}")
+}
+
+/// Changes one `WebApp` after the other, for ever.
+async fn change(server: &Server) -> anyhow::Result<()> {
+    for round in 0_usize.. {
+        for number in 0..WEBAPPS {
+            let replicas = 1 + (round + number) % 3;
+            server.objects().merge("WebApp", &name(number), &json!({"spec": {"replicas": replicas}})).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until each `WebApp` has the Deployment that it wants.
+async fn converged(server: &Server) -> anyhow::Result<()> {
+    until("every WebApp has its Deployment", || async {
+        let deployments = server.objects().list("Deployment", "").await?;
+        for webapp in server.objects().list("WebApp", "").await? {
+            let name = &webapp["metadata"]["name"];
+            let deployment = deployments.iter().find(|it| it["metadata"]["name"] == *name).unwrap_or(&Value::Null);
+            anyhow::ensure!(
+                deployment["spec"]["replicas"] == webapp["spec"]["replicas"] && webapp["spec"]["replicas"].is_u64(),
+                "{name}: {} of {}",
+                deployment["spec"]["replicas"],
+                webapp["spec"]["replicas"]
+            );
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The lines of the phases are there, each once and in their order, after the line about the signal.
+fn assert_in_order(log: &str) {
+    let lines: Vec<_> = log.lines().skip_while(|line| !line.contains("a second signal ends at once")).collect();
+    let phases = lines.iter().filter_map(|line| line.split_once("phase=\"")?.1.split('"').next());
+    assert_eq!(phases.collect::<Vec<_>>(), PHASES, "{log}");
+    assert!(lines.last().is_some_and(|line| line.contains("stopped clean=true")), "{log}");
+}
+
+async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    server.install_webapp().await?;
+    for number in 0..WEBAPPS {
+        let webapp = json!({
+            "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": name(number)},
+            "spec": {"image": "nginx:1.29", "replicas": 1, "port": 80},
+        });
+        server.objects().apply(&webapp).await?;
+    }
+    let proxy = Proxied::start(&server, 6).await?;
+    let slow = Duration::from_millis(200)..=Duration::from_millis(600);
+    let _slow = writes().map(|writes| proxy.add(Fault::DelayResponse(slow.clone()).on(writes)));
+    let plugins = plugin_directory()?;
+    let (mut host, address) = watched(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let stopped = async {
+        until("some is written", || async {
+            let written = written(&proxy);
+            if written >= WRITTEN { Ok(()) } else { Err(written) }
+        })
+        .await?;
+        host.signal("TERM").await?;
+        host.says("a second signal ends at once").await?;
+        let (status, why) = get(address, "/readyz").await?;
+        anyhow::ensure!(status == 503 && why.contains("the host stops"), "{status} {why}");
+        anyhow::ensure!(get(address, "/healthz").await?.0 == 200, "it still answers");
+        host.ends().await
+    };
+    let status = tokio::select! {
+        status = stopped => status?,
+        changed = change(&server) => return changed,
+    };
+    let log = host.log();
+    assert!(status.success(), "{status}: {log}");
+    assert_in_order(&log);
+    // Each that was sent was waited for, and none was left to chance.
+    let ended = log.lines().filter(|line| line.contains(" mutation plugin=webapp "));
+    let (unknown, ended): (Vec<_>, Vec<_>) = ended.partition(|line| line.contains("outcome=\"unknown\""));
+    let was_sent =
+        |line: &&str| ["committed", "refused"].iter().any(|end| line.contains(&format!("outcome=\"{end}\"")));
+    let sent = ended.into_iter().filter(was_sent).count();
+    assert_eq!((unknown, sent as u64), (vec![], written(&proxy)), "{log}");
+    assert!(sent < 2 * WEBAPPS, "the test is one of a host that is far from done: {sent} writes");
+
+    // What was dropped is done by the next.
+    drop(proxy);
+    let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    converged(&server).await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_stopped_under_load_cuts_nothing_on_the_embedded_server() -> anyhow::Result<()> {
+    a_stop_under_load(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_stopped_under_load_cuts_nothing_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_stop_under_load(Kind::Real).await
+}
+
+/// A host whose call has sent a write that nobody answers for a long time, and all that it stands on.
+async fn hanging() -> anyhow::Result<(Host, (Server, Proxied, TempDir))> {
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    let proxy = Proxied::start(&server, 7).await?;
+    let long = Duration::from_mins(2);
+    proxy.add(Fault::DelayResponse(long..=long).on(Match::writes().resource("deployments"))).keep();
+    let plugins = plugin_directory()?;
+    let host = Host::run(proxy.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    let [webapp] = windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))?
+        .try_into()
+        .map_err(|all| anyhow::anyhow!("one document: {all:?}"))?;
+    server.objects().apply(&webapp).await?;
+    until("the write is sent", || async {
+        let sent = proxy.count(&Match::writes().resource("deployments"));
+        if sent == 1 { Ok(()) } else { Err(sent) }
+    })
+    .await?;
+    Ok((host, (server, proxy, plugins)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_hangs_is_cut_in_the_end_and_the_exit_code_says_so() -> anyhow::Result<()> {
+    let (mut host, _stage) = hanging().await?;
+    let began = Instant::now();
+    host.signal("TERM").await?;
+    let status = host.ends().await?;
+    let (log, took) = (host.log(), began.elapsed());
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(took >= Duration::from_secs(24) && took < Duration::from_secs(40), "{took:?}: {log}");
+    let cut = log.lines().find(|line| line.contains("are cut") && line.contains("keys=")).context("whose calls")?;
+    assert!(cut.contains("/shop"), "{cut}");
+    assert!(log.contains("have not ended within 20s and are cut") && log.contains("stopped clean=false"), "{log}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_a_host_at_once_whatever_hangs() -> anyhow::Result<()> {
+    for (signal, code) in [("TERM", 143), ("INT", 130)] {
+        let (mut host, _stage) = hanging().await?;
+        host.signal("TERM").await?;
+        host.says("a second signal ends at once").await?;
+        let began = Instant::now();
+        host.signal(signal).await?;
+        let status = host.ends().await?;
+        assert_eq!(status.code(), Some(code), "{}", host.log());
+        assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    }
+    Ok(())
+}
+
+async fn a_stop_while_the_server_is_dead(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    server.install_webapp().await?;
+    let proxy = Proxied::start(&server, 8).await?;
+    let plugins = plugin_directory()?;
+    let mut host = Host::run(proxy.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    host.says("controller started").await?;
+    let story = Story::new(server.objects());
+    story.create().await?;
+    story.run().await?;
+    proxy.go_dark();
+    host.says("cannot be reached").await?;
+    let began = Instant::now();
+    host.signal("TERM").await?;
+    let status = host.ends().await?;
+    let (log, took) = (host.log(), began.elapsed());
+    assert!(took < QUICK, "{took:?}: {log}");
+    assert!(status.success() && log.contains("no call is begun, and what is queued is dropped"), "{status}: {log}");
+    assert_in_order(&log);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_while_the_server_is_dead_is_quick_and_says_so_on_the_embedded_server() -> anyhow::Result<()> {
+    a_stop_while_the_server_is_dead(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_while_the_server_is_dead_is_quick_and_says_so_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_stop_while_the_server_is_dead(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_waits_for_a_silent_server_stops_before_its_first_controller() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let proxy = Proxied::start(&server, 9).await?;
+    proxy.go_silent();
+    let plugins = plugin_directory()?;
+    let mut host = Host::run(proxy.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    until("the host asks", || async {
+        let connections = proxy.connections();
+        if connections.accepted > 0 { Ok(()) } else { Err(connections) }
+    })
+    .await?;
+    let began = Instant::now();
+    host.signal("TERM").await?;
+    assert!(host.ends().await?.success(), "{}", host.log());
+    assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
+    assert!(host.log().contains("stopped before the first controller started"), "{}", host.log());
+    Ok(())
+}
