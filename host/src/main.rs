@@ -15,6 +15,7 @@ mod files;
 mod finalize;
 mod install;
 mod kinds;
+mod leftovers;
 mod manager;
 mod metrics;
 mod outage;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_core::features::{Feature, Features, GateState};
@@ -22,6 +22,7 @@ use crate::directory;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::kinds::Kinds;
+use crate::leftovers;
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
 use crate::phases::{self, Phases};
@@ -155,11 +156,13 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &phases.over)).collect();
     let fair = fair(&host.features, settings.concurrent_calls);
     let mut controllers = plugins::start(&host, &fair, &plugins, &phases);
+    let leftovers = tell_leftovers(&host, &plugins, &stop);
     working(&mut controllers, &stop).await?;
     let clean = end(&host, controllers, &phases).await;
     // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
     let _ = followed.await;
+    let _ = leftovers.await;
     for told in told {
         let _ = told.await;
     }
@@ -204,6 +207,14 @@ async fn end(host: &Host, mut controllers: JoinSet<End>, phases: &Phases) -> boo
     // There are no leases yet.
     let release: Option<std::future::Ready<bool>> = None;
     phases.end(ended, flushed, release, || host.informers.stop()).await
+}
+
+/// Tells, in the background and once, what composite plugins have left behind.
+fn tell_leftovers(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinHandle<()> {
+    let (host, plugins, stop) = (host.clone(), plugins.to_vec(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(caught("leftovers", &host.panics, leftovers::tell(&host, &plugins))).await;
+    })
 }
 
 /// All that comes before the first controller: looks at the directory, asks the server for its version, loads.

@@ -17,6 +17,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 use windlass_wasm::Plugin;
 
+use crate::leftovers::LeftBehind;
 use crate::metrics::ControllerMetrics;
 
 /// Keys of one controller that are listed as given up. More are only counted.
@@ -128,6 +129,7 @@ pub(crate) struct PluginStatus {
     pub(crate) denials: Denials,
     current: Mutex<Current>,
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
+    left_behind: Mutex<Vec<LeftBehind>>,
 }
 
 #[derive(Clone, Debug)]
@@ -145,6 +147,7 @@ impl PluginStatus {
             denials: Denials::default(),
             current: Mutex::new(current),
             controllers: Mutex::default(),
+            left_behind: Mutex::default(),
         }
     }
 
@@ -189,6 +192,11 @@ impl PluginStatus {
         locked(&self.controllers).values().cloned().collect()
     }
 
+    /// Its earlier versions have left this behind, as was found when the host started.
+    pub(crate) fn has_left_behind(&self, found: Vec<LeftBehind>) {
+        *locked(&self.left_behind) = found;
+    }
+
     fn to_json(&self) -> Value {
         let Current { state, reason, plugin } = locked(&self.current).clone();
         let controllers: Vec<_> =
@@ -207,6 +215,7 @@ impl PluginStatus {
             "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
             "controllers": controllers,
             "denials": denials.collect::<Vec<_>>(),
+            "leftBehind": *locked(&self.left_behind),
         })
     }
 }

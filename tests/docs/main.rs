@@ -62,7 +62,7 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 9] = [
         &["run"],
         &["dev"],
         &["features"],
@@ -70,6 +70,8 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
         &["inspect"],
         &["finalizers", "list"],
         &["finalizers", "release"],
+        &["children", "list"],
+        &["children", "prune"],
     ];
     for command in commands {
         help += &said(&[command, &["--help"]].concat())?;
