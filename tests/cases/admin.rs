@@ -17,7 +17,12 @@ use windlass_tests::wait::until;
 use crate::webapp::plugin_directory;
 
 /// A host with an admin endpoint, and where that is.
-pub(crate) async fn watched(
+pub(crate) async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Result<(Host, SocketAddr)> {
+    watched_at(server.kubeconfig(), server.objects().namespace(), plugins, more).await
+}
+
+/// The same, of a host that goes its own way to its server.
+pub(crate) async fn watched_at(
     kubeconfig: &Path,
     namespace: &str,
     plugins: &Path,
@@ -69,7 +74,7 @@ async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Re
     let server = Server::start(Kind::Embedded).await?;
     let plugins = plugin_directory()?;
     std::fs::write(plugins.path().join("broken.wasm"), b"no component")?;
-    let (host, address) = watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
     assert_eq!(get(address, "/healthz").await?.0, 200);
     // The plugin's kind is not there: that is told, and is no reason to take the host out of service.
     until("the host is ready", || async {
@@ -138,7 +143,7 @@ async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too()
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write(&format!("outside-{}", echo().await?), &plugins.path().join("chameleon.wasm"))?;
-    let (host, address) = watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
     host.says("controller started").await?;
     let visitor = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"path": "/secret-path"},
@@ -183,8 +188,7 @@ async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all()
         std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &file))
     };
     policy("")?;
-    let (host, _) =
-        watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &["--grants=policy"]).await?;
+    let (host, _) = watched(&server, plugins.path(), &["--grants=policy"]).await?;
     host.says("controller started").await?;
     let visitor = |name: &str, path: &str| {
         json!({
@@ -209,7 +213,7 @@ async fn the_last_error_of_a_controller_is_shown() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("reconcile-transient", &plugins.path().join("chameleon.wasm"))?;
-    let (host, address) = watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
     host.says("controller started").await?;
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck", "labels": {"chameleon": "true"}},
@@ -238,7 +242,7 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
     server.install_webapp().await?;
     let plugins = plugin_directory()?;
     let more = ["--log-format", "json", "--log-level", "windlass=debug,windlass_kube=debug,windlass_wasm=debug"];
-    let (host, _) = watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &more).await?;
+    let (host, _) = watched(&server, plugins.path(), &more).await?;
     host.says("controller started").await?;
     Story::new(server.objects()).create().await?;
     let trace_of = |line: &Value| {
@@ -279,7 +283,7 @@ async fn a_plugin_that_waits_for_its_configuration_says_so_and_does_not_keep_the
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("configured", &plugins.path().join("chameleon.wasm"))?;
-    let (host, address) = watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (host, address) = watched(&server, plugins.path(), &[]).await?;
     until("the host is ready", || async {
         let (code, body) = get(address, "/readyz").await?;
         anyhow::ensure!(code == 200, "{body}");

@@ -12,7 +12,7 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
 use windlass_tests::wait::until;
 
-use crate::admin::{get, watched};
+use crate::admin::{get, watched_at};
 use crate::webapp::plugin_directory;
 
 /// So many objects change all the time.
@@ -89,7 +89,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let slow = Duration::from_millis(200)..=Duration::from_millis(600);
     let _slow = writes().map(|writes| proxy.add(Fault::DelayResponse(slow.clone()).on(writes)));
     let plugins = plugin_directory()?;
-    let (mut host, address) = watched(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (mut host, address) = watched_at(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
     let stopped = async {
         until("some is written", || async {
             let written = written(&proxy);

@@ -68,8 +68,7 @@ async fn a_narrower_version(kind: Kind) -> anyhow::Result<()> {
     marker::write("composer", OWNS, "maps", &file)?;
     let file = file.to_str().context("a path")?;
     server.objects().merge("Composite", "shop", &json!({"spec": {"children": [map("a", &json!({}))]}})).await?;
-    let (host, address) =
-        admin::watched(server.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
+    let (host, address) = admin::watched(&server, plugins.path(), &[]).await?;
     let warning = host.says("children that an earlier version of the plugin has created").await?;
     let remedy = format!("windlass children prune composer --left-behind {file} --kind secrets");
     assert!(warning.contains("objects=2") && warning.contains(&remedy), "{warning}");
