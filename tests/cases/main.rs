@@ -8,6 +8,7 @@ mod config;
 mod connections;
 mod definitions;
 mod dev;
+mod expectations;
 mod fairness;
 mod features;
 mod finalizers;
