@@ -13,6 +13,7 @@ mod finalizers;
 mod imports;
 mod kinds;
 mod kubectl;
+mod leases;
 mod outage;
 mod policies;
 mod proxy;

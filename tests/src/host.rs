@@ -91,12 +91,15 @@ impl Host {
 
     /// Sends SIGTERM and waits for the end.
     pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
-        let id = self.process.id().context("the host still runs")?;
-        let sent = Command::new("kill").args(["-TERM", &id.to_string()]).status().await?;
-        if !sent.success() {
-            bail!("kill -TERM {id}: {sent}");
-        }
+        self.signal("TERM").await?;
         self.ends().await
+    }
+
+    /// Sends a signal: `KILL`, `STOP`, `CONT`.
+    pub async fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let id = self.process.id().context("the host still runs")?;
+        let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status().await?;
+        if sent.success() { Ok(()) } else { bail!("kill -{name} {id}: {sent}") }
     }
 
     /// Waits until it ends, however long that takes.
