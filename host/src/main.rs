@@ -16,6 +16,7 @@ mod finalize;
 mod install;
 mod kinds;
 mod leadership;
+mod leftovers;
 mod manager;
 mod metrics;
 mod outage;

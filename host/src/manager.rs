@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_kube::client::{self, Connection};
@@ -22,6 +23,7 @@ use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::kinds::Kinds;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
+use crate::leftovers;
 use crate::metrics::{HostMetrics, Sources};
 use crate::outage::Outages;
 use crate::policies::{GrantMode, Policies, PolicySettings};
@@ -166,6 +168,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &stop)).collect();
     let fair = Fair::new(settings.concurrent_calls);
     let mut controllers = plugins::start(&host, &fair, &plugins, &stop);
+    let leftovers = tell_leftovers(&host, &plugins, &stop);
     let mut clean = true;
     while let Some(ended) = controllers.join_next().await {
         // One that could never run has been told of, and has left nothing behind.
@@ -178,6 +181,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
     let _ = followed.await;
+    let _ = leftovers.await;
     for told in told {
         let _ = told.await;
     }
@@ -185,6 +189,14 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     host.leadership.end().await;
     tracing::info!(clean, "stopped");
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
+}
+
+/// Tells, in the background and once, what composite plugins have left behind.
+fn tell_leftovers(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinHandle<()> {
+    let (host, plugins, stop) = (host.clone(), plugins.to_vec(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(caught("leftovers", &host.panics, leftovers::tell(&host, &plugins))).await;
+    })
 }
 
 /// All that comes before the first controller: looks at the directory, asks the server for its version, loads.

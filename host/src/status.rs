@@ -18,6 +18,7 @@ use windlass_core::queue::Queue;
 use windlass_wasm::Plugin;
 
 use crate::leadership::Seat;
+use crate::leftovers::LeftBehind;
 use crate::metrics::ControllerMetrics;
 
 /// Keys of one controller that are listed as given up. More are only counted.
@@ -133,6 +134,7 @@ pub(crate) struct PluginStatus {
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
     /// By which lease it goes, and who holds that.
     seat: Mutex<Option<Seat>>,
+    left_behind: Mutex<Vec<LeftBehind>>,
 }
 
 #[derive(Clone, Debug)]
@@ -151,6 +153,7 @@ impl PluginStatus {
             current: Mutex::new(current),
             controllers: Mutex::default(),
             seat: Mutex::default(),
+            left_behind: Mutex::default(),
         }
     }
 
@@ -200,6 +203,11 @@ impl PluginStatus {
         locked(&self.controllers).values().cloned().collect()
     }
 
+    /// Its earlier versions have left this behind, as was found when the host started.
+    pub(crate) fn has_left_behind(&self, found: Vec<LeftBehind>) {
+        *locked(&self.left_behind) = found;
+    }
+
     fn to_json(&self) -> Value {
         let Current { state, reason, plugin } = locked(&self.current).clone();
         let controllers: Vec<_> =
@@ -223,6 +231,7 @@ impl PluginStatus {
             "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
             "controllers": controllers,
             "denials": denials.collect::<Vec<_>>(),
+            "leftBehind": *locked(&self.left_behind),
         })
     }
 }

@@ -17,7 +17,7 @@ use windlass_tests::wait::until;
 use crate::webapp::plugin_directory;
 
 /// A host with an admin endpoint, and where that is.
-async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Result<(Host, SocketAddr)> {
+pub(crate) async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Result<(Host, SocketAddr)> {
     let mut arguments: Vec<OsString> = vec!["run".into(), "--kubeconfig".into(), server.kubeconfig().into()];
     arguments.extend(["--namespace".into(), server.objects().namespace().into()]);
     arguments.extend(["--plugins".into(), plugins.into(), "--admin-address".into(), "127.0.0.1:0".into()]);
@@ -43,7 +43,7 @@ async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     Ok((status, body.to_owned()))
 }
 
-async fn plugin(address: SocketAddr, name: &str) -> anyhow::Result<Value> {
+pub(crate) async fn plugin(address: SocketAddr, name: &str) -> anyhow::Result<Value> {
     let shown: Value = serde_json::from_str(&get(address, "/plugins").await?.1)?;
     let plugins = shown["plugins"].as_array().context("a list")?;
     plugins.iter().find(|it| it["name"] == name).cloned().with_context(|| format!("no {name} in {shown}"))

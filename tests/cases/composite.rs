@@ -2,6 +2,7 @@
 
 mod answers;
 mod children;
+mod leftovers;
 mod stage;
 
 use std::path::Path;

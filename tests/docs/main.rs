@@ -62,8 +62,16 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
 #[test]
 fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     let mut help = String::new();
-    let commands: [&[&str]; 6] =
-        [&["run"], &["dev"], &["grant"], &["inspect"], &["finalizers", "list"], &["finalizers", "release"]];
+    let commands: [&[&str]; 8] = [
+        &["run"],
+        &["dev"],
+        &["grant"],
+        &["inspect"],
+        &["finalizers", "list"],
+        &["finalizers", "release"],
+        &["children", "list"],
+        &["children", "prune"],
+    ];
     for command in commands {
         help += &said(&[command, &["--help"]].concat())?;
     }

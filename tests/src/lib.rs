@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod host;
 pub mod kubectl;
 pub mod markdown;
+pub mod marker;
 pub mod objects;
 pub mod paths;
 pub mod probe;

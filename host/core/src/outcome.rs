@@ -144,6 +144,8 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
             ApiReason::Conflict
             | ApiReason::TooManyRequests
             | ApiReason::LeaseLost
+            // What the operator has told the host is no failure of the plugin's.
+            | ApiReason::ReadOnly
             | ApiReason::ServerError
             | ApiReason::Timeout
             | ApiReason::UnknownOutcome => Class::Uncounted,

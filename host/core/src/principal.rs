@@ -16,6 +16,8 @@ pub enum Role {
     Plugin,
     /// The host keeps the plugin's finalizer.
     Finalizer,
+    /// An operator has children deleted that the plugin has left behind.
+    Children,
     /// The host installs the plugin's definitions.
     Definitions,
     /// The host tells of the plugin in Kubernetes Events.
@@ -33,6 +35,7 @@ impl Role {
         match self {
             Self::Plugin => None,
             Self::Finalizer => Some("finalizer"),
+            Self::Children => Some("children"),
             Self::Definitions => Some("crd"),
             Self::Events => Some("events"),
             Self::Lease => Some("lease"),
@@ -47,6 +50,7 @@ impl Role {
             // A plugin's own come from its policy.
             Self::Plugin => return Grants::default(),
             Self::Finalizer => &["patch"],
+            Self::Children => &["delete"],
             Self::Definitions => &["get", "patch"],
             Self::Events => &["create", "patch"],
             Self::Lease => &["get", "list", "watch", "create", "update", "delete"],

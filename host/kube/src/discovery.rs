@@ -206,6 +206,11 @@ impl Discovery {
         Ok((found.into_values().collect(), failed))
     }
 
+    /// Whom it asks.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Has the next question about `kind` answered by the server, unless it has just been asked. For whoever saw that
     /// the cached answer is wrong.
     pub(crate) fn doubt(&self, kind: &ObjectKind) {

@@ -1,17 +1,20 @@
-//! Looks over the whole cluster for finalizers of this project, for people: which objects wait for a plugin that may be gone.
+//! Looks over the whole cluster for what plugins have left on it: objects with a finalizer of this project, and children of
+//! composite plugins.
 //!
-//! One list a kind, of metadata only, a page at a time. What cannot be listed is named, not skipped in silence.
+//! One list a kind, of metadata only, a page at a time. What cannot be listed is named, not skipped in silence. For people,
+//! who ask for it, and for a host that tells them once; nothing is reconciled by it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use windlass_core::compose::CREATED_BY;
 use windlass_core::finalizer;
-use windlass_core::object::ObjectKey;
+use windlass_core::object::{ObjectKey, ObjectKind};
 
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::request::{self, Query, RequestError};
@@ -20,11 +23,52 @@ const PAGE: &str = "500";
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
 /// Kinds that are listed at the same time.
 const SIDE_BY_SIDE: usize = 8;
+/// Objects of one kind that a gentle sweep keeps.
+const ENOUGH: usize = 10_000;
 /// How often a list is begun anew whose pages took longer than the server keeps a version.
 const ATTEMPTS: usize = 3;
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
-/// An object with a finalizer of this project.
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// Objects with a finalizer of this project.
+    Finalizers,
+    /// Objects with the label that composite plugins' hosts put on what they create.
+    Children {
+        /// Only of this plugin. None: of all.
+        plugin: Option<String>,
+    },
+}
+
+impl Sought {
+    /// What can be done about such an object. It is not looked for where that is impossible.
+    fn verb(&self) -> &'static str {
+        match self {
+            Self::Finalizers => "patch",
+            Self::Children { .. } => "delete",
+        }
+    }
+
+    fn label_selector(&self) -> Option<String> {
+        match self {
+            Self::Finalizers => None,
+            Self::Children { plugin: None } => Some(CREATED_BY.to_owned()),
+            Self::Children { plugin: Some(plugin) } => Some(format!("{CREATED_BY}={plugin}")),
+        }
+    }
+
+    /// What stands in the text of each such object. Of all that is listed hardly any has it, and looking for it is quicker
+    /// than reading.
+    fn text(&self) -> &'static str {
+        match self {
+            Self::Finalizers => finalizer::PREFIX,
+            Self::Children { .. } => CREATED_BY,
+        }
+    }
+}
+
+/// An object that carries something of this project.
 #[derive(Clone, Debug)]
 pub struct Carrier {
     /// Its kind.
@@ -39,6 +83,21 @@ pub struct Carrier {
     pub deleting: bool,
     /// All its finalizers, in its order.
     pub finalizers: Vec<String>,
+    /// The composite plugin whose host has created it, as its label says.
+    pub created_by: Option<String>,
+    /// Who controls it.
+    pub controller: Option<Parent>,
+}
+
+/// The controller of an object, as its owner reference names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: String,
+    /// Its incarnation.
+    pub uid: String,
 }
 
 /// Why a part of the cluster cannot be looked at.
@@ -77,10 +136,14 @@ pub struct Scope {
     pub namespace: Option<String>,
     /// Only at these kinds: `WebApp`, `webapps` or `webapps.apps.kubedojo.io`. Empty: at all.
     pub kinds: Vec<String>,
+    /// Nobody waits for it: one kind after the other, and not more than 10,000 objects of each.
+    pub gently: bool,
 }
 
 impl Scope {
-    fn includes(&self, resource: &Resource) -> bool {
+    /// Whether it is of one of the kinds.
+    #[must_use]
+    pub fn includes(&self, resource: &Resource) -> bool {
         let full = windlass_core::grants::resource_name(resource.group(), &resource.plural, "");
         let names = [&*resource.kind.kind, &resource.plural, &full];
         let is_named = |kind: &String| names.iter().any(|name| name.eq_ignore_ascii_case(kind));
@@ -88,29 +151,27 @@ impl Scope {
     }
 }
 
-/// Finds all objects within `scope` that carry a finalizer for which `wanted` is true. An error means that the server's kinds
-/// are not known.
+/// Finds all objects within `scope` that are `sought` and `wanted`. An error means that the server's kinds are not known.
 pub async fn sweep(
-    client: &Client,
     discovery: &Discovery,
     scope: &Scope,
-    wanted: impl Fn(&str) -> bool,
+    sought: &Sought,
+    wanted: impl Fn(&Carrier) -> bool,
 ) -> Result<Swept, SweepError> {
     let (resources, failed) = discovery.everything().await?;
     let failed = failed.into_iter().map(|(group_version, error)| (group_version, error.into()));
     let mut unseen: Vec<(String, SweepError)> = failed.collect();
     let has = |resource: &Resource, verb: &str| resource.verbs.iter().any(|its| its == verb);
-    let listed = resources.into_iter().filter(|it| has(it, "list") && has(it, "patch") && scope.includes(it));
-    let namespace = scope.namespace.as_deref();
+    let listed = resources.into_iter().filter(|it| has(it, "list") && has(it, sought.verb()) && scope.includes(it));
     let lists = listed.map(|resource| async move {
-        let listed = list(client, &resource, namespace).await;
+        let listed = list(discovery, &resource, scope, sought).await;
         (resource, listed)
     });
-    let mut lists = futures::stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
+    let mut lists = futures::stream::iter(lists).buffer_unordered(if scope.gently { 1 } else { SIDE_BY_SIDE });
     let mut carriers = Vec::new();
     while let Some((resource, listed)) = lists.next().await {
         match listed {
-            Ok(found) => carriers.extend(found.into_iter().filter(|it| it.finalizers.iter().any(|name| wanted(name)))),
+            Ok(found) => carriers.extend(found.into_iter().filter(&wanted)),
             Err(error) => unseen.push((resource.kind.to_string(), error)),
         }
     }
@@ -119,8 +180,8 @@ pub async fn sweep(
 }
 
 /// The object as it is now. None: it has gone, or is another one of the name.
-pub async fn look_again(client: &Client, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
-    let text = match request::get(client, &carrier.resource.object(&carrier.key, ""), PAGE_LIMIT).await {
+pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
+    let text = match request::get(discovery.client(), &carrier.resource.object(&carrier.key, ""), PAGE_LIMIT).await {
         Ok(text) => text,
         Err(error) if error.code() == Some(404) => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -163,11 +224,33 @@ struct Metadata<'a> {
     deletion_timestamp: Option<&'a RawValue>,
     #[serde(default)]
     finalizers: Vec<String>,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    controller: Option<bool>,
 }
 
 impl Item<'_> {
     fn carrier(self, resource: &Arc<Resource>) -> Carrier {
-        let Metadata { name, namespace, uid, resource_version, deletion_timestamp, finalizers } = self.metadata;
+        let Metadata {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            deletion_timestamp,
+            finalizers,
+            labels,
+            owner_references,
+        } = self.metadata;
+        let controller = owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true));
         Carrier {
             resource: Arc::clone(resource),
             key: ObjectKey { namespace: namespace.map(Arc::from), name: Arc::from(name) },
@@ -175,41 +258,55 @@ impl Item<'_> {
             version: resource_version.into_owned(),
             deleting: deletion_timestamp.is_some(),
             finalizers,
+            created_by: labels.and_then(|mut labels| labels.remove(CREATED_BY)),
+            controller: controller.map(|Owner { api_version, kind, name, uid, .. }| Parent {
+                kind: ObjectKind::new(api_version, kind),
+                name,
+                uid,
+            }),
         }
     }
 }
 
-async fn list(client: &Client, resource: &Arc<Resource>, namespace: Option<&str>) -> Result<Vec<Carrier>, SweepError> {
+async fn list(
+    discovery: &Discovery,
+    resource: &Arc<Resource>,
+    scope: &Scope,
+    sought: &Sought,
+) -> Result<Vec<Carrier>, SweepError> {
     for _ in 1..ATTEMPTS {
-        match list_once(client, resource, namespace).await {
+        match list_once(discovery, resource, scope, sought).await {
             Err(error) if error.is_expired() => {}
             listed => return listed,
         }
     }
-    list_once(client, resource, namespace).await
+    list_once(discovery, resource, scope, sought).await
 }
 
 async fn list_once(
-    client: &Client,
+    discovery: &Discovery,
     resource: &Arc<Resource>,
-    namespace: Option<&str>,
+    scope: &Scope,
+    sought: &Sought,
 ) -> Result<Vec<Carrier>, SweepError> {
-    let path = resource.collection(namespace.filter(|_| resource.namespaced));
+    let path = resource.collection(scope.namespace.as_deref().filter(|_| resource.namespaced));
+    let most = if scope.gently { ENOUGH } else { usize::MAX };
     let (mut found, mut token, mut text) = (Vec::new(), None, Vec::new());
     loop {
         let mut query = Query::default();
+        query.add_some("labelSelector", sought.label_selector().as_deref());
         query.add("limit", PAGE);
         query.add_some("continue", token.as_deref());
-        request::get_into(client, &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut text).await?;
+        request::get_into(discovery.client(), &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut text).await?;
         let page: Page<'_> = serde_json::from_slice(&text)?;
         for raw in page.items.unwrap_or_default() {
-            // Hardly any object has one, and looking for it is quicker than reading.
-            if raw.get().contains(finalizer::PREFIX) {
+            if raw.get().contains(sought.text()) {
                 found.push(serde_json::from_str::<Item<'_>>(raw.get())?.carrier(resource));
             }
         }
         token = page.metadata.r#continue.filter(|token| !token.is_empty());
-        if token.is_none() {
+        if token.is_none() || found.len() >= most {
+            found.truncate(most);
             return Ok(found);
         }
     }

@@ -1,11 +1,14 @@
 //! The command line, one file a subcommand.
 
+mod change;
+mod children;
 mod dev;
 mod examine;
 mod finalizers;
 mod grant;
 mod inspect;
 mod leases;
+mod marked;
 mod run;
 mod size;
 
@@ -68,6 +71,11 @@ enum Command {
     /// clean up before they go. When the plugin is removed, or a new version no longer wants it, nobody takes it off: an
     /// object that carries it and is deleted stays for ever, "Terminating". These commands find such objects, and let them go.
     Finalizers(finalizers::FinalizersArgs),
+    /// Find what composite plugins have created, and delete what they have left behind.
+    ///
+    /// Whatever a composite plugin creates has the label windlass.dev/created-by=PLUGIN. When a new version does not own a kind
+    /// any more, what the one before it created of that kind stays, and nobody watches it. A host says so when it starts.
+    Children(children::ChildrenArgs),
     /// Write the policy that a plugin asks for, for review.
     ///
     /// Loads NAME.wasm without running it and writes NAME.policy.yaml: everything that the plugin asks for, each rule with the
@@ -157,6 +165,7 @@ impl Cli {
             match self.command {
                 Command::Run(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Dev(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::Children(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Grant(args) => args.run().await,
                 Command::Inspect(args) => args.run().await,

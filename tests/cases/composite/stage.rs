@@ -15,7 +15,7 @@ pub(crate) const CREATED_BY: &str = "windlass.dev/created-by";
 pub(crate) struct Stage {
     pub(crate) server: Server,
     pub(crate) host: Host,
-    _plugins: tempfile::TempDir,
+    pub(crate) plugins: tempfile::TempDir,
 }
 
 /// A `ConfigMap` as a composer answers it.
@@ -40,7 +40,7 @@ impl Stage {
         std::fs::copy(paths::guest("composer")?, plugins.path().join("composer.wasm"))?;
         let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
         host.says("controller started").await?;
-        Ok(Self { server, host, _plugins: plugins })
+        Ok(Self { server, host, plugins })
     }
 
     pub(crate) fn objects(&self) -> &Objects {

@@ -77,6 +77,7 @@ fn fate_of(reason: ApiReason) -> Fate {
         | ApiReason::Timeout
         | ApiReason::UnknownOutcome
         | ApiReason::LeaseLost
+        | ApiReason::ReadOnly
         | ApiReason::ServerError => Fate::Uncounted,
         ApiReason::NotFound
         | ApiReason::AlreadyExists
@@ -85,7 +86,6 @@ fn fate_of(reason: ApiReason) -> Fate {
         | ApiReason::NotGranted
         | ApiReason::NotWatched
         | ApiReason::Expired
-        | ApiReason::ReadOnly
         | ApiReason::TooLarge
         | ApiReason::Other => Fate::Counted,
     }

@@ -1,4 +1,4 @@
-//! A composer that a test steers by the parent's specification. The README lists the fields.
+//! A composer that a test steers by the parent's specification, and by patching its bytes. The README says how.
 
 use std::hint::black_box;
 
@@ -14,6 +14,12 @@ const FOR: &str = "tests.windlass.dev/for";
 /// Long for what it does, short for a test of what never ends.
 const DEADLINE_MS: u32 = 2_000;
 
+/// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and another
+/// version, filled up with dots to the same length.
+static MARKER: [u8; 30] = *b"COMPOSER-OWNS=all.............";
+/// The version that owns nothing but `ConfigMap`s.
+const ONLY_MAPS: &[u8] = b"COMPOSER-OWNS=maps.";
+
 struct Composer;
 
 windlass_sdk::export_composer_guest!(Composer);
@@ -23,12 +29,18 @@ impl Guest for Composer {
         let secret = IndexSource::Field { pointer: "/spec/secret".into() };
         let controller = Controller::new("composites", Watch::of(API_VERSION, "Composite").index("secret", secret))
             .owns(Watch::of("v1", "ConfigMap"))
-            .owns(Watch::of("v1", "Secret").update_strategy(UpdateStrategy::Recreate))
-            .owns(Watch::of("v1", "Service").update_strategy(UpdateStrategy::OnDelete))
             .watches(Watch::of("v1", "ConfigMap").labels(FOR), Mapping::Label { key: FOR.into() })
             .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: "secret".into() })
             .options(Options { deadline_ms: Some(DEADLINE_MS), ..Options::default() });
-        serde_json::to_string(&Manifest::new("composer", "0.1.0").controller(controller)).expect("it serializes")
+        // Without the black box, the compiler would read the marker once and for all.
+        let manifest = if black_box(&MARKER).starts_with(ONLY_MAPS) {
+            Manifest::new("composer", "0.2.0").controller(controller)
+        } else {
+            let secrets = Watch::of("v1", "Secret").update_strategy(UpdateStrategy::Recreate);
+            let services = Watch::of("v1", "Service").update_strategy(UpdateStrategy::OnDelete);
+            Manifest::new("composer", "0.1.0").controller(controller.owns(secrets).owns(services))
+        };
+        serde_json::to_string(&manifest).expect("it serializes")
     }
 
     fn compose(request: CompositionRequest) -> Result<Composition, Vec<Failure>> {

@@ -1,0 +1,152 @@
+//! Changes by hand: an operator is shown what would be done, and is asked; then it is done to the very objects that were shown,
+//! by the host's own writer, and of each is said what became of it.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::fence::Fenced;
+use windlass_core::grants::{Grants, LiveGrants};
+use windlass_core::object::ObjectRef;
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_core::write::Operation;
+use windlass_kube::Writer;
+use windlass_kube::sweep::{self, Carrier};
+
+use super::marked::{Looked, reference};
+
+/// How often an object is tried that changes just then.
+const ATTEMPTS: usize = 4;
+
+/// Whether it is done at all.
+#[derive(Debug, Args)]
+pub(super) struct ChangeArgs {
+    /// Show what would be done, and do nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl ChangeArgs {
+    /// Shows what would be done, and asks, unless it was said. False: it is not to be done.
+    pub(super) fn agreed(&self, shown: &str, question: &str) -> anyhow::Result<bool> {
+        super::print(shown)?;
+        if self.dry_run {
+            super::print("nothing was done (--dry-run)\n")?;
+            return Ok(false);
+        }
+        if !self.yes && !confirmed(question)? {
+            bail!("nothing was done");
+        }
+        Ok(true)
+    }
+}
+
+/// Asks whoever sits at the terminal.
+fn confirmed(question: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        bail!("nobody can be asked, as this is no terminal: say --yes, or --dry-run to see what would be done");
+    }
+    eprint!("{question} Type yes: ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(answer.trim() == "yes")
+}
+
+/// What is done to each object.
+pub(super) struct Change<'a> {
+    /// For this plugin.
+    pub(super) plugin: &'a str,
+    /// In this role, and with what it may do to the object.
+    pub(super) role: Role,
+    /// The word for what was done, such as "released".
+    pub(super) done: &'a str,
+    /// What is sent for the object as it is now. None: nothing is to be done about it.
+    pub(super) operation: &'a dyn Fn(&Carrier) -> Option<Operation>,
+}
+
+impl Change<'_> {
+    /// Does it to all that was found. Returns how many it could not be done to.
+    pub(super) async fn all(&self, looked: &Looked) -> anyhow::Result<usize> {
+        let writer = Writer::new(looked.connection.client.clone(), looked.discovery.clone());
+        let (mut failed, done) = (0, self.done);
+        for carrier in &looked.swept.carriers {
+            let object = reference(carrier);
+            let line = match self.one(looked, &writer, carrier.clone()).await {
+                Ok(true) => format!("{object}: {done}\n"),
+                Ok(false) => format!("{object}: nothing to do any more\n"),
+                Err(error) => {
+                    failed += 1;
+                    format!("{object}: NOT {done}: {error:#}\n")
+                }
+            };
+            super::print(&line)?;
+        }
+        Ok(failed)
+    }
+
+    /// Does it to the incarnation that was shown. False: there is nothing to do any more, or it has gone.
+    async fn one(&self, looked: &Looked, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
+        let mut last: Option<ApiError> = None;
+        for _ in 0..ATTEMPTS {
+            let Some(operation) = (self.operation)(&carrier) else { return Ok(false) };
+            match writer.write(Arc::new(self.call(&carrier)), operation).await {
+                Ok(_) => return Ok(true),
+                Err(error) if error.reason == ApiReason::NotFound => return Ok(false),
+                // It has changed since it was looked at; or it may have been done.
+                Err(error)
+                    if matches!(error.reason, ApiReason::Conflict | ApiReason::Invalid | ApiReason::UnknownOutcome) =>
+                {
+                    last = Some(error);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            match sweep::look_again(&looked.discovery, &carrier).await? {
+                Some(now) => carrier = now,
+                None => return Ok(false),
+            }
+        }
+        Err(last.map_or_else(|| anyhow::anyhow!("it changes all the time"), Into::into))
+    }
+
+    /// In the role, for the plugin, by hand, and with no right but to this object.
+    fn call(&self, carrier: &Carrier) -> CallContext {
+        let role = self.role.name().unwrap_or_default();
+        let by_hand = Principal {
+            role: Role::Plugin,
+            plugin: self.plugin.into(),
+            digest: "by-hand".into(),
+            replica: format!("windlass-{role}").into(),
+            grants: LiveGrants::new(Grants::default()),
+            impersonate: None,
+            fence: Fenced::default(),
+        };
+        let namespaces = carrier.key.namespace.iter().map(ToString::to_string).collect();
+        let names = vec![carrier.key.name.to_string()];
+        let grants = self.role.grants(carrier.resource.group(), &carrier.resource.plural, namespaces, names);
+        CallContext {
+            principal: Arc::new(by_hand.in_role(self.role, grants)),
+            controller: role.into(),
+            primary_kind: carrier.resource.kind.clone(),
+            primary_key: carrier.key.clone(),
+            primary: None,
+            trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+            hold: Hold::detached(),
+            overlay: Overlay::default(),
+            config: "{}".into(),
+        }
+    }
+}
+
+/// The very object that was looked at.
+pub(super) fn incarnation(carrier: &Carrier) -> ObjectRef {
+    ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: Some(carrier.uid.as_str().into()) }
+}

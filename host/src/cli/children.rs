@@ -1,0 +1,172 @@
+//! `windlass children`: what composite plugins have created, what of it a new version has left behind, and deleting that.
+
+mod prune;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use windlass_core::compose::CREATED_BY;
+use windlass_kube::sweep::{Carrier, Parent, Scope, Sought};
+use windlass_wasm::Entry;
+
+use super::examine;
+use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
+use crate::leftovers::Named;
+
+/// Arguments of `windlass children`.
+#[derive(Debug, Args)]
+pub(super) struct ChildrenArgs {
+    #[command(subcommand)]
+    command: ChildrenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ChildrenCommand {
+    /// List what composite plugins have created, or what a version of one leaves behind.
+    ///
+    /// Looks at every kind that the API server serves and this user may list. Exits with 0 when it could look at all of them,
+    /// and with 1 when not: what it prints is then not everything.
+    #[command(
+        after_help = "Examples:\n  windlass children list -A\n  windlass children list --plugin webapp -n prod -o json\n  \
+        windlass children list --left-behind plugins/webapp.wasm -A"
+    )]
+    List(ListArgs),
+    /// Delete children that a composite plugin has left behind.
+    ///
+    /// First shows what it would do, and asks. Deletes nothing but what the plugin's host has created and what still has a
+    /// controller, only the very object that was shown, and no adopted one. While a plugin runs that owns a kind, it makes
+    /// children of it anew: take --left-behind, which leaves those alone. Exits with 0 when all have been deleted, and with 1
+    /// when not.
+    #[command(
+        after_help = "Examples:\n  windlass children prune webapp --left-behind plugins/webapp.wasm -A --dry-run\n  \
+        windlass children prune webapp --kind secrets -n prod --yes"
+    )]
+    Prune(prune::PruneArgs),
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Only children of this plugin.
+    #[arg(long, value_name = "NAME", value_parser = super::namespace, conflicts_with = "left_behind")]
+    plugin: Option<String>,
+    /// Only what this version of a plugin leaves behind: children of its objects, of kinds that it does not own.
+    #[arg(long, value_name = "NAME.wasm")]
+    left_behind: Option<PathBuf>,
+    /// How the list looks: `text` for people, `json` with all there is to know, `name` for `kubectl` by way of `xargs -L1`.
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+impl ChildrenArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            ChildrenCommand::List(args) => args.run().await,
+            ChildrenCommand::Prune(args) => args.run().await,
+        }
+    }
+}
+
+impl ListArgs {
+    async fn run(self) -> anyhow::Result<()> {
+        let (looked, whose) = if let Some(file) = &self.left_behind {
+            let (plugin, named) = version(file).await?;
+            let whose = format!("was left behind by {plugin}");
+            (left_behind(self.place, &plugin, &named).await?, whose)
+        } else {
+            let whose = match &self.plugin {
+                Some(plugin) => format!("has the label {CREATED_BY}={plugin}"),
+                None => format!("has the label {CREATED_BY}"),
+            };
+            (self.place.look(&Sought::Children { plugin: self.plugin }, |_| true).await?, whose)
+        };
+        let Looked { swept, place, .. } = looked;
+        let text = match self.output {
+            Output::Text if swept.carriers.is_empty() => format!("no object {place} {whose}\n"),
+            Output::Text => table(&swept.carriers),
+            Output::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
+            Output::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
+        };
+        super::print(&text)?;
+        complete(&swept)
+    }
+}
+
+/// The name of the plugin in `file`, and the kinds that it names.
+async fn version(file: &Path) -> anyhow::Result<(String, Named)> {
+    let plugin = examine::load(file).await?;
+    if plugin.entry() != Entry::Composer {
+        bail!(
+            "{} is no composite plugin: it has no children by which its host could tell what it left",
+            file.display()
+        );
+    }
+    Ok((plugin.name().to_string(), Named::of(plugin.manifest())))
+}
+
+/// What `plugin` has left behind, if it owns what is `named`.
+async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &Named) -> anyhow::Result<Looked> {
+    // It takes a look at all kinds to tell, also where only some are meant.
+    let only = Scope { kinds: std::mem::take(&mut place.kind), ..Scope::default() };
+    let mut looked = place.look(&Sought::Children { plugin: Some(plugin.to_owned()) }, |_| true).await?;
+    let left = named.left_behind(&looked.swept.carriers);
+    looked.swept.carriers = left.into_iter().filter(|carrier| only.includes(&carrier.resource)).cloned().collect();
+    Ok(looked)
+}
+
+fn parent(carrier: &Carrier) -> String {
+    carrier
+        .controller
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |Parent { kind, name, .. }| format!("{}/{name}", kind.kind))
+}
+
+fn document(carrier: &Carrier) -> Value {
+    let parent = carrier.controller.as_ref().map(|Parent { kind, name, uid }| {
+        json!({"apiVersion": *kind.api_version, "kind": *kind.kind, "name": name, "uid": uid})
+    });
+    json!({
+        "apiVersion": *carrier.resource.kind.api_version,
+        "kind": *carrier.resource.kind.kind,
+        "namespace": carrier.key.namespace,
+        "name": carrier.key.name,
+        "uid": carrier.uid,
+        "deleting": carrier.deleting,
+        "plugin": carrier.created_by,
+        "parent": parent,
+    })
+}
+
+fn table(carriers: &[Carrier]) -> String {
+    let rows = carriers.iter().map(|carrier| {
+        let [namespace, kind, name] = marked::place_and_name(carrier);
+        [namespace, kind, name, carrier.created_by.clone().unwrap_or_default(), parent(carrier)]
+    });
+    marked::table(["NAMESPACE", "KIND", "NAME", "PLUGIN", "PARENT"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKind;
+
+    use super::*;
+
+    #[test]
+    fn the_table_shows_who_made_what_for_whom() {
+        let parent = Parent { kind: ObjectKind::new("v1", "Composite"), name: "a".to_owned(), uid: "u".to_owned() };
+        let child = Carrier {
+            created_by: Some("composer".to_owned()),
+            controller: Some(parent),
+            ..marked::tests::carrier(Some("prod"))
+        };
+        let orphan = Carrier { controller: None, ..child.clone() };
+        let expected = "\
+            NAMESPACE  KIND                      NAME  PLUGIN    PARENT\n\
+            prod       webapps.apps.kubedojo.io  shop  composer  Composite/a\n\
+            prod       webapps.apps.kubedojo.io  shop  composer  -\n";
+        assert_eq!(table(&[child, orphan]), expected);
+    }
+}

@@ -1,0 +1,139 @@
+//! What `finalizers` and `children` have in common: where they look for objects that carry something of this project, and how
+//! they show them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use windlass_core::grants::resource_name;
+use windlass_kube::Discovery;
+use windlass_kube::client::{self, ConnectOptions, Connection};
+use windlass_kube::sweep::{self, Carrier, Scope, Sought, Swept};
+
+/// Where to look.
+#[derive(Debug, Args)]
+pub(super) struct PlaceArgs {
+    /// Only objects in this namespace, and those of kinds without namespaces. Default: the context's namespace.
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = super::namespace)]
+    namespace: Option<String>,
+    /// Objects in all namespaces.
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only objects of this kind: WebApp, webapps or webapps.apps.kubedojo.io. May be given more than once.
+    #[arg(long, value_name = "KIND")]
+    pub(super) kind: Vec<String>,
+    /// The kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the Pod's service account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    Text,
+    Json,
+    Name,
+}
+
+/// A cluster, and what was found there.
+pub(super) struct Looked {
+    pub(super) connection: Connection,
+    pub(super) discovery: Discovery,
+    pub(super) swept: Swept,
+    /// Where, for people.
+    pub(super) place: String,
+}
+
+impl PlaceArgs {
+    /// Finds what is `sought` and `wanted`.
+    pub(super) async fn look(self, sought: &Sought, wanted: impl Fn(&Carrier) -> bool) -> anyhow::Result<Looked> {
+        let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: self.namespace };
+        let connection = client::connect(&options).await?;
+        let namespace = (!self.all_namespaces)
+            .then(|| options.namespace.clone().unwrap_or_else(|| connection.default_namespace.clone()));
+        let place = match &namespace {
+            Some(namespace) => format!("in the namespace {namespace} and outside of any (-A looks everywhere)"),
+            None => "in the cluster".to_owned(),
+        };
+        let scope = Scope { namespace, kinds: self.kind, gently: false };
+        let discovery = Discovery::new(connection.client.clone());
+        let swept = sweep::sweep(&discovery, &scope, sought, wanted).await;
+        let swept = swept.with_context(|| format!("cannot ask {} what kinds it serves", connection.server))?;
+        Ok(Looked { connection, discovery, swept, place })
+    }
+}
+
+/// An error that names what could not be looked at.
+pub(super) fn complete(swept: &Swept) -> anyhow::Result<()> {
+    if swept.unseen.is_empty() {
+        return Ok(());
+    }
+    let unseen: Vec<_> = swept.unseen.iter().map(|(kind, error)| format!("{kind}: {error}")).collect();
+    bail!("not everything could be looked at: {}", unseen.join("; "))
+}
+
+pub(super) fn full_resource(carrier: &Carrier) -> String {
+    resource_name(carrier.resource.group(), &carrier.resource.plural, "")
+}
+
+/// As kubectl takes it: `webapps.apps.kubedojo.io/shop -n prod`.
+pub(super) fn reference(carrier: &Carrier) -> String {
+    let namespace = carrier.key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    format!("{}/{}{namespace}", full_resource(carrier), carrier.key.name)
+}
+
+/// What the first columns of each table hold.
+pub(super) fn place_and_name(carrier: &Carrier) -> [String; 3] {
+    let namespace = carrier.key.namespace.as_deref().unwrap_or("-").to_owned();
+    [namespace, full_resource(carrier), carrier.key.name.to_string()]
+}
+
+/// A table for people.
+pub(super) fn table<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<_> = std::iter::once(heading.map(str::to_owned)).chain(rows).collect();
+    let widths: [usize; N] = std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::Arc;
+
+    use windlass_core::object::{ObjectKey, ObjectKind};
+    use windlass_kube::Resource;
+
+    use super::*;
+
+    /// A `WebApp` that is being deleted and waits for its plugin.
+    pub(in crate::cli) fn carrier(namespace: Option<&str>) -> Carrier {
+        let resource = Resource {
+            kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"),
+            plural: "webapps".to_owned(),
+            namespaced: namespace.is_some(),
+            subresources: vec![],
+            verbs: vec![],
+        };
+        Carrier {
+            resource: Arc::new(resource),
+            key: ObjectKey { namespace: namespace.map(Arc::from), name: "shop".into() },
+            uid: "u-1".to_owned(),
+            version: "1".to_owned(),
+            deleting: true,
+            finalizers: vec!["other/x".to_owned(), "windlass.dev/webapp".to_owned()],
+            created_by: None,
+            controller: None,
+        }
+    }
+
+    #[test]
+    fn a_name_can_be_given_to_kubectl() {
+        assert_eq!(reference(&carrier(Some("prod"))), "webapps.apps.kubedojo.io/shop -n prod");
+        assert_eq!(reference(&carrier(None)), "webapps.apps.kubedojo.io/shop");
+    }
+}

@@ -1,0 +1,17 @@
+//! Guests that a test changes by patching their bytes: one build, many plugins.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+
+/// Writes the guest `name` to `path`, with `value` behind the `marker` in its bytes, where it has `room` for so many, which
+/// are filled with dots.
+pub fn write(name: &str, (marker, room): (&[u8], usize), value: &str, path: &Path) -> anyhow::Result<()> {
+    let mut bytes = std::fs::read(crate::paths::guest(name)?)?;
+    let at = bytes.windows(marker.len()).position(|window| window == marker).context("the guest has its marker")?;
+    ensure!(value.len() <= room, "{value} is longer than {room} bytes");
+    let room = &mut bytes[at + marker.len()..at + marker.len() + room];
+    room.fill(b'.');
+    room[..value.len()].copy_from_slice(value.as_bytes());
+    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display()))
+}
