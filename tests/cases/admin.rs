@@ -290,8 +290,12 @@ async fn a_plugin_that_waits_for_its_configuration_says_so_and_does_not_keep_the
         Ok(())
     })
     .await?;
-    let controller = plugin(address, "chameleon").await?["controllers"][0].clone();
-    assert_eq!(controller["state"], "waiting", "{controller}");
+    let controller = until("it waits", || async {
+        let controller = plugin(address, "chameleon").await?["controllers"][0].clone();
+        // First for its turn: the replica is ready, and another one may run it.
+        if controller["state"] == "waiting" { Ok(controller) } else { Err(anyhow::anyhow!("{controller}")) }
+    })
+    .await?;
     assert!(controller["reason"].to_string().contains("configuration"), "{controller}");
     std::fs::write(
         plugins.path().join("chameleon.config.yaml"),

@@ -17,6 +17,7 @@ mod freshness;
 mod imports;
 mod kinds;
 mod kubectl;
+mod leases;
 mod outage;
 mod policies;
 mod proxy;

@@ -110,6 +110,7 @@ fn resource(kind: &str) -> anyhow::Result<ApiResource> {
         "ServiceAccount" => ("", "v1", "serviceaccounts"),
         "Role" => ("rbac.authorization.k8s.io", "v1", "roles"),
         "RoleBinding" => ("rbac.authorization.k8s.io", "v1", "rolebindings"),
+        "Lease" => ("coordination.k8s.io", "v1", "leases"),
         "Event" => ("events.k8s.io", "v1", "events"),
         "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
         "ClusterRole" => ("rbac.authorization.k8s.io", "v1", "clusterroles"),

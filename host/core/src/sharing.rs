@@ -39,7 +39,8 @@ fn hash(texts: &[&str]) -> u64 {
 }
 
 /// How many of `members` `lease` is rather meant for than for `me`. Zero: it is meant for `me`.
-fn rank(lease: &str, me: &str, members: &BTreeSet<Arc<str>>) -> usize {
+#[must_use]
+pub fn rank(lease: &str, me: &str, members: &BTreeSet<Arc<str>>) -> usize {
     let weight = |member: &str| (hash(&[lease, member]), hash(&[member]));
     let mine = weight(me);
     members.iter().filter(|member| &***member != me && weight(member) > mine).count()

@@ -14,6 +14,7 @@ use kube::Client;
 use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use windlass_core::fence::LeaseLost;
 use windlass_core::principal::Principal;
 
 use crate::discovery::Discovery;
@@ -85,6 +86,14 @@ pub enum DefinitionError {
     Contended {
         /// Its name.
         name: String,
+    },
+    /// Another replica may be the one that installs it now.
+    #[error("the definition {name} is left to another replica: {source}")]
+    LeaseLost {
+        /// Its name.
+        name: String,
+        /// Whose turn it may be.
+        source: LeaseLost,
     },
     /// The server could not be asked, or refused.
     #[error("cannot {verb} the definition {name}: {source}")]
@@ -174,7 +183,9 @@ impl Installer<'_> {
                 (Step::Keep, existing) => return Ok((Installed::Unchanged, existing.unwrap_or_default())),
                 (Step::Apply { over }, _) => over,
             };
-            match self.apply(&self.definition.document(over.as_deref())).await {
+            let limit = self.role.fence.may_start(ANSWER_LIMIT);
+            let limit = limit.map_err(|source| DefinitionError::LeaseLost { name: self.name(), source })?;
+            match self.apply(&self.definition.document(over.as_deref()), limit).await {
                 Ok(answer) => {
                     let installed = if over.is_none() { Installed::Created } else { Installed::Updated };
                     return Ok((installed, self.read(&answer.text)?));
@@ -190,20 +201,21 @@ impl Installer<'_> {
         Err(DefinitionError::Contended { name: self.name() })
     }
 
-    async fn apply(&self, body: &Value) -> Result<Answer, RequestError> {
+    async fn apply(&self, body: &Value, limit: Duration) -> Result<Answer, RequestError> {
         let mut query = Query::default();
         query.add("fieldManager", self.field_manager);
         query.add("fieldValidation", "Strict");
         query.add("timeout", SERVER_TIMEOUT);
-        let mutation = Mutation {
+        let mut mutation = Mutation {
             method: Method::PATCH,
             uri: query.onto(&self.path()),
             content_type: "application/apply-patch+yaml",
             body: Bytes::from(body.to_string()),
             headers: self.headers.clone(),
         };
+        mutation.end_within(limit);
         let began = Instant::now();
-        let result = request::mutate(self.client, mutation, ANSWER_LIMIT).await;
+        let result = request::mutate(self.client, mutation, limit).await;
         tracing::info!(
             target: "windlass::audit",
             plugin = %self.role.plugin,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::object::ObjectRef;
 use windlass_core::overlay::Overlay;
@@ -126,7 +127,7 @@ impl Change<'_> {
             replica: format!("windlass-{role}").into(),
             grants: LiveGrants::new(Grants::default()),
             impersonate: None,
-            fence: windlass_core::fence::Fenced::default(),
+            fence: Fenced::default(),
         };
         let namespaces = carrier.key.namespace.iter().map(ToString::to_string).collect();
         let names = vec![carrier.key.name.to_string()];

@@ -25,6 +25,8 @@ fn mutations(log: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let is_one = |entry: &Value| {
         entry["stage"] == "ResponseComplete"
             && entry["objectRef"]["namespace"] == namespace
+            // The host's own, by which it may run the plugin at all.
+            && entry["objectRef"]["resource"] != "leases"
             && entry["verb"].as_str().is_some_and(|verb| !["get", "list", "watch"].contains(&verb))
     };
     Ok(entries.into_iter().filter(is_one).collect())

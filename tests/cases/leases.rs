@@ -1,0 +1,353 @@
+//! Replicas that share out plugins by leases: who runs what when one of them crashes, stops, stands still or is cut off, and
+//! that none writes for a plugin when another may.
+//!
+//! The times are scaled; `Match` counts each replica's requests at a proxy of its own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::task::AbortOnDropHandle;
+use windlass_core::sharing::rank;
+use windlass_proxy::Match;
+use windlass_tests::host::Host;
+use windlass_tests::objects::Objects;
+use windlass_tests::proxied::Proxied;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::until;
+use windlass_tests::{chameleon, paths, probe};
+
+use crate::webapp::plugin_directory;
+
+const DURATION: Duration = Duration::from_secs(4);
+const RETRY: Duration = Duration::from_millis(400);
+/// What a machine that does other things too may add.
+const SLACK: Duration = Duration::from_secs(3);
+const TIMES: [&str; 8] = [
+    "--lease-duration",
+    "4s",
+    "--lease-renew-deadline",
+    "2500ms",
+    "--lease-retry-period",
+    "400ms",
+    "--lease-stability",
+    "2s",
+];
+/// A plugin's own requests.
+const AGENT: &str = "(chameleon@";
+
+/// A host behind a proxy of its own.
+struct Replica {
+    host: Host,
+    proxy: Proxied,
+}
+
+impl Replica {
+    async fn start(server: &Server, plugins: &TempDir) -> anyhow::Result<Self> {
+        let proxy = Proxied::start(server, 3).await?;
+        let arguments = [&["--grants=manifest"], &TIMES[..]].concat();
+        let namespace = server.objects().namespace();
+        let host = Host::run_with(proxy.kubeconfig(), namespace, plugins.path(), &arguments)?;
+        host.says("standing for election").await?;
+        Ok(Self { host, proxy })
+    }
+
+    /// The leases that it says it holds.
+    fn holds(&self) -> BTreeSet<String> {
+        let mut held = BTreeSet::new();
+        for line in self.host.log().lines() {
+            let Some(lease) = line.split("lease=").nth(1).and_then(|rest| rest.split_whitespace().next()) else {
+                continue;
+            };
+            if line.contains("lease won") {
+                held.insert(lease.to_owned());
+            } else if line.contains("lease released") || line.contains("lease lost") {
+                held.remove(lease);
+            }
+        }
+        held
+    }
+
+    fn writes(&self) -> u64 {
+        self.proxy.count(&Match::writes().agent(AGENT))
+    }
+
+    async fn writes_more(&self, times: u64) -> anyhow::Result<()> {
+        let before = self.writes();
+        until("it writes", || async {
+            let now = self.writes();
+            if now >= before + times { Ok(()) } else { Err(now) }
+        })
+        .await
+        .with_context(|| format!("it logged:\n{}", self.host.log()))
+    }
+}
+
+/// A server with one busy plugin, and two replicas the first of which runs it.
+struct Pair {
+    first: Replica,
+    second: Replica,
+    _busy: AbortOnDropHandle<()>,
+    _plugins: TempDir,
+    server: Server,
+}
+
+impl Pair {
+    async fn start(kind: Kind) -> anyhow::Result<Self> {
+        let server = Server::start(kind).await?;
+        let plugins = tempfile::tempdir()?;
+        chameleon::write("requeue", &plugins.path().join("chameleon.wasm"))?;
+        server.objects().apply(&busy(0)).await?;
+        let first = Replica::start(&server, &plugins).await?;
+        first.host.says("controller started").await?;
+        let second = Replica::start(&server, &plugins).await?;
+        until("the second one sees the first", || async {
+            let (log, first) = (second.host.log(), first.host.log());
+            anyhow::ensure!(log.contains("the replicas that live have changed"), "{log}\n{first}");
+            Ok(())
+        })
+        .await?;
+        let objects = server.objects().clone();
+        let busy = AbortOnDropHandle::new(tokio::spawn(keep_busy(objects)));
+        // Whoever the hash means the plugin for.
+        let pair = Self { first, second, _busy: busy, _plugins: plugins, server };
+        pair.settled().await
+    }
+
+    /// The same, in order: the first one runs the plugin, for good, and writes.
+    async fn settled(mut self) -> anyhow::Result<Self> {
+        until("the plugin runs where it is meant to", || async {
+            let held = [self.first.holds().len(), self.second.holds().len()];
+            let (shards, members) = leases(self.server.objects()).await?;
+            let is_settled = shards.iter().all(|(lease, holder)| rank(lease, holder, &members) == 0);
+            anyhow::ensure!(members.len() == 2 && is_settled && held.iter().sum::<usize>() == 1, "{held:?} {shards:?}");
+            Ok(())
+        })
+        .await?;
+        if self.first.holds().is_empty() {
+            std::mem::swap(&mut self.first, &mut self.second);
+        }
+        self.first.writes_more(3).await?;
+        assert_eq!(self.second.holds().len(), 0);
+        Ok(self)
+    }
+
+    /// Waits until the second one has won the lease and writes; returns how long it took until it was won.
+    async fn taken_over(&self, since: Instant) -> anyhow::Result<Duration> {
+        // Looked at closely: it may have had it before.
+        until("the other has it", || async { if self.second.holds().is_empty() { Err(()) } else { Ok(()) } }).await?;
+        let took = since.elapsed();
+        self.second.writes_more(3).await?;
+        Ok(took)
+    }
+}
+
+fn busy(turn: u64) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "busy", "labels": {"chameleon": "true"}}, "data": {"turn": turn.to_string()},
+    })
+}
+
+/// Has the plugin write for as long as this runs.
+async fn keep_busy(objects: Objects) {
+    for turn in 1.. {
+        // A server that ends with its test may fail the last of them.
+        let _ = objects.merge("ConfigMap", "busy", &json!({"data": {"turn": turn.to_string()}})).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn a_crash(kind: Kind) -> anyhow::Result<()> {
+    let pair = Pair::start(kind).await?;
+    let killed = Instant::now();
+    pair.first.host.signal("KILL").await?;
+    let took = pair.taken_over(killed).await?;
+    println!("{kind:?}: taken over {took:?} after kill -9");
+    // The member's lease may be seen to expire a little later than the other.
+    assert!(took < DURATION + 3 * RETRY + SLACK, "{took:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_crashes_is_replaced_within_the_lease_duration_on_the_embedded_server() -> anyhow::Result<()> {
+    a_crash(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_crashes_is_replaced_within_the_lease_duration_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_crash(Kind::Real).await
+}
+
+async fn a_stop(kind: Kind) -> anyhow::Result<()> {
+    let pair = Pair::start(kind).await?;
+    pair.first.host.signal("TERM").await?;
+    pair.first.host.says("lease released").await?;
+    let took = pair.taken_over(Instant::now()).await?;
+    println!("{kind:?}: taken over {took:?} after a graceful stop");
+    assert!(took < RETRY + SLACK, "{took:?}");
+    let Pair { first: Replica { mut host, proxy }, .. } = pair;
+    assert!(host.ends().await?.success(), "{}", host.log());
+    assert!(!host.log().contains("not all leases are released"), "{}", host.log());
+    drop(proxy);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stops_is_replaced_at_once_on_the_embedded_server() -> anyhow::Result<()> {
+    a_stop(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stops_is_replaced_at_once_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_stop(Kind::Real).await
+}
+
+async fn a_pause(kind: Kind) -> anyhow::Result<()> {
+    let pair = Pair::start(kind).await?;
+    pair.first.host.signal("STOP").await?;
+    pair.taken_over(Instant::now()).await?;
+    let before = pair.first.writes();
+    pair.first.host.signal("CONT").await?;
+    let said = pair.first.host.says("lease lost").await?;
+    assert!(said.contains("could not be renewed in time"), "{said}");
+    pair.second.writes_more(5).await?;
+    assert_eq!(pair.first.writes(), before, "one that stood still wrote when it went on:\n{}", pair.first.host.log());
+    // It is a candidate again: it takes over when the other stops.
+    pair.second.host.signal("TERM").await?;
+    pair.first.writes_more(3).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stood_still_writes_nothing_when_it_goes_on_on_the_embedded_server() -> anyhow::Result<()> {
+    a_pause(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_stood_still_writes_nothing_when_it_goes_on_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_pause(Kind::Real).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_cut_off_stops_before_another_takes_over() -> anyhow::Result<()> {
+    let pair = Pair::start(Kind::Embedded).await?;
+    pair.first.proxy.go_silent();
+    let cut = Instant::now();
+    pair.first.host.says("lease lost").await?;
+    let stopped = cut.elapsed();
+    assert!(pair.second.holds().is_empty(), "the other took over before: {}", pair.second.host.log());
+    let took = pair.taken_over(cut).await?;
+    println!("cut off: stopped after {stopped:?}, taken over after {took:?}");
+    let before = pair.first.writes();
+    pair.first.proxy.come_back();
+    pair.second.writes_more(5).await?;
+    assert_eq!(pair.first.writes(), before, "it wrote when it was back:\n{}", pair.first.host.log());
+    Ok(())
+}
+
+/// The leases for plugins, with their holders, and the replicas that live, as the server has them.
+async fn leases(objects: &Objects) -> anyhow::Result<(Vec<(String, String)>, BTreeSet<Arc<str>>)> {
+    let (mut shards, mut members) = (Vec::new(), BTreeSet::new());
+    for lease in objects.list("Lease", "windlass.dev/instance=main").await? {
+        let name = lease["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        if lease["metadata"]["labels"]["windlass.dev/lease"] == "member" {
+            members.insert(holder.into());
+        } else {
+            shards.push((name, holder.to_owned()));
+        }
+    }
+    Ok((shards, members))
+}
+
+/// Waits until all leases are held by whom they are meant for, and no lease is held by two meanwhile.
+async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<()> {
+    let what = format!("plugins are shared out over {} replicas", replicas.len());
+    until(&what, || async {
+        // Who holds a lease before and after another has held it, held it together with the other.
+        let look = || replicas.iter().map(|replica| replica.holds()).collect::<Vec<_>>();
+        let (before, after) = (look(), look());
+        for one in 0..replicas.len() {
+            let throughout: BTreeSet<_> = before[one].intersection(&after[one]).cloned().collect();
+            for meanwhile in after[..one].iter().chain(&before[one + 1..]) {
+                let both: Vec<_> = throughout.intersection(meanwhile).collect();
+                assert!(both.is_empty(), "two replicas hold {both:?}");
+            }
+        }
+        let (shards, members) = leases(objects).await?;
+        anyhow::ensure!(members.len() == replicas.len(), "{members:?}");
+        let all =
+            shards.iter().all(|(lease, holder)| members.contains(&**holder) && rank(lease, holder, &members) == 0);
+        anyhow::ensure!(all && shards.len() == 3, "{shards:?}");
+        anyhow::ensure!(after.iter().map(BTreeSet::len).sum::<usize>() == 3, "{after:?}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    probe::install(server.objects()).await?;
+    let plugins = plugin_directory()?;
+    chameleon::write("good", &plugins.path().join("chameleon.wasm"))?;
+    std::fs::copy(paths::guest("probe")?, plugins.path().join("probe.wasm"))?;
+    let objects = server.objects();
+
+    let first = Replica::start(&server, &plugins).await?;
+    shared_out(objects, &[&first]).await?;
+    first.host.says_times("controller started", 3).await?;
+    let second = Replica::start(&server, &plugins).await?;
+    shared_out(objects, &[&first, &second]).await?;
+    let third = Replica::start(&server, &plugins).await?;
+    shared_out(objects, &[&first, &second, &third]).await?;
+    // Each renews what it holds and says that it lives, once a period; nobody polls.
+    let (before, since) = (requests(&[&first, &second, &third]), Instant::now());
+    first.proxy.until(|| requests(&[&first, &second, &third]) >= before + 60).await;
+    let periods = since.elapsed().as_secs_f64() / RETRY.as_secs_f64();
+    println!("60 requests about leases in {periods:.1} periods, for three leases and three replicas");
+    assert!(periods * 6.0 >= 50.0, "more than one request a period for each of 3 leases and 3 replicas");
+    let polls = |replica: &Replica| replica.proxy.count(&Match::verb(windlass_proxy::Verb::Get).resource("leases"));
+    let looked = [&first, &second, &third].map(polls);
+    assert!(looked.iter().all(|&looked| looked <= 20), "{looked:?}: they learn by a watch");
+
+    assert!(third.host.terminate().await?.success());
+    shared_out(objects, &[&first, &second]).await?;
+    second.host.signal("KILL").await?;
+    shared_out_after_a_crash(objects, &first).await?;
+    let released = first.host.terminate().await?;
+    assert!(released.success());
+    let (shards, _) = leases(objects).await?;
+    assert!(shards.iter().all(|(_, holder)| holder.is_empty()), "{shards:?}");
+    Ok(())
+}
+
+/// The lease by which the crashed one was a member stays for a while.
+async fn shared_out_after_a_crash(objects: &Objects, left: &Replica) -> anyhow::Result<()> {
+    until("the one that is left runs all", || async {
+        let (shards, _) = leases(objects).await?;
+        anyhow::ensure!(left.holds().len() == 3, "{shards:?}");
+        Ok(())
+    })
+    .await
+}
+
+fn requests(replicas: &[&Replica]) -> u64 {
+    let any = Match::any().resource("leases").agent("; lease)");
+    replicas.iter().map(|replica| replica.proxy.count(&any)).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_that_do_not_fit_together_are_refused() -> anyhow::Result<()> {
+    let plugins = tempfile::tempdir()?;
+    let directory = plugins.path().to_string_lossy();
+    let mut host = Host::start(&["run", "--plugins", &directory, "--lease-renew-deadline", "20s"], None)?;
+    assert!(!host.ends().await?.success());
+    host.says("must be longer than the renew deadline").await?;
+    Ok(())
+}
