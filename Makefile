@@ -46,6 +46,7 @@ soak: ## tell the long stories in full, and record them in docs/soak; STORIES="r
 
 bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
 	cargo bench --locked -p windlass-core --bench queue
+	cargo bench --locked -p windlass-core --bench gate
 	cargo bench --locked -p windlass-kube --bench engine $(if $(QUICK),-- --quick)
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
 	cargo bench --locked -p windlass-tests --bench pointers

@@ -9,6 +9,7 @@ mod connections;
 mod crash;
 mod definitions;
 mod dev;
+mod expectations;
 mod fairness;
 mod features;
 mod finalizers;

@@ -192,6 +192,3 @@ fn evicted(body: &[u8]) -> Option<windlass_core::compact::Uid> {
 fn of<'a, T: Deserialize<'a> + Default>(text: &'a str) -> T {
     serde_json::from_str(text).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 //! Dispatch with a plugin that the test plays.
 
+mod held;
 mod outcomes;
 
 use std::num::NonZeroU32;

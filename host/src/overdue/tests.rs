@@ -1,0 +1,172 @@
+//! With caches that prove themselves when the test lets them.
+
+use std::sync::Mutex;
+use std::sync::Weak;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+use windlass_core::compact::Version;
+use windlass_core::expectations::{Cache, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::progress::{Observer, Progress};
+use windlass_core::queue::{ItemExponential, Queue};
+
+use super::*;
+use crate::clock::SystemClock;
+
+/// A cache that shows nothing, for ever.
+struct Silent;
+
+impl Progress for Silent {
+    fn version(&self) -> Option<Version> {
+        Some("1".into())
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    fn listed(&self) -> Option<Turn> {
+        None
+    }
+
+    fn get(&self, _: &ObjectKey) -> Option<Object> {
+        None
+    }
+
+    fn observe(&self, _: usize, _: Weak<dyn Observer>) {}
+}
+
+#[derive(Clone)]
+struct Played {
+    proofs: Arc<Semaphore>,
+    asked: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Played {
+    fn note(&self, what: &'static str) {
+        self.asked.lock().expect("not poisoned").push(what);
+    }
+
+    fn asked(&self) -> Vec<&'static str> {
+        self.asked.lock().expect("not poisoned").clone()
+    }
+}
+
+impl Caches for Played {
+    async fn prove(&self, _: &WatchSpec) -> bool {
+        self.note("prove");
+        self.proofs.acquire().await.expect("open").forget();
+        true
+    }
+
+    fn relist(&self, _: &WatchSpec) {
+        self.note("relist");
+    }
+}
+
+/// A key that has written something, a watchdog that looks after it, and what that has told.
+struct Stage {
+    gate: Arc<Gate>,
+    caches: Played,
+    told: Arc<Mutex<Vec<Waiting>>>,
+    began: Instant,
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::namespaced("prod", "web")
+}
+
+impl Stage {
+    fn new(timeout: ExpectationTimeout) -> Self {
+        let clock = Arc::new(SystemClock::new());
+        let queue = Queue::new(clock.clone(), ItemExponential::default());
+        let gate = Gate::new(vec![Cache { progress: Arc::new(Silent), is_filtered: false }], queue, clock);
+        let caches = Played { proofs: Arc::new(Semaphore::new(0)), asked: Arc::default() };
+        let watches = vec![WatchSpec::all(ObjectKind::new("v1", "ConfigMap"))];
+        let overdue = Overdue { gate: gate.clone(), watches, caches: caches.clone(), timeout };
+        let told: Arc<Mutex<Vec<Waiting>>> = Arc::default();
+        let heard = told.clone();
+        tokio::spawn(async move {
+            let tell = |waiting: &Waiting, _: &WatchSpec, _: &str| heard.lock().expect("fine").push(waiting.clone());
+            overdue.watch(tell).await;
+        });
+        Self { gate, caches, told, began: Instant::now() }
+    }
+
+    fn write(&self, effect: &Effect) {
+        let object = ObjectKey::namespaced("prod", "child");
+        self.gate.open(&key(), &object, [0]).expect("there is a cache").ended(effect);
+    }
+
+    fn told(&self) -> usize {
+        self.told.lock().expect("fine").len()
+    }
+
+    async fn released(&self) -> Duration {
+        while self.gate.holds(&key()) {
+            sleep(Duration::from_millis(100)).await;
+        }
+        self.began.elapsed()
+    }
+}
+
+fn created() -> Effect {
+    Effect::Left { uid: "u".into(), version: "5".into(), is_new: true, shown: vec![Shown::Yes] }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_cache_is_asked_for_a_proof_and_that_lets_the_key_go() {
+    let stage = Stage::new(ExpectationTimeout::Probe);
+    stage.write(&created());
+    stage.caches.proofs.add_permits(1);
+    let released = stage.released().await;
+    assert!((PROBE_AFTER..PROBE_AFTER + Duration::from_secs(1)).contains(&released), "{released:?}");
+    assert_eq!((stage.caches.asked(), stage.told()), (vec!["prove"], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_write_is_proven_at_once() {
+    let stage = Stage::new(ExpectationTimeout::Probe);
+    stage.write(&Effect::Unknown);
+    stage.caches.proofs.add_permits(1);
+    assert!(stage.released().await < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proof_that_began_before_the_answer_is_followed_by_another() {
+    let stage = Stage::new(ExpectationTimeout::Probe);
+    stage.write(&Effect::Unknown);
+    sleep(Duration::from_secs(1)).await;
+    stage.write(&Effect::Unknown);
+    sleep(Duration::from_secs(1)).await;
+    stage.caches.proofs.add_permits(1);
+    sleep(Duration::from_secs(1)).await;
+    assert!(stage.gate.holds(&key()), "it says nothing of the second write");
+    stage.caches.proofs.add_permits(1);
+    assert!(stage.released().await < Duration::from_secs(4), "nor does it wait for the next round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_five_minutes_is_told_of_and_stays_held() {
+    let stage = Stage::new(ExpectationTimeout::Probe);
+    stage.write(&created());
+    sleep(EXPIRE_AFTER * 3).await;
+    assert_eq!((stage.told(), stage.gate.counts().expired), (1, 1));
+    assert!(stage.gate.holds(&key()));
+    assert!(stage.caches.asked().contains(&"relist"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_manifest_may_have_it_run_instead() {
+    let stage = Stage::new(ExpectationTimeout::Run);
+    stage.write(&created());
+    let released = stage.released().await;
+    assert!((EXPIRE_AFTER..EXPIRE_AFTER + Duration::from_secs(1)).contains(&released), "{released:?}");
+    assert_eq!((stage.told(), stage.gate.counts().expired), (1, 1));
+}

@@ -6,6 +6,7 @@ mod cluster;
 mod definitions;
 mod discovery;
 mod events;
+mod expecting;
 mod freshness;
 mod hostile;
 mod informer;

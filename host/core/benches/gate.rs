@@ -1,0 +1,183 @@
+//! What the gate costs: `make bench`. A key with nothing to see, a key of another's, and the time from the event that lets a
+//! held key go until a worker has it. Each case is run several times and its median printed.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+
+use std::hint::black_box;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::compact::Version;
+use windlass_core::expectations::{Cache, Effect, Shown};
+use windlass_core::gate::Gate;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::{Advance, Observer, Progress, Turn};
+use windlass_core::queue::{ItemExponential, Queue};
+
+const ROUNDS: usize = 5;
+const CHECKS: usize = 1_000_000;
+const WAKES: usize = 1_000;
+
+struct WallClock(Instant);
+
+impl Clock for WallClock {
+    fn now(&self) -> Moment {
+        Moment(self.0.elapsed())
+    }
+
+    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+        futures::future::pending().boxed()
+    }
+}
+
+/// A cache that has come to a version.
+#[derive(Default)]
+struct At {
+    version: Mutex<u64>,
+    observer: Mutex<Option<Weak<dyn Observer>>>,
+}
+
+impl At {
+    fn reach(&self, version: u64) {
+        *self.version.lock().expect("not poisoned") = version;
+        let observer = self.observer.lock().expect("not poisoned").clone();
+        let version = Version::from(&*version.to_string());
+        observer.and_then(|it| it.upgrade()).expect("the gate").advanced(0, Advance::Version(&version));
+    }
+}
+
+impl Progress for At {
+    fn version(&self) -> Option<Version> {
+        Some(Version::from(&*self.version.lock().expect("not poisoned").to_string()))
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    fn listed(&self) -> Option<Turn> {
+        None
+    }
+
+    fn get(&self, _: &ObjectKey) -> Option<Object> {
+        None
+    }
+
+    fn observe(&self, _: usize, observer: Weak<dyn Observer>) {
+        *self.observer.lock().expect("not poisoned") = Some(observer);
+    }
+}
+
+fn key(number: usize) -> ObjectKey {
+    ObjectKey::namespaced("namespace", format!("name-{number}"))
+}
+
+fn gate() -> (Arc<Gate>, Queue<ObjectKey>, Arc<At>) {
+    let (clock, cache) = (Arc::new(WallClock(Instant::now())), Arc::new(At::default()));
+    let queue = Queue::new(clock.clone(), ItemExponential::default());
+    let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
+    (Gate::new(caches, queue.clone(), clock), queue, cache)
+}
+
+fn write(gate: &Arc<Gate>, primary: &ObjectKey, version: u64) {
+    let version = Version::from(&*version.to_string());
+    let effect = Effect::Left { uid: "u".into(), version, is_new: true, shown: vec![Shown::Yes] };
+    gate.open(primary, &key(0), [0]).expect("there is a cache").ended(&effect);
+}
+
+fn median(mut run: impl FnMut() -> Duration) -> Duration {
+    let mut times: Vec<_> = (0..ROUNDS).map(|_| run()).collect();
+    times.sort_unstable();
+    times[ROUNDS / 2]
+}
+
+fn checks(gate: &Arc<Gate>, key: &ObjectKey) -> Duration {
+    median(|| {
+        let start = Instant::now();
+        for _ in 0..CHECKS {
+            assert!(!black_box(gate).holds(black_box(key)));
+        }
+        start.elapsed()
+    })
+}
+
+fn report(what: &str, count: usize, time: Duration) {
+    println!("{what:<64} {:>10.0} ns each", time.as_secs_f64() * 1e9 / count as f64);
+}
+
+/// From the event until another thread's worker has the key, which was parked.
+fn wake(queue: &Queue<ObjectKey>, gate: &Arc<Gate>, cache: &Arc<At>, first: u64) -> Vec<Duration> {
+    let held = key(1);
+    let (taken, times) = std::sync::mpsc::channel();
+    let worker = std::thread::spawn({
+        let (queue, gate) = (queue.clone(), gate.clone());
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            runtime.block_on(async {
+                while let Some(key) = queue.get().await {
+                    if gate.holds(&key) {
+                        queue.park(&key);
+                    } else {
+                        taken.send(Instant::now()).expect("it listens");
+                        queue.done(&key);
+                    }
+                }
+            });
+        }
+    });
+    let mut waits = Vec::new();
+    for version in (first..).take(WAKES) {
+        write(gate, &held, version);
+        queue.add(held.clone());
+        while queue.metrics().parked == 0 {
+            std::thread::yield_now();
+        }
+        let event = Instant::now();
+        cache.reach(version);
+        waits.push(times.recv().expect("the worker goes on") - event);
+    }
+    queue.shut_down();
+    worker.join().expect("no panic");
+    waits.sort_unstable();
+    waits
+}
+
+fn main() {
+    let (idle, ..) = gate();
+    report("a key, while no key has anything to see", CHECKS, checks(&idle, &key(1)));
+    let (busy, ..) = gate();
+    for number in 2..10_000 {
+        write(&busy, &key(number), number as u64);
+    }
+    report("a key with nothing to see, while 10,000 others have", CHECKS, checks(&busy, &key(1)));
+
+    let (gate, queue, cache) = gate();
+    let waits = wake(&queue, &gate, &cache, 2);
+    println!("{:<64} {:>10.0?} median", "from the event to the worker, of a held key", waits[WAKES / 2]);
+    println!("{:<64} {:>10.0?} 99th percentile", "", waits[WAKES * 99 / 100]);
+
+    let all: Vec<_> = (10_u64..).take(10_000).collect();
+    let (many, _, cache) = gate_of(&all);
+    let start = Instant::now();
+    for version in &all {
+        cache.reach(*version);
+    }
+    report("an event, while it lets one of 10,000 keys go", all.len(), start.elapsed());
+    assert!(many.is_empty());
+}
+
+/// A gate at which a key waits for each version.
+fn gate_of(versions: &[u64]) -> (Arc<Gate>, Queue<ObjectKey>, Arc<At>) {
+    let all = gate();
+    for version in versions {
+        write(&all.0, &key(usize::try_from(*version).unwrap_or(usize::MAX)), *version);
+    }
+    all
+}

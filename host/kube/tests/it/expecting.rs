@@ -1,0 +1,213 @@
+//! What the writer has keys wait for: which caches may show a write, and what of it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::compact::Version;
+use windlass_core::expectations::Cache;
+use windlass_core::gate::Gate;
+use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::Writes as _;
+use windlass_core::progress::{Observer, Progress, Turn};
+use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::watch::WatchSpec;
+use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};
+use windlass_kube::{Discovery, Expecting, Informers, Readable, Writer};
+
+use crate::script::{Reply, Script, call, key, pod, pods};
+
+struct NoTime;
+
+impl Clock for NoTime {
+    fn now(&self) -> Moment {
+        Moment::default()
+    }
+
+    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+        futures::future::pending().boxed()
+    }
+}
+
+/// A cache that has come to version 1 and shows nothing.
+struct Early;
+
+impl Progress for Early {
+    fn version(&self) -> Option<Version> {
+        Some("1".into())
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    fn listed(&self) -> Option<Turn> {
+        None
+    }
+
+    fn get(&self, _: &ObjectKey) -> Option<Object> {
+        None
+    }
+
+    fn observe(&self, _: usize, _: Weak<dyn Observer>) {}
+}
+
+/// What the key waits for when it has written, with the place of each cache; and how many keys are kept in mind.
+async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Vec<(usize, String)>, usize) {
+    let script = Script::default().mutations([reply]);
+    let informers = Informers::new(script.client(), Discovery::new(script.client()));
+    let caches = specs.iter().map(|spec| {
+        let is_filtered = spec.label_selector.is_some() || spec.field_selector.is_some();
+        Cache { progress: Arc::new(Early), is_filtered }
+    });
+    let gate = Gate::new(caches.collect(), Queue::new(Arc::new(NoTime), ItemExponential::default()), Arc::new(NoTime));
+    let readable: Vec<_> = specs
+        .into_iter()
+        .map(|spec| {
+            let store = informers.subscribe(spec.clone()).store().clone();
+            Readable { spec, store, indexes: vec![] }
+        })
+        .collect();
+    let writer = Writer::new(script.client(), Discovery::new(script.client()));
+    let writer = writer.expecting(Expecting::new(gate.clone(), &readable));
+    // Whether it succeeds is the scripted server's affair.
+    let _ = writer.write(Arc::new(call()), operation).await;
+    // As long as an unknown one may take to settle.
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let (waiting, _) = gate.waiting(10);
+    assert!(waiting.iter().all(|it| it.key == call().primary_key), "{waiting:?}");
+    (waiting.into_iter().map(|it| (it.cache, it.what)).collect(), gate.len())
+}
+
+fn create(labels: &Value) -> Operation {
+    let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": labels}});
+    Operation::Create { object: object.to_string(), options: WriteOptions::default() }
+}
+
+fn patch(options: WriteOptions) -> Operation {
+    let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: None };
+    Operation::Patch { target, patch_type: PatchType::Merge, patch: "{}".to_owned(), options }
+}
+
+fn labelled(version: u32, labels: &Value) -> Value {
+    let mut left = pod("a", "u", version);
+    left["metadata"]["labels"] = labels.clone();
+    left
+}
+
+fn selecting(labels: &str) -> WatchSpec {
+    WatchSpec { label_selector: Some(labels.into()), ..pods() }
+}
+
+fn in_namespace(namespace: &str) -> WatchSpec {
+    WatchSpec { namespace: Some(namespace.into()), ..pods() }
+}
+
+fn version(cache: usize, version: u32) -> (usize, String) {
+    (cache, format!("version {version} or later"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_waited_for_where_it_can_be_seen() {
+    let labels = json!({"app": "web"});
+    let cases = [
+        (pods(), true),
+        (in_namespace("prod"), true),
+        (in_namespace("test"), false),
+        (selecting("app=web"), true),
+        (selecting("app=other"), false),
+        (selecting("app in (web, other)"), true),
+        (WatchSpec { field_selector: Some("metadata.name=a".into()), ..pods() }, true),
+        (WatchSpec { field_selector: Some("metadata.name=b".into()), ..pods() }, false),
+        // Only the server knows.
+        (WatchSpec { field_selector: Some("spec.strange=true".into()), ..pods() }, true),
+        (WatchSpec::all(ObjectKind::new("v2", "Pod")), true),
+        (WatchSpec::all(ObjectKind::new("v1", "ConfigMap")), false),
+        (WatchSpec::all(ObjectKind::new("example.com/v1", "Pod")), false),
+    ];
+    for (spec, expected) in cases {
+        let what = spec.to_string();
+        let (waits, known) = waits(vec![spec], create(&labels), Reply::Json(201, labelled(7, &labels))).await;
+        assert_eq!((!waits.is_empty(), known == 1), (expected, expected), "{what}: {waits:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_a_selector_is_kept_in_mind() {
+    let reply = || Reply::Json(200, labelled(7, &json!({"app": "other"})));
+    assert_eq!(waits(vec![selecting("app=web")], patch(WriteOptions::default()), reply()).await, (vec![], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_written_is_not_waited_for() {
+    let refused = Reply::Json(409, json!({"reason": "Conflict"}));
+    assert_eq!(waits(vec![pods()], patch(WriteOptions::default()), refused).await, (vec![], 0));
+    let dry_run = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    assert_eq!(waits(vec![pods()], patch(dry_run), Reply::Json(200, pod("a", "u", 7))).await, (vec![], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_unknown_outcome_has_the_caches_prove_themselves() {
+    let (waits, _) = waits(vec![pods()], patch(WriteOptions::default()), Reply::Never).await;
+    assert_eq!(waits, [(0, "proof that it shows all that was written".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_waited_for_by_its_uid() {
+    let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: None };
+    let options = DeleteOptions {
+        resource_version: None,
+        propagation: Propagation::Background,
+        grace_period_seconds: None,
+        dry_run: false,
+    };
+    let delete = || Operation::Delete { target: target.clone(), options: options.clone() };
+    let gone = json!({"kind": "Status", "status": "Success", "details": {"name": "a", "uid": "u"}});
+    let (by_uid, _) = waits(vec![pods()], delete(), Reply::Json(200, gone)).await;
+    assert_eq!(by_uid, [(0, "prod/a (u) gone or terminating".to_owned())]);
+    let mut terminating = pod("a", "u", 7);
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let (by_version, _) = waits(vec![pods()], delete(), Reply::Json(200, terminating)).await;
+    assert_eq!(by_version, [version(0, 7)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_is_waited_for_by_the_uid_that_it_was_for() {
+    let evict = |options: Value| {
+        let body = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, "deleteOptions": options,
+        });
+        let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: None };
+        let subresource = Some(Subresource { name: "eviction".into(), parent: Some(target) });
+        let options = WriteOptions { subresource, ..WriteOptions::default() };
+        Operation::Create { object: body.to_string(), options }
+    };
+    let done = || Reply::Json(201, json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}));
+    let (named, _) = waits(vec![pods()], evict(json!({"preconditions": {"uid": "u"}})), done()).await;
+    assert_eq!(named, [(0, "prod/a (u) gone or terminating".to_owned())]);
+    let (unnamed, _) = waits(vec![pods()], evict(json!({})), done()).await;
+    assert_eq!(unnamed, [(0, "proof that it shows all that was written".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_is_waited_for_as_a_version_of_its_parent() {
+    let kind = ObjectKind::new("apps/v1", "Deployment");
+    let target = ObjectRef { kind: kind.clone(), key: key("d"), uid: None };
+    let subresource = Some(Subresource { name: "scale".into(), parent: None });
+    let options = WriteOptions { subresource, ..WriteOptions::default() };
+    let patch = r#"{"spec":{"replicas":3}}"#.to_owned();
+    let scale = Operation::Patch { target, patch_type: PatchType::Merge, patch, options };
+    let answer = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale",
+        "metadata": {"name": "d", "namespace": "prod", "uid": "u", "resourceVersion": "9"}, "spec": {"replicas": 3},
+    });
+    let (waits, _) = waits(vec![pods(), WatchSpec::all(kind)], scale, Reply::Json(200, answer)).await;
+    assert_eq!(waits, [version(1, 9)]);
+}

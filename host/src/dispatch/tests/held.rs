@@ -1,0 +1,110 @@
+//! Keys that the gate holds.
+
+use std::sync::Weak;
+
+use windlass_core::compact::Version;
+use windlass_core::expectations::{Cache, Effect, Shown};
+use windlass_core::progress::{Advance, Observer, Progress, Turn};
+
+use super::*;
+
+/// A cache that has come to a version.
+struct At {
+    version: Mutex<Version>,
+    observer: Mutex<Option<Weak<dyn Observer>>>,
+}
+
+impl At {
+    fn reach(&self, version: &str) {
+        *self.version.lock().expect("not poisoned") = version.into();
+        let observer = self.observer.lock().expect("not poisoned").clone();
+        observer.and_then(|it| it.upgrade()).expect("the gate").advanced(0, Advance::Version(&version.into()));
+    }
+}
+
+impl Progress for At {
+    fn version(&self) -> Option<Version> {
+        Some(self.version.lock().expect("not poisoned").clone())
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    fn listed(&self) -> Option<Turn> {
+        None
+    }
+
+    fn get(&self, _: &ObjectKey) -> Option<Object> {
+        None
+    }
+
+    fn observe(&self, _: usize, observer: Weak<dyn Observer>) {
+        *self.observer.lock().expect("not poisoned") = Some(observer);
+    }
+}
+
+/// A stage whose keys are held until a cache shows their writes.
+fn gated(permits: u32) -> (Stage, Arc<At>, Arc<Gate>, Running) {
+    let clock = Arc::new(SystemClock::new());
+    let mut stage = Stage::with_clock(0, permits, clock.clone());
+    let cache = Arc::new(At { version: Mutex::new("1".into()), observer: Mutex::default() });
+    let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
+    let gate = Gate::new(caches, stage.dispatch.queue.clone(), clock);
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").gate = Some(gate.clone());
+    let running = Running::new(stage.dispatch.clone(), tracker());
+    running.work();
+    (stage, cache, gate, running)
+}
+
+fn write(gate: &Arc<Gate>, name: &str, version: &str) {
+    let shown = vec![Shown::Yes];
+    let effect = Effect::Left { uid: "u".into(), version: version.into(), is_new: true, shown };
+    gate.open(&key(name), &key("child"), [0]).expect("there is a cache").ended(&effect);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_writes_no_cache_shows_yet_is_not_called() {
+    let (mut stage, cache, gate, _running) = gated(1);
+    write(&gate, "a", "5");
+    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.queue.add(key("b"));
+    stage.answer("b", CallResult::Done).await;
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.queue.metrics().parked, 1);
+    assert!(stage.other.acquire().now_or_never().is_some(), "a held key sits on no permit");
+    cache.reach("5");
+    stage.answer("a", CallResult::Done).await;
+    assert!(stage.is_quiet().await);
+    assert_eq!((stage.dispatch.queue.num_requeues(&key("a")), gate.counts().held), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_becomes_held_while_it_waits_for_its_permit_is_not_called() {
+    let (mut stage, cache, gate, _running) = gated(1);
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    write(&gate, "a", "5");
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+    cache.reach("5");
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_a_held_key_while_it_drains() {
+    let (mut stage, cache, gate, running) = gated(1);
+    write(&gate, "a", "5");
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    let end = tokio::spawn(running.end());
+    assert!(stage.is_quiet().await);
+    cache.reach("5");
+    stage.answer("a", CallResult::Done).await;
+    assert_eq!(end.await.expect("no panic"), End::Clean);
+}

@@ -1,0 +1,63 @@
+//! A key is not called again before the caches show what it has written (§3.5), with no code for that in the plugin.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_proxy::{Fault, Match};
+use windlass_tests::probe::{Call, Lab, NAME};
+use windlass_tests::server::{Kind, Server};
+
+const CALLS: usize = 6;
+/// News of children comes this late. The next call would come after milliseconds.
+const LATE: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
+
+/// Each call counts the children that the cache shows, creates one more, and asks to run again at once. Returns what each
+/// call has counted.
+async fn counted(lab: &Lab) -> anyhow::Result<Vec<usize>> {
+    let _late = lab.proxy.add(Fault::DelayEvents(LATE).on(Match::watches("configmaps")));
+    let query = json!({"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "owned": true, "fields": []});
+    let child = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "child-"}});
+    let run = lab
+        .begin(
+            NAME,
+            true,
+            [
+                json!({"call": "cache.list", "query": query}),
+                json!({"call": "writes.create", "object": child, "options": {"owned": true}}),
+                json!({"call": "requeue-after", "ms": 1}),
+            ],
+        )
+        .await?;
+    let calls = lab.calls(&run, CALLS).await?;
+    let count = |call: &Call| call.ok(1)["items"].as_array().map_or(0, Vec::len);
+    Ok(calls.iter().filter(|call| call.ended).take(CALLS).map(count).collect())
+}
+
+async fn each_call_sees_the_children_of_the_ones_before(kind: Kind) -> anyhow::Result<()> {
+    let lab = Lab::start(kind).await?;
+    let counted = counted(&lab).await?;
+    println!("{kind:?}: children that each call has seen: {counted:?}");
+    assert_eq!(counted, (0..CALLS).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_call_sees_the_children_of_the_ones_before_on_the_embedded_server() -> anyhow::Result<()> {
+    each_call_sees_the_children_of_the_ones_before(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_call_sees_the_children_of_the_ones_before_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    each_call_sees_the_children_of_the_ones_before(Kind::Real).await
+}
+
+/// The proof that it is the gate.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_gate_switched_off_calls_miss_children() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let lab = Lab::on(server, &["--feature-gates=AutomaticExpectations=false"]).await?;
+    let counted = counted(&lab).await?;
+    println!("switched off: children that each call has seen: {counted:?}");
+    assert_ne!(counted, (0..CALLS).collect::<Vec<_>>());
+    Ok(())
+}
