@@ -49,8 +49,9 @@ struct Trap {
 }
 
 impl Trap {
-    fn set(proxy: &Proxied, side: Side, write: u64) -> Self {
-        let writes = || Match::writes().agent("windlass/");
+    fn set(proxy: &Proxied, agent: &str, side: Side, write: u64) -> Self {
+        // Of the plugin alone: what the host writes for itself is another story.
+        let writes = || Match::writes().agent(agent);
         let lose = || proxy.add(Fault::Lose(Loss::Silence).on(writes()).skip(write - 1).times(1));
         let lost = matches!(side, Side::After).then(lose);
         // What is lost is no occasion for this one, so that it stops what comes behind it.
@@ -147,12 +148,12 @@ async fn a_set_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
     for side in [Side::Before, Side::After] {
         for write in 1..=last {
             let name = format!("{side:?}-{write}").to_lowercase();
-            let trap = Trap::set(&scene.proxy, side, write);
+            let trap = Trap::set(&scene.proxy, "(replicaset@", side, write);
             let made = scene.server.objects().apply(&replicas::pod_set(&name, 3)).await?;
             let parent = uid(&made)?.to_owned();
             let in_making = scene.see_through(trap, &parent, rests).await?;
 
-            let trap = Trap::set(&scene.proxy, side, write);
+            let trap = Trap::set(&scene.proxy, "(replicaset@", side, write);
             scene.server.objects().merge("PodSet", &name, &json!({"spec": {"replicas": 1}})).await?;
             let one = |parent: &Parent| parent.asked == 1 && rests(parent);
             let in_cutting = scene.see_through(trap, &parent, one).await?;
@@ -182,12 +183,12 @@ async fn a_webapp_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
                 "metadata": {"name": name}, "spec": {"image": "nginx", "replicas": 2},
             });
             let runs = |parent: &Parent| parent.live.len() == 2 && parent.is_told();
-            let trap = Trap::set(&scene.proxy, side, write);
+            let trap = Trap::set(&scene.proxy, "(webapp@", side, write);
             let made = scene.server.objects().apply(&app).await?;
             let parent = uid(&made)?.to_owned();
             let in_making = scene.see_through(trap, &parent, runs).await?;
 
-            let trap = Trap::set(&scene.proxy, side, write);
+            let trap = Trap::set(&scene.proxy, "(webapp@", side, write);
             scene.server.objects().merge("WebApp", &name, &json!({"spec": {"replicas": 3}})).await?;
             let runs_with_three = |parent: &Parent| parent.asked == 3 && runs(parent);
             let in_scaling = scene.see_through(trap, &parent, runs_with_three).await?;

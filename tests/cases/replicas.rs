@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use windlass_proxy::{Fault, Loss, Match, RuleHandle, Verb};
 use windlass_tests::children::{Entry, Parent, Recorder, uid};
 use windlass_tests::host::Host;
-use windlass_tests::paths;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
+use windlass_tests::{paths, wait};
 
 use audit::Figures;
 
@@ -53,10 +53,11 @@ const FULL: Form =
 /// As little as shows that the count would tell.
 const SHORTEST: Form = Form { sets: 2, operations: 3, ..SHORT };
 
-impl Form {
-    fn full_or(short: Self) -> Self {
-        if std::env::var("WINDLASS_REPLICAS").is_ok_and(|form| form == "full") { FULL } else { short }
-    }
+/// The full one where there are ten times as many deletions, each of which may cost half a minute.
+const FULL_OF_SURPLUS: Form = Form { lost_deletions: 0.005, ..FULL };
+
+fn form(short: Form, full: Form) -> Form {
+    if std::env::var("WINDLASS_REPLICAS").is_ok_and(|form| form == "full") { full } else { short }
 }
 
 /// How the operations on a set follow each other, and so how they are judged.
@@ -275,7 +276,7 @@ async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
 }
 
 async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
-    let told = tell(kind, Form::full_or(SHORT), &[]).await?;
+    let told = tell(kind, form(SHORT, FULL), &[]).await?;
     assert_eq!(told.surplus(), 0, "{told:?}");
     assert!(told.lost > 0 && told.delayed > 0, "{told:?}");
     Ok(())
@@ -283,9 +284,49 @@ async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
 
 /// The same with the one thing switched off that it shows: the count tells of it.
 async fn some_too_many_without_expectations(kind: Kind) -> anyhow::Result<()> {
-    let told = tell(kind, Form::full_or(SHORTEST), &["--feature-gates=AutomaticExpectations=false"]).await?;
+    let told = tell(kind, form(SHORTEST, FULL_OF_SURPLUS), &["--feature-gates=AutomaticExpectations=false"]).await?;
     assert!(told.surplus() > 0, "{told:?}");
     Ok(())
+}
+
+/// Of three Pods two are there before.
+async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    let plugins = plugin_directory()?;
+    let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    host.says("controller started").await?;
+    let recorder = Recorder::start(server.objects(), "PodSet", &["Pod"]).await?;
+    let objects = server.objects();
+    for name in ["first", "second"] {
+        let template = pod_set("web", 3)["spec"]["template"].clone();
+        let mut orphan = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}});
+        orphan["metadata"]["labels"] = template["metadata"]["labels"].clone();
+        orphan["spec"] = template["spec"].clone();
+        objects.apply(&orphan).await?;
+    }
+    let made = objects.apply(&pod_set("web", 3)).await?;
+    let settled = |it: &Parent| it.is_converged() && it.is_told();
+    recorder.until("the set has three Pods", uid(&made)?, wait::PATIENCE, settled).await?;
+    let pods = objects.list("Pod", "").await?;
+    assert_eq!(pods.len(), 3, "two were adopted and one was made: {pods:#?}");
+
+    let second =
+        uid(&objects.merge("Pod", "second", &json!({"metadata": {"labels": {"set": "other"}}})).await?)?.to_owned();
+    let replaced = |it: &Parent| settled(it) && !it.live.contains(&second);
+    recorder.until("the stranger is replaced", uid(&made)?, wait::PATIENCE, replaced).await?;
+    let second = objects.get("Pod", "second").await?.context("it stays")?;
+    assert_eq!(second["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len), 0, "{second}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orphans_are_adopted_and_strangers_released_on_the_embedded_server() -> anyhow::Result<()> {
+    orphans_and_strangers(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orphans_are_adopted_and_strangers_released_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    orphans_and_strangers(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
