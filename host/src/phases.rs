@@ -376,4 +376,39 @@ mod tests {
         assert!(phases.end(calls, events, Some(release), || note("watches")).await);
         assert_eq!(*order.lock().expect("all have ended"), ["calls", "events", "release", "watches"]);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tenure_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
+        let host = Phases::of(CancellationToken::new());
+        for (drain, call, lost_after, took) in [(1, 2, 99, 3), (99, 1, 99, 6), (99, 1, 2, 3), (1, 99, 99, 21)] {
+            let (ends, lost) = (host.stop.child_token(), CancellationToken::new());
+            let tenure = host.of_tenure(ends.clone());
+            let running = tokio::spawn(controller(&tenure, seconds(drain), seconds(call)));
+            let began = Instant::now();
+            ends.cancel();
+            let losing = lost.clone();
+            tokio::spawn(async move {
+                sleep(seconds(lost_after)).await;
+                losing.cancel();
+            });
+            let end = tokio::select! {
+                end = running => end.expect("no panic"),
+                never = tenure.hand_over(&lost) => match never {},
+            };
+            assert_eq!((end == End::Cut, began.elapsed().as_secs()), (call == 99, took), "{drain} {call} {lost_after}");
+            let is_over = [&host.stop, &host.last_call, &host.cut, &host.over].map(CancellationToken::is_cancelled);
+            assert_eq!(is_over, [false; 4]);
+        }
+        assert!(host.draining.is_empty(), "nothing of it is waited for any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_of_the_host_waits_for_what_runs_in_a_tenure() {
+        let host = Phases::of(CancellationToken::new());
+        let tenure = host.of_tenure(host.stop.child_token());
+        let running = tokio::spawn(controller(&tenure, seconds(3), seconds(4)));
+        let (ended, began) = (async { usize::from(running.await.expect("no panic") == End::Cut) }, Instant::now());
+        assert!(host.end(ended, ready(true), NOTHING, || {}).await);
+        assert_eq!(began.elapsed().as_secs(), 7);
+    }
 }

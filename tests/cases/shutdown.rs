@@ -22,7 +22,7 @@ const WRITTEN: u64 = 40;
 /// What is no wait for anything, on a machine that does other things too.
 const QUICK: Duration = Duration::from_secs(8);
 /// The names of the phases, in their order.
-const PHASES: [&str; 5] = ["intake", "drain", "calls", "events", "watches"];
+const PHASES: [&str; 6] = ["intake", "drain", "calls", "events", "release", "watches"];
 
 /// Writes of the plugin, but for Events.
 fn writes() -> [Match; 3] {

@@ -48,6 +48,10 @@ impl Progress for At {
     }
 }
 
+fn phases() -> Phases {
+    Phases::of(CancellationToken::new())
+}
+
 /// A stage whose keys are held until a cache shows their writes.
 fn gated(permits: u32) -> (Stage, Arc<At>, Arc<Gate>, Running) {
     let clock = Arc::new(SystemClock::new());
@@ -56,7 +60,7 @@ fn gated(permits: u32) -> (Stage, Arc<At>, Arc<Gate>, Running) {
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
     let gate = Gate::new(caches, stage.dispatch.queue.clone(), clock);
     Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").gate = Some(gate.clone());
-    let running = Running::new(stage.dispatch.clone(), tracker());
+    let running = Running::new(stage.dispatch.clone(), tracker(), &phases());
     running.work();
     (stage, cache, gate, running)
 }
@@ -102,7 +106,7 @@ async fn a_stop_waits_for_a_held_key_while_it_drains() {
     write(&gate, "a", "5");
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    let end = tokio::spawn(running.end());
+    let end = tokio::spawn(async move { running.end(&phases()).await });
     assert!(stage.is_quiet().await);
     cache.reach("5");
     stage.answer("a", CallResult::Done).await;
