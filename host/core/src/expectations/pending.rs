@@ -25,14 +25,6 @@ pub(crate) enum Sight {
 }
 
 impl Sight {
-    /// The incarnation whose events matter.
-    pub(crate) fn uid(&self) -> Option<&Uid> {
-        match self {
-            Self::State { uid, .. } | Self::Gone { uid, .. } | Self::Hidden { uid, .. } => Some(uid),
-            Self::Reaches { .. } | Self::Fresh => None,
-        }
-    }
-
     /// The object that matters, if it is one.
     pub(crate) fn object(&self) -> Option<&ObjectKey> {
         match self {
@@ -141,7 +133,7 @@ impl Pending {
             }
             Sight::Hidden { version, .. } if is_at(version) => Verdict::Over,
             Sight::Hidden { object, uid, version } => {
-                let present = progress.get(object).filter(|present| present.header.uid == *uid);
+                let present = progress.get(object);
                 is_hidden(cache, told, uid, version, present.as_ref())
             }
         };
@@ -172,7 +164,8 @@ fn is_gone(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, present: Option<&Ob
     }
 }
 
-/// Whether a selector hides the incarnation `uid` as of `version`, of which the cache shows `present`.
+/// Whether a selector hides the incarnation `uid` as of `version`, of whose name the cache shows `present`: perhaps still the
+/// incarnation before it.
 fn is_hidden(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, version: &Version, present: Option<&Object>) -> Verdict {
     let has_left = |told: Told<'_>| {
         let header = &told.object.header;
