@@ -146,9 +146,11 @@ impl Look {
             }
             Effect::Left { uid, version, is_new, .. } => {
                 if shown == Shown::No {
-                    let sight = Sight::Hidden { object, uid: uid.clone(), version: version.clone() };
+                    let sight = Sight::Hidden { object: object.clone(), uid: uid.clone(), version: version.clone() };
                     let has_left = self.states.iter().any(|it| it.gone && it.uid == *uid && it.version == *version);
-                    return if *is_new || has_left { Follows::Nothing } else { Follows::Expect(sight) };
+                    // The one that had the name before may still be shown.
+                    let is_unknown = *is_new && cache.progress.get(&object).is_none() && self.states.is_empty();
+                    return if is_unknown || has_left { Follows::Nothing } else { Follows::Expect(sight) };
                 }
                 if version.is_empty() {
                     return Follows::Doubt(Sight::Fresh);

@@ -8,7 +8,6 @@ use super::interest::{Follows, Interest, Look};
 use super::pending::{Pending, Sight, Told, Verdict};
 use super::{Cache, Counts, DOUBT_AFTER, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
 use crate::clock::Moment;
-use crate::compact::Uid;
 use crate::object::ObjectKey;
 use crate::progress::{Advance, Turn};
 
@@ -29,7 +28,7 @@ pub(crate) struct Expectations {
 pub(super) struct Watched {
     cache: Cache,
     by_version: BTreeMap<u64, Vec<ObjectKey>>,
-    by_uid: HashMap<Uid, Vec<ObjectKey>>,
+    by_name: HashMap<ObjectKey, Vec<ObjectKey>>,
 }
 
 /// What one key is to see.
@@ -47,7 +46,7 @@ impl Entry {
 
 impl Expectations {
     pub(crate) fn new(caches: Vec<Cache>) -> Self {
-        let watched = |cache| Watched { cache, by_version: BTreeMap::new(), by_uid: HashMap::new() };
+        let watched = |cache| Watched { cache, by_version: BTreeMap::new(), by_name: HashMap::new() };
         Self {
             caches: caches.into_iter().map(watched).collect(),
             keys: HashMap::new(),
@@ -137,7 +136,7 @@ impl Expectations {
     }
 
     fn raise(&mut self, primary: &ObjectKey, mut pending: Pending) {
-        let Watched { cache, by_version, by_uid } = &mut self.caches[pending.cache];
+        let Watched { cache, by_version, by_name } = &mut self.caches[pending.cache];
         match pending.judge(cache, None) {
             Verdict::Over => return self.counts.observed += 1,
             Verdict::Blocks => self.counts.raised += 1,
@@ -149,8 +148,8 @@ impl Expectations {
         if let Some(version) = pending.sight.version() {
             add(by_version.entry(version).or_default(), primary);
         }
-        if let Some(uid) = pending.sight.uid() {
-            add(by_uid.entry(uid.clone()).or_default(), primary);
+        if let Some(object) = pending.sight.object() {
+            add(by_name.entry(object.clone()).or_default(), primary);
         }
         sooner(&mut self.alarm, pending.due);
         let entry = self.keys.entry(primary.clone()).or_default();
@@ -200,13 +199,13 @@ impl Expectations {
     }
 
     fn told(&mut self, token: usize, told: Told<'_>, now: Moment) -> Vec<ObjectKey> {
-        let Watched { cache, by_uid, .. } = &self.caches[token];
+        let Watched { cache, by_name, .. } = &self.caches[token];
         let header = &told.object.header;
         for interest in self.by_object.get(&header.key).into_iter().flatten() {
             let looks = self.interests.get_mut(interest).into_iter().flat_map(|interest| &mut interest.looks);
             looks.filter(|look| look.cache == token).for_each(|look| look.told(told, cache));
         }
-        let concerned = by_uid.get(&header.uid).cloned().unwrap_or_default();
+        let concerned = by_name.get(&header.key).cloned().unwrap_or_default();
         self.judge_again(concerned, token, Some(told), now)
     }
 
@@ -268,9 +267,9 @@ impl Expectations {
         told: Option<Told<'_>>,
         now: Moment,
     ) -> Vec<ObjectKey> {
-        let uid = told.map(|told| &told.object.header.uid);
+        let object = told.map(|told| &told.object.header.key);
         self.judge_each(keys, now, |pending, caches| {
-            let is_concerned = pending.cache == token && (uid.is_none() || pending.sight.uid() == uid);
+            let is_concerned = pending.cache == token && (object.is_none() || pending.sight.object() == object);
             is_concerned.then(|| pending.judge(&caches[token].cache, told))
         })
     }
@@ -327,25 +326,25 @@ impl Expectations {
     fn unindex(&mut self, key: &ObjectKey, pending: &Pending) {
         let others = self.keys.get(key).into_iter().flat_map(|entry| &entry.pending);
         let mut others = others.filter(|other| other.cache == pending.cache);
-        if let Some(uid) = pending.sight.uid()
-            && !others.any(|other| other.sight.uid() == Some(uid))
+        if let Some(object) = pending.sight.object()
+            && !others.any(|other| other.sight.object() == Some(object))
         {
-            forget(&mut self.caches[pending.cache].by_uid, uid, key);
+            forget(&mut self.caches[pending.cache].by_name, object, key);
         }
     }
 
     /// Finds anew what waits for the versions and incarnations of a cache.
     fn index(&mut self, token: usize) {
-        let Watched { by_version, by_uid, .. } = &mut self.caches[token];
+        let Watched { by_version, by_name, .. } = &mut self.caches[token];
         by_version.clear();
-        by_uid.clear();
+        by_name.clear();
         for (key, entry) in &self.keys {
             for pending in entry.pending.iter().filter(|pending| pending.cache == token) {
                 if let Some(version) = pending.sight.version() {
                     add(by_version.entry(version).or_default(), key);
                 }
-                if let Some(uid) = pending.sight.uid() {
-                    add(by_uid.entry(uid.clone()).or_default(), key);
+                if let Some(object) = pending.sight.object() {
+                    add(by_name.entry(object.clone()).or_default(), key);
                 }
             }
         }
@@ -359,7 +358,7 @@ impl Expectations {
         self.keys = HashMap::new();
         for watched in &mut self.caches {
             watched.by_version = BTreeMap::new();
-            watched.by_uid = HashMap::new();
+            watched.by_name = HashMap::new();
         }
     }
 }
