@@ -242,6 +242,7 @@ mod tests {
             namespaced: true,
             subresources: vec![],
             verbs: vec![],
+            comparable: false,
         });
         let spec = WatchSpec::all(resource.kind.clone());
         let needed = vec![Needed::of(&resource, &spec)];

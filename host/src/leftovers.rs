@@ -188,6 +188,7 @@ mod tests {
             namespaced: true,
             subresources: vec![],
             verbs: vec![],
+            comparable: false,
         };
         let parent =
             Parent { kind: ObjectKind::new("example.com/v1", "Shop"), name: "a".to_owned(), uid: "p-1".to_owned() };

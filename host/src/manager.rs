@@ -235,7 +235,7 @@ impl Host {
         trust: Trust,
     ) -> Self {
         let Admin { status, metrics } = shown;
-        let discovery = Discovery::new(connection.client.clone());
+        let discovery = Discovery::new(connection.client.clone()).compare_versions(true);
         let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let options = InformerOptions {
             most_bytes: settings.cache,

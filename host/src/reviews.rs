@@ -156,6 +156,7 @@ mod tests {
             namespaced: true,
             subresources: vec![],
             verbs: vec![],
+            comparable: false,
         };
         vec![Needed { resource: Arc::new(resource), key: None }]
     }

@@ -10,6 +10,7 @@ mod definitions;
 mod dev;
 mod fairness;
 mod finalizers;
+mod freshness;
 mod imports;
 mod kinds;
 mod kubectl;

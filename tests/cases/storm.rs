@@ -221,7 +221,7 @@ impl Storm {
             reachability: connection.reachability.clone(),
             ..InformerOptions::default()
         };
-        let discovery = Discovery::new(connection.client.clone());
+        let discovery = Discovery::new(connection.client.clone()).compare_versions(true);
         Ok(Informers::with_options(connection.client, discovery, options))
     }
 

@@ -15,6 +15,7 @@ pub mod error;
 pub mod fair;
 pub mod fence;
 pub mod finalizer;
+pub mod freshness;
 pub mod grants;
 pub mod http;
 pub mod labels;

@@ -55,6 +55,18 @@ pub struct ServerVersion {
     pub platform: String,
 }
 
+impl ServerVersion {
+    /// Whether versions of the server's own resources compare as numbers: Kubernetes 1.35 and later (KEP-5504).
+    #[must_use]
+    pub fn has_comparable_versions(&self) -> bool {
+        let number = |text: &str| {
+            let digits = text.find(|c: char| !c.is_ascii_digit()).map_or(text, |end| &text[..end]);
+            digits.parse::<u32>().unwrap_or_default()
+        };
+        (number(&self.major), number(&self.minor)) >= (1, 35)
+    }
+}
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -236,6 +248,21 @@ mod tests {
         assert_eq!(paths_of_variable(Some(OsStr::new("/missing/config"))), [PathBuf::from("/missing/config")]);
         assert!(paths_of_variable(Some(OsStr::new(""))).is_empty());
         assert!(paths_of_variable(None).is_empty());
+    }
+
+    #[test]
+    fn versions_compare_since_1_35_whatever_the_vendor_appends() {
+        for (major, minor, compare) in [("1", "34", false), ("1", "35", true), ("1", "36+", true), ("2", "0", true)] {
+            let version = ServerVersion {
+                major: major.to_owned(),
+                minor: minor.to_owned(),
+                git_version: String::new(),
+                platform: String::new(),
+            };
+            assert_eq!(version.has_comparable_versions(), compare, "{version:?}");
+        }
+        let none = r#"{"major":"","minor":"","gitVersion":"?"}"#;
+        assert!(!serde_json::from_str::<ServerVersion>(none).expect("a version").has_comparable_versions());
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use windlass_core::grants::Access;
 use windlass_core::object::{ObjectKey, ObjectKind};
 
+use crate::comparable::Comparability;
 use crate::request::{self, RequestError};
 use crate::selector::is_dns_subdomain;
 use crate::sweep::SweepError;
@@ -21,7 +22,7 @@ use crate::sweep::SweepError;
 const REFRESH: Duration = Duration::from_secs(10);
 /// Of more group-versions than this, those are forgotten that no server has: plugins can invent them.
 const MOST_GROUP_VERSIONS: usize = 1024;
-const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// Why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,8 @@ pub struct Resource {
     pub subresources: Vec<String>,
     /// What the server can do with it: `get`, `list`, `watch`, `create`, ….
     pub verbs: Vec<String>,
+    /// Whether its versions compare as numbers. No, where the server does not promise it or nobody asked.
+    pub comparable: bool,
 }
 
 impl Resource {
@@ -117,6 +120,8 @@ fn group_version_path(kind: &ObjectKind) -> String {
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
+    /// None: versions are taken not to compare.
+    comparability: Option<Arc<Comparability>>,
     group_versions: Arc<Mutex<HashMap<Arc<str>, Arc<GroupVersion>>>>,
 }
 
@@ -159,7 +164,13 @@ impl Discovery {
     /// Asks through `client`; no request is made yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, group_versions: Arc::default() }
+        Self { client, comparability: None, group_versions: Arc::default() }
+    }
+
+    /// Whether it also asks which versions compare as numbers: two requests more for a group-version. Without, none do.
+    #[must_use]
+    pub fn compare_versions(self, compare: bool) -> Self {
+        Self { comparability: compare.then(Arc::default), ..self }
     }
 
     /// The resource of `kind`.
@@ -173,10 +184,22 @@ impl Discovery {
         }
         let _asking = group_version.asking.lock().await;
         if !group_version.is_fresh() {
-            let resources = self.fetch(kind).await?;
+            let mut resources = self.fetch(kind).await?;
+            self.compare(kind, &mut resources).await?;
             *group_version.cached() = Some(Fetched { at: Instant::now(), resources });
         }
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
+    }
+
+    /// Notes whether the versions of `resources` compare, which are those of `kind`'s group-version.
+    async fn compare(&self, kind: &ObjectKind, resources: &mut Resources) -> Result<(), DiscoveryError> {
+        let (Some(comparability), Some(any)) = (&self.comparability, resources.values().next()) else { return Ok(()) };
+        let unreachable = |error| DiscoveryError::Unreachable { kind: kind.clone(), source: Arc::new(error) };
+        let comparable = comparability.of(&self.client, kind, &any.plural).await.map_err(unreachable)?;
+        for resource in resources.values_mut() {
+            Arc::make_mut(resource).comparable = comparable;
+        }
+        Ok(())
     }
 
     /// Every resource that the server serves, each once, in the version that the server prefers; and the group-versions that
@@ -304,6 +327,7 @@ fn read(text: &str, api_version: &Arc<str>) -> Result<Resources, serde_json::Err
             plural: listed.name,
             namespaced: listed.namespaced,
             verbs: listed.verbs,
+            comparable: false,
             kind: kind.clone(),
         };
         // Where two resources share a kind, the first is the one that the kind is known for.

@@ -1,21 +1,26 @@
 //! What an informer has seen, and its way to the subscribers.
 //!
 //! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
-//! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once.
+//! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
+//! wait for the store (`windlass_core::progress`) are told under it too, after the subscribers.
 
+mod merge;
 mod same;
 mod subscription;
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::compact::Version;
-use windlass_core::object::{Object, ObjectKey};
+use windlass_core::freshness::Evidence;
+use windlass_core::object::Object;
+use windlass_core::progress::{Advance, Progress as _, Turn};
 use windlass_core::text::Dictionary;
-use windlass_core::watch::{IndexSource, Tombstone, WatchEvent, WatchSpec};
+use windlass_core::watch::{IndexSource, WatchEvent, WatchSpec};
 
+use self::merge::Moved;
 use self::same::is_same;
 pub use self::subscription::Subscription;
 use crate::budget::{Budget, Charges, Excess, Scope};
@@ -46,6 +51,10 @@ pub(crate) struct Feed {
     subscribers: watch::Sender<usize>,
     /// Asks an informer that waits before its next attempt not to wait any longer.
     hurry: Notify,
+    /// A list was asked for by force, at this turn.
+    wanted: watch::Sender<Option<Turn>>,
+    /// When the last proof of freshness began, and how it ended. Held while one runs.
+    proven: tokio::sync::Mutex<Option<(Turn, Evidence)>>,
     /// What texts are packed against that did not come in a list.
     dictionary: OnceLock<Arc<Dictionary>>,
 }
@@ -72,6 +81,8 @@ pub(crate) struct Listed {
     pub(crate) objects: Vec<Object>,
     pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
+    /// Taken just before it was asked for.
+    pub(crate) began: Turn,
 }
 
 /// All subscribers have been stopped because the cache became too large for them.
@@ -85,6 +96,17 @@ impl State {
         let result = writer.update(|contents| change(contents, outbox));
         self.deliver();
         result
+    }
+
+    /// Takes over an event of the watch by `event`, and tells the observers too.
+    fn take(&mut self, event: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> Moved) {
+        let Self { writer, outbox, .. } = self;
+        let moved = writer.update(|contents| event(contents, outbox));
+        let changes = if self.writer.is_observed() { self.outbox.clone() } else { Vec::new() };
+        self.deliver();
+        if self.writer.is_observed() {
+            moved.told(&changes, |advance| self.writer.tell(advance));
+        }
     }
 
     fn deliver(&mut self) {
@@ -132,6 +154,8 @@ impl Feed {
             status: watch::Sender::default(),
             subscribers: watch::Sender::default(),
             hurry: Notify::new(),
+            wanted: watch::Sender::default(),
+            proven: tokio::sync::Mutex::default(),
             dictionary: OnceLock::new(),
         }
     }
@@ -174,86 +198,53 @@ impl Feed {
     /// Takes over a complete list: what is new or changed is applied, what is missing has gone.
     pub(crate) fn replace(&self, listed: Listed) -> Result<(), OverBudget> {
         let mut state = self.lock();
-        let is_older = state.change(|contents, outbox| {
-            let initial = !contents.is_synced();
-            contents.set_resource(Some(listed.resource));
-            let keys: HashSet<_> = listed.objects.iter().map(|object| &object.header.key).collect();
-            let gone = contents.iter().filter(|object| !keys.contains(&object.header.key));
-            let gone: Vec<_> = gone.map(|object| object.header.key.clone()).collect();
-            for key in gone {
-                remove(contents, &key, outbox);
-            }
-            for object in listed.objects {
-                insert(contents, &object, initial, outbox);
-            }
-            let before = contents.version().and_then(|before| listed.version.compare(before));
-            contents.set_version(listed.version);
-            before == Some(Ordering::Less)
-        });
+        let epoch = state.change(|contents, outbox| merge::list(contents, listed, outbox));
         self.status.send_modify(|status| {
             status.synced = true;
             status.gone = false;
             status.lists += 1;
-            status.epoch += u64::from(is_older);
+            status.epoch = epoch;
         });
+        state.writer.tell(Advance::Listed);
         self.charge(&mut state, 0)
     }
 
     /// Takes over an object from the watch, unless the store has already seen this state or a later one.
     pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
-        state.change(|contents, outbox| {
-            let version = object.header.version.clone();
-            let stored = contents.get(&object.header.key);
-            if stored.is_none_or(|stored| is_newer(object, stored)) {
-                insert(contents, object, false, outbox);
-            }
-            advance(contents, version);
-        });
+        state.take(|contents, outbox| merge::applied(contents, object, outbox));
         self.charge(&mut state, 0)
     }
 
     /// Takes over a deletion from the watch; `last` is the state in which the object went.
     pub(crate) fn delete(&self, last: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
-        state.change(|contents, outbox| {
-            advance(contents, last.header.version.clone());
-            let Some(stored) = contents.get(&last.header.key) else { return };
-            if stored.header.uid == last.header.uid {
-                // Through a selector, the same object may have gone and come back since.
-                if last.header.version.compare(&stored.header.version) == Some(Ordering::Less) {
-                    return;
-                }
-                let key = last.header.key.clone();
-                outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }));
-                contents.remove(&key);
-            } else if is_newer(&last, stored) {
-                // Its name had come back, which the watch skipped, and has gone again.
-                remove(contents, &last.header.key, outbox);
-            }
-        });
+        state.take(|contents, outbox| merge::deleted(contents, last, outbox));
         self.charge(&mut state, 0)
     }
 
     /// Everything up to `version` has been told.
     pub(crate) fn bookmark(&self, version: Version) {
-        self.lock().writer.update(|contents| advance(contents, version));
+        self.lock().take(|contents, _| Moved::to(contents, version));
     }
 
     /// The kind is served no more, so all its objects have gone; the next list is a first one again.
     pub(crate) fn vanish(&self) {
         let mut state = self.lock();
-        state.change(|contents, outbox| {
-            let keys: Vec<_> = contents.iter().map(|object| object.header.key.clone()).collect();
-            for key in keys {
-                remove(contents, &key, outbox);
-            }
-            contents.set_resource(None);
+        let epoch = state.change(|contents, outbox| {
+            merge::nothing(contents, outbox);
+            contents.set_gone();
+            contents.epoch()
         });
+        let was_gone = self.status.borrow().gone;
         self.status.send_modify(|status| {
             status.synced = false;
             status.gone = true;
+            status.epoch = epoch;
         });
+        if !was_gone {
+            state.writer.tell(Advance::Lost);
+        }
         // Nothing can be too large.
         let _ = self.charge(&mut state, 0);
     }
@@ -325,6 +316,7 @@ impl Feed {
         }
         state.writer.update(Contents::clear);
         self.status.send_modify(|status| status.stopped = true);
+        state.writer.tell(Advance::Lost);
     }
 
     /// Packs and unpacks texts, by who has read them.
@@ -337,6 +329,36 @@ impl Feed {
     /// Completes when somebody new subscribes, or has since the last time.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
+    }
+
+    /// Has the informer list again: the next list that begins is for all who have asked before.
+    pub(crate) fn relist(&self) {
+        self.wanted.send_replace(Some(Turn::take()));
+        self.hurry.notify_one();
+    }
+
+    /// Completes when a list is asked for, or has been since the last one began.
+    pub(crate) async fn list_wanted(&self) {
+        // The sender is in `self`: this cannot fail.
+        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > self.store.listed()).await;
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn spec(&self) -> &WatchSpec {
+        &self.spec
+    }
+
+    pub(crate) fn proven(&self) -> &tokio::sync::Mutex<Option<(Turn, Evidence)>> {
+        &self.proven
+    }
+
+    /// Whether nothing more is to be expected of it for now.
+    pub(crate) fn is_over(&self) -> bool {
+        let status = self.status.borrow();
+        status.stopped || status.gone
     }
 
     pub(crate) fn update_status(&self, change: impl FnOnce(&mut InformerStatus)) {
@@ -359,143 +381,5 @@ impl Feed {
     }
 }
 
-/// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
-fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
-    let mut old = contents.get(&object.header.key).cloned();
-    if old.as_ref().is_some_and(|old| is_same(old, object)) {
-        return;
-    }
-    if let Some(last) = old.take_if(|old| old.header.uid != object.header.uid) {
-        outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
-    }
-    outbox.push(WatchEvent::Applied { old, new: object.clone(), initial });
-    contents.insert(object);
-}
-
-/// Removes what nobody saw going.
-fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>) {
-    let Some(last) = contents.get(key).cloned() else { return };
-    outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
-    contents.remove(key);
-}
-
-/// Notes that everything up to `version` is in `contents`, unless that is known already.
-fn advance(contents: &mut Contents, version: Version) {
-    let order = contents.version().and_then(|before| version.compare(before));
-    if !version.is_empty() && order != Some(Ordering::Less) {
-        contents.set_version(version);
-    }
-}
-
-/// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
-fn is_newer(object: &Object, stored: &Object) -> bool {
-    match object.header.version.compare(&stored.header.version) {
-        Some(order) => order == Ordering::Greater,
-        None => object.header.version != stored.header.version,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::thread;
-
-    use futures::FutureExt as _;
-    use rand::rngs::SmallRng;
-    use rand::{RngExt as _, SeedableRng as _};
-    use windlass_core::object::ObjectKind;
-
-    use super::*;
-    use crate::parse::Parser;
-
-    fn pods() -> WatchSpec {
-        WatchSpec::all(ObjectKind::new("v1", "Pod"))
-    }
-
-    fn resource() -> Arc<Resource> {
-        let kind = ObjectKind::new("v1", "Pod");
-        let resource =
-            Resource { kind, plural: "pods".into(), namespaced: false, subresources: Vec::new(), verbs: Vec::new() };
-        Arc::new(resource)
-    }
-
-    fn pod(name: u32, uid: u32, version: u32) -> Object {
-        let text = format!(r#"{{"metadata":{{"name":"p{name}","uid":"u{uid}","resourceVersion":"{version}"}}}}"#);
-        Parser::new(&pods()).expect("no pointers").object(&text).expect("an object")
-    }
-
-    /// Changes `feed` as a server might, in an order that it might not.
-    fn change_at_random(feed: &Feed, random: &mut SmallRng, version: u32) {
-        let object = |random: &mut SmallRng| {
-            let uid = if random.random_bool(0.9) { 1 } else { 2 };
-            // Sometimes a version from before.
-            pod(random.random_range(0..8), uid, version.saturating_sub(random.random_range(0..4)).max(1))
-        };
-        match random.random_range(0..20) {
-            0 => {
-                let objects: BTreeMap<_, _> =
-                    (0..6).map(|_| object(random)).map(|pod| (pod.header.key.clone(), pod)).collect();
-                let version = version.to_string().as_str().into();
-                feed.replace(Listed { objects: objects.into_values().collect(), version, resource: resource() })
-            }
-            1..=12 => feed.apply(&object(random)),
-            _ => feed.delete(object(random)),
-        }
-        .expect("no budget");
-    }
-
-    /// What a subscriber that believes its events holds in the end. Each event must follow from those before.
-    fn replayed(mut subscription: Subscription) -> BTreeMap<ObjectKey, Object> {
-        let mut state = BTreeMap::new();
-        while let Some(Some(event)) = subscription.next().now_or_never() {
-            match event {
-                WatchEvent::Applied { old, new, .. } => {
-                    assert_eq!(state.insert(new.header.key.clone(), new), old);
-                }
-                WatchEvent::Deleted(tombstone) => {
-                    let last = state.remove(&tombstone.last.header.key).expect("deleted once, after it was applied");
-                    assert_eq!(last.header.uid, tombstone.last.header.uid);
-                }
-            }
-        }
-        state
-    }
-
-    #[test]
-    fn whoever_joins_whenever_ends_with_what_the_store_holds() {
-        let feed = Arc::new(Feed::new(pods(), usize::MAX));
-        let subscriptions = thread::scope(|scope| {
-            let joining = (0..3).map(|_| scope.spawn(|| (0..40).map(|_| feed.subscribe()).collect::<Vec<_>>()));
-            let joining: Vec<_> = joining.collect();
-            let mut random = SmallRng::seed_from_u64(11);
-            let mut subscriptions = Vec::new();
-            for version in 1..4_000 {
-                change_at_random(&feed, &mut random, version);
-                if version % 100 == 0 {
-                    subscriptions.push(feed.subscribe());
-                    drop(feed.subscribe());
-                }
-            }
-            subscriptions.extend(joining.into_iter().flat_map(|thread| thread.join().expect("no panic")));
-            subscriptions
-        });
-        let stored: BTreeMap<_, _> =
-            feed.store.all().into_iter().map(|object| (object.header.key.clone(), object)).collect();
-        assert_eq!(subscriptions.len(), 159);
-        for subscription in subscriptions {
-            assert_eq!(replayed(subscription), stored);
-        }
-        assert_eq!(*feed.subscriber_count().borrow(), 0);
-    }
-
-    #[test]
-    fn nobody_pays_for_a_cache_that_has_ended() {
-        let feed = Arc::new(Feed::new(pods(), usize::MAX));
-        feed.apply(&pod(1, 1, 1)).expect("no budget");
-        feed.close();
-        let budget = Budget::new(10_000);
-        let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
-        drop(feed.subscribe_with(options).expect("no indexes"));
-        assert_eq!(budget.used(), 0);
-    }
-}
+mod tests;

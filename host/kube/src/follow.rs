@@ -1,13 +1,19 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
+mod trouble;
+
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kube::Client;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use windlass_core::compact::Version;
+use windlass_core::progress::Turn;
 use windlass_core::watch::WatchSpec;
 
+use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
 use crate::backoff::Backoff;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::feed::{Feed, Listed, OverBudget};
@@ -32,6 +38,11 @@ const TOGETHER: Duration = Duration::from_millis(500);
 /// The longest wait that a server's Retry-After is believed.
 const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
+/// Between two lists that are asked for by force.
+const LISTS_APART: Duration = Duration::from_secs(10);
+/// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
+const TOO_LARGE: u32 = 2;
+
 /// Fills a feed.
 pub(crate) struct Follower {
     client: Client,
@@ -39,6 +50,8 @@ pub(crate) struct Follower {
     reachability: Reachability,
     /// Whether what nobody reads is packed.
     packing: bool,
+    /// See [`InformerOptions::silence`].
+    silence: Duration,
     spec: WatchSpec,
     feed: Arc<Feed>,
     /// The trouble that the log knows of, so that it is not told at each attempt.
@@ -47,6 +60,10 @@ pub(crate) struct Follower {
     streaming: bool,
     /// The last list that came so went wrong: the next one comes in pages.
     spoilt: bool,
+    /// When the last list was taken over.
+    listed_at: Option<Instant>,
+    /// How often in a row the server has said that it has not come to the cache's version.
+    ahead: u32,
 }
 
 /// Where to go on: watch from this version, or list if there is none.
@@ -73,9 +90,22 @@ impl Follower {
         spec: WatchSpec,
         feed: Arc<Feed>,
     ) -> Self {
-        let InformerOptions { streaming_lists: streaming, reachability, cold_after, .. } = options;
+        let InformerOptions { streaming_lists: streaming, reachability, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
-        Self { client, discovery, reachability, packing, spec, feed, logged: None, streaming, spoilt: false }
+        Self {
+            client,
+            discovery,
+            reachability,
+            packing,
+            silence,
+            spec,
+            feed,
+            logged: None,
+            streaming,
+            spoilt: false,
+            listed_at: None,
+            ahead: 0,
+        }
     }
 
     /// Runs until nobody can afford the cache any more.
@@ -89,6 +119,9 @@ impl Follower {
         let mut backoff = Backoff::default();
         let mut resume = None;
         loop {
+            if relist_due(Arc::clone(&self.feed), self.listed_at).now_or_never().is_some() {
+                resume = None;
+            }
             let step = match resume {
                 None if self.streaming && !self.spoilt => self.stream(&mut parser).await,
                 None => self.list(&mut parser).await,
@@ -124,7 +157,9 @@ impl Follower {
     async fn stream(&mut self, parser: &mut Parser) -> Step {
         let seconds = watch_seconds();
         let began = Instant::now();
-        let answer = match self.resource().await {
+        let resource = self.resource().await;
+        let turn = Turn::take();
+        let answer = match resource {
             Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
             Err(error) => Err(error),
         };
@@ -137,7 +172,7 @@ impl Follower {
             }
             Err(error) => return Step::failed(None, self.doubting(error)),
         };
-        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource).await;
+        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, turn).await;
         match listed.and_then(|listed| self.take_list(listed)) {
             Ok(version) => self.follow(lines, version, parser, began, seconds).await,
             Err(error) => {
@@ -153,6 +188,8 @@ impl Follower {
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
         self.spoilt = false;
+        self.listed_at = Some(Instant::now());
+        self.ahead = 0;
         self.recovered();
         Ok(version)
     }
@@ -169,7 +206,24 @@ impl Follower {
                 self.recovered();
                 self.follow(lines, version, parser, began, seconds).await
             }
-            Err(error) => Step::failed(can_resume(&error).then_some(version), error),
+            Err(error) => self.broken(version, error),
+        }
+    }
+
+    /// A watch that brought the store to `version` has failed.
+    fn broken(&mut self, version: Version, error: InformerError) -> Step {
+        self.ahead = if error.is_ahead() { self.ahead + 1 } else { 0 };
+        let resumes = can_resume(&error) && self.ahead < TOO_LARGE;
+        Step::failed(resumes.then_some(version), error)
+    }
+
+    /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
+    async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
+        let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
+        match listing::newest(&self.client, &self.spec, &resource).await {
+            Ok(server) => not_before(&server, version),
+            // The watch will notice, or the next silence be looked into.
+            Err(_) => Ok(()),
         }
     }
 
@@ -188,25 +242,42 @@ impl Follower {
     ) -> Step {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
         let mut told = false;
+        let mut relist = pin!(relist_due(Arc::clone(&self.feed), self.listed_at));
         loop {
-            match timeout_at(deadline, lines.next()).await {
-                Ok(Line::Whole(line)) => match self.take(&line, parser) {
+            let next = tokio::select! {
+                biased;
+                () = &mut relist => return Step { resume: None, failure: None },
+                line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
+            };
+            match next {
+                Ok(Ok(Line::Whole(line))) => match self.take(&line, parser) {
                     Ok(seen) if seen.is_empty() => {}
                     Ok(seen) => (version, told) = (seen, true),
-                    Err(error) => return Step::failed(can_resume(&error).then_some(version), error),
+                    Err(error) => return self.broken(version, error),
                 },
-                Ok(Line::Torn) => {
+                Ok(Err(_silence)) => {
+                    if let Err(error) = self.doubt(&version).await {
+                        return Step::failed(None, error);
+                    }
+                }
+                Ok(Ok(Line::Torn)) => {
                     // What the half line told comes again, as it is later than `version`.
                     tracing::warn!(watch = %self.spec, "the watch broke within a line; it is resumed");
                     self.feed.update_status(|status| status.malformed += 1);
                     break;
                 }
-                Ok(Line::End) | Err(_) => break,
+                Ok(Ok(Line::End)) | Err(_) => break,
             }
         }
         let is_failure = !told && began.elapsed() < SHORT;
         let failure = is_failure.then_some(InformerError::TooShort { within: SHORT });
         Step { resume: Some(version), failure }
+    }
+
+    /// What a watch tells is later than what it resumed from, where versions compare.
+    fn check(&self, told: &Version) -> Result<(), InformerError> {
+        let later = self.feed.store().later_than(told);
+        later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
     }
 
     /// Takes over one line; returns the version that it brought the store to.
@@ -216,9 +287,16 @@ impl Follower {
                 let header = &object.header;
                 return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });
             }
-            Notice::Applied(object) => (object.header.version.clone(), self.feed.apply(&object)),
-            Notice::Deleted(object) => (object.header.version.clone(), self.feed.delete(object)),
+            Notice::Applied(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.apply(&object))
+            }
+            Notice::Deleted(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.delete(object))
+            }
             Notice::Bookmark { version, .. } => {
+                self.check(&version)?;
                 self.feed.bookmark(version.clone());
                 (version, Ok(()))
             }
@@ -284,39 +362,10 @@ impl Follower {
     }
 }
 
-/// Five to ten minutes, as client-go asks: watches that began together do not end together.
-fn watch_seconds() -> u64 {
-    rand::random_range(300..600)
-}
-
-/// Whether the server's history no longer reaches back to where the watch would resume.
-fn is_expired(error: &InformerError) -> bool {
-    error.code() == Some(410)
-}
-
-/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a
-/// new look at what the server serves.
-fn can_resume(error: &InformerError) -> bool {
-    match error {
-        InformerError::Watch(error) => error.code().is_none_or(is_passing),
-        InformerError::Ended { code, .. } => is_passing(*code),
-        _ => false,
-    }
-}
-
-/// Too many requests, or the server's own trouble: it says nothing about the version.
-fn is_passing(code: u16) -> bool {
-    code == 429 || code >= 500
-}
-
-/// Whether the server understood a request for a streaming list, and does not have them.
-fn is_refusal(error: &InformerError) -> bool {
-    matches!(error, InformerError::Watch(error) if matches!(error.code(), Some(400 | 405 | 406 | 422)))
-}
-
-fn retry_after(error: &InformerError) -> Duration {
-    match error {
-        InformerError::List(error) | InformerError::Watch(error) => error.retry_after().unwrap_or_default(),
-        _ => Duration::ZERO,
+/// Completes when a list is to be made that somebody has asked for; the last one was taken over at `listed_at`.
+async fn relist_due(feed: Arc<Feed>, listed_at: Option<Instant>) {
+    feed.list_wanted().await;
+    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
+        sleep_until(at + LISTS_APART).await;
     }
 }

@@ -24,6 +24,7 @@ use crate::cold;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 use crate::feed::{Feed, OverBudget, SubscribeOptions, Subscription};
 use crate::follow::Follower;
+use crate::freshness::Proofs;
 use crate::parse::ParseError;
 use crate::pointer::PointerError;
 use crate::reachability::Reachability;
@@ -88,6 +89,16 @@ pub enum InformerError {
         /// Its version.
         version: Version,
     },
+    /// The server has gone back to before what the cache has seen, as after a restored backup.
+    #[error(
+        "the API server is at version {server}, before the cache's {cache}: it went back, as after a restored backup"
+    )]
+    WentBack {
+        /// Where the server is.
+        server: Version,
+        /// Where the cache is.
+        cache: Version,
+    },
     /// Nobody who subscribes can afford the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
     #[error("the cache is larger than any of its subscribers may have")]
     OverBudget(OverBudget),
@@ -101,6 +112,16 @@ impl InformerError {
             Self::Ended { code, .. } => Some(*code),
             _ => None,
         }
+    }
+
+    /// Whether the server refused a version that it has not come to: it lags, or went back.
+    pub(crate) fn is_ahead(&self) -> bool {
+        let message = match self {
+            Self::Watch(RequestError::Refused { status, .. }) => &status.message,
+            Self::Ended { message, .. } => message,
+            _ => return false,
+        };
+        message.contains("Too large resource version")
     }
 }
 
@@ -119,8 +140,8 @@ pub struct InformerStatus {
     pub lists: u64,
     /// How many lists, events and half lines could not be read, or came out of order.
     pub malformed: u64,
-    /// How often the server has gone back to an older state, as after a restored backup: versions of one epoch say nothing
-    /// about another.
+    /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the kind:
+    /// versions of one epoch say nothing about another.
     pub epoch: u64,
     /// How often the informer's own task has panicked.
     pub panics: u64,
@@ -148,6 +169,10 @@ pub struct InformerOptions {
     pub cold_after: Option<Duration>,
     /// The most that one cache may hold, in bytes.
     pub most_bytes: usize,
+    /// After how long without a line a watch is doubted, where versions compare. A server tells how far it has come every
+    /// minute or two; one that has gone back to before the watch's version, as after a restored backup, passes over in
+    /// silence what changes until it is there again.
+    pub silence: Duration,
     /// Who tells that the server answers again, so that nobody waits longer for it than it takes.
     pub reachability: Reachability,
 }
@@ -158,6 +183,7 @@ impl Default for InformerOptions {
             streaming_lists: false,
             cold_after: Some(Duration::from_mins(5)),
             most_bytes: 2 << 30,
+            silence: Duration::from_mins(3),
             reachability: Reachability::always(),
         }
     }
@@ -178,6 +204,7 @@ pub(crate) struct Shared {
     runtime: Handle,
     stop: CancellationToken,
     running: Mutex<HashMap<WatchSpec, Arc<Feed>>>,
+    proofs: Proofs,
 }
 
 impl Informers {
@@ -201,7 +228,8 @@ impl Informers {
         let stop = CancellationToken::new();
         let guard = Arc::new(stop.clone().drop_guard());
         let runtime = Handle::current();
-        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, running: Mutex::default() });
+        let (running, proofs) = (Mutex::default(), Proofs::default());
+        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, running, proofs });
         if let Some(every) = shared.options.cold_after {
             shared.runtime.spawn(cold::cool(Arc::downgrade(&shared), shared.stop.clone(), every));
         }
@@ -224,6 +252,19 @@ impl Informers {
     #[must_use]
     pub fn figures(&self) -> Vec<InformerFigures> {
         self.shared.feeds().iter().map(|feed| feed.figures()).collect()
+    }
+
+    /// The feed of the informer of `spec`, if it runs.
+    pub(crate) fn feed(&self, spec: &WatchSpec) -> Option<Arc<Feed>> {
+        self.shared.running().get(spec).cloned()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    pub(crate) fn proofs(&self) -> &Proofs {
+        &self.shared.proofs
     }
 
     /// Lets `subscribe` join the feed, which cannot end meanwhile.

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::Turn;
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -17,7 +18,7 @@ use crate::discovery::Resource;
 use crate::feed::{Feed, Listed};
 use crate::informer::InformerError;
 use crate::notice::Notice;
-use crate::parse::{self, Parser};
+use crate::parse::{ParseError, Parser};
 use crate::request::{self, Line, Lines, Query};
 
 const PAGE: &str = "500";
@@ -93,6 +94,59 @@ pub(crate) async fn watch(
     request::watch(client, &uri, accept, limit).await.map_err(InformerError::Watch)
 }
 
+/// How far the server has come in what `spec` watches, by a list of one object, whose version is that of a quorum read.
+pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resource) -> Result<Version, InformerError> {
+    let path = resource.collection(spec.namespace.as_deref());
+    let one = async |mut query: Query| {
+        query.add("limit", "1");
+        let mut page = Vec::new();
+        request::get_into(client, &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut page).await.map(|()| page)
+    };
+    let answer = match one(Query::default()).await {
+        // Who may watch one name may not list the others.
+        Err(error) if error.code() == Some(403) => one(query(spec)).await,
+        // Any object will do: with selectors the server might have to look at many.
+        answer => answer,
+    };
+    let page = answer.map_err(InformerError::List)?;
+    let page: Page<'_> = serde_json::from_slice(&page).map_err(|error| malformed(error.into()))?;
+    let version = Version::from(&*page.metadata.resource_version);
+    if version.is_empty() { Err(malformed(ParseError::NoVersion)) } else { Ok(version) }
+}
+
+/// Gives `take` every object that `spec` watches, without more than its metadata, as of one quorum read.
+pub(crate) async fn metadata(
+    client: &Client,
+    spec: &WatchSpec,
+    resource: &Resource,
+    mut take: impl FnMut(&Object),
+) -> Result<(), InformerError> {
+    let spec = WatchSpec { projection: Projection::Metadata, ..spec.clone() };
+    let mut parser = Parser::new(&spec)?;
+    let path = resource.collection(spec.namespace.as_deref());
+    let mut token: Option<String> = None;
+    let mut page = Vec::new();
+    loop {
+        let mut query = query(&spec);
+        query.add("limit", PAGE);
+        query.add_some("continue", token.as_deref());
+        let answer = request::get_into(client, &query.onto(&path), PARTIAL_LIST, PAGE_LIMIT, &mut page).await;
+        answer.map_err(InformerError::List)?;
+        let page: Page<'_> = serde_json::from_slice(&page).map_err(|error| malformed(error.into()))?;
+        for item in page.items.unwrap_or_default() {
+            take(&parser.object(item.get()).map_err(malformed)?);
+        }
+        token = page.metadata.r#continue.filter(|token| !token.is_empty());
+        if token.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+fn malformed(source: ParseError) -> InformerError {
+    InformerError::Malformed { what: "list", source }
+}
+
 /// Takes in the objects of one list.
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
@@ -159,12 +213,12 @@ impl<'a> Collector<'a> {
     }
 
     /// A watch from no version in particular would not tell what has gone since the list.
-    fn end(mut self, version: Version, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    fn end(mut self, version: Version, resource: &Arc<Resource>, began: Turn) -> Result<Listed, InformerError> {
         self.settle();
         if version.is_empty() {
-            return Err(InformerError::Malformed { what: "list", source: parse::ParseError::NoVersion });
+            return Err(malformed(ParseError::NoVersion));
         }
-        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource) })
+        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource), began })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
@@ -176,6 +230,7 @@ impl<'a> Collector<'a> {
     ) -> Result<Listed, InformerError> {
         let path = resource.collection(spec.namespace.as_deref());
         let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
+        let mut began = Turn::take();
         let mut token: Option<String> = None;
         let mut page = Vec::new();
         loop {
@@ -188,6 +243,7 @@ impl<'a> Collector<'a> {
                     self.objects.clear();
                     self.fresh.clear();
                     self.bytes = 0;
+                    began = Turn::take();
                     let uri = self::query(spec).onto(&path);
                     request::get_into(client, &uri, accept, WHOLE_LIMIT, &mut page).await
                 }
@@ -197,14 +253,13 @@ impl<'a> Collector<'a> {
             let metadata = self.page(&page)?;
             token = metadata.r#continue.filter(|token| !token.is_empty());
             if token.is_none() {
-                return self.end(metadata.resource_version.as_str().into(), resource);
+                return self.end(metadata.resource_version.as_str().into(), resource, began);
             }
         }
     }
 
     /// Takes in a page. An object that cannot be read fails the list: a store without it would be a silent gap.
     fn page(&mut self, text: &[u8]) -> Result<PageMetadata, InformerError> {
-        let malformed = |source: parse::ParseError| InformerError::Malformed { what: "list", source };
         let page: Page<'_> = serde_json::from_slice(text).map_err(|error| malformed(error.into()))?;
         for item in page.items.unwrap_or_default() {
             let object = self.parser.object(item.get()).map_err(malformed)?;
@@ -215,13 +270,23 @@ impl<'a> Collector<'a> {
         Ok(page.metadata)
     }
 
-    /// The objects with which a watch from [`From::Everything`] begins. A server that does not know of such lists never
+    /// The objects with which a watch from [`From::Everything`] begins, which was asked for right after `began`. A server that does not know of such lists never
     /// ends one: it goes on with what changes.
-    pub(crate) async fn stream(self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
-        timeout(WHOLE_LIMIT, self.beginning(lines, resource)).await.unwrap_or(Err(InformerError::Interrupted))
+    pub(crate) async fn stream(
+        self,
+        lines: &mut Lines,
+        resource: &Arc<Resource>,
+        began: Turn,
+    ) -> Result<Listed, InformerError> {
+        timeout(WHOLE_LIMIT, self.beginning(lines, resource, began)).await.unwrap_or(Err(InformerError::Interrupted))
     }
 
-    async fn beginning(mut self, lines: &mut Lines, resource: &Arc<Resource>) -> Result<Listed, InformerError> {
+    async fn beginning(
+        mut self,
+        lines: &mut Lines,
+        resource: &Arc<Resource>,
+        began: Turn,
+    ) -> Result<Listed, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {
                 Ok(Line::Whole(line)) => line,
@@ -231,7 +296,7 @@ impl<'a> Collector<'a> {
                 Notice::Applied(object) => self.add(object),
                 // Changes may come in before the list's end (client-go: `Reflector.watchList`).
                 Notice::Deleted(last) => self.remove(&last.header.key),
-                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource),
+                Notice::Bookmark { version, initial_end: true } => return self.end(version, resource, began),
                 Notice::Bookmark { .. } => {}
             }
             if self.fresh.is_empty() {

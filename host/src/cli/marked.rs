@@ -118,6 +118,7 @@ pub(super) mod tests {
             namespaced: namespace.is_some(),
             subresources: vec![],
             verbs: vec![],
+            comparable: false,
         };
         Carrier {
             resource: Arc::new(resource),

@@ -12,6 +12,7 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, ListQuery, Reads as _};
 use windlass_core::principal::{Principal, Role};
+use windlass_core::progress::Turn;
 use windlass_core::settle::Hold;
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
@@ -28,7 +29,8 @@ fn kind() -> ObjectKind {
 
 fn resource() -> Arc<Resource> {
     let verbs = ["get", "list", "watch"].map(str::to_owned).into();
-    Arc::new(Resource { kind: kind(), plural: "configmaps".into(), namespaced: true, subresources: vec![], verbs })
+    let (plural, subresources) = ("configmaps".into(), vec![]);
+    Arc::new(Resource { kind: kind(), plural, namespaced: true, subresources, verbs, comparable: true })
 }
 
 /// The state of every object after each write, the first being what was there before the call.
@@ -113,8 +115,7 @@ fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, Store
                 contents.insert(&parser.object(&object.to_string()).expect("an object"));
             }
         }
-        contents.set_resource(Some(resource()));
-        contents.set_version(version.to_string().as_str().into());
+        contents.set_listed(resource(), version.to_string().as_str().into(), Turn::take());
     });
     (Readable { spec: spec.clone(), store, indexes }, writer)
 }

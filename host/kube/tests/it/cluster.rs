@@ -34,7 +34,7 @@ pub(crate) async fn cluster() -> Cluster {
     let (_directory, embedded) = kubeconfig(&server.as_ref().map(ApiServer::url).unwrap_or_default());
     let options = ConnectOptions { kubeconfig: real.or(embedded.kubeconfig), ..ConnectOptions::default() };
     let connection = client::connect(&options).await.expect("a client");
-    let discovery = Discovery::new(connection.client.clone());
+    let discovery = Discovery::new(connection.client.clone()).compare_versions(true);
     let writer = Writer::new(connection.client.clone(), discovery.clone());
     let informers = Informers::new(connection.client.clone(), discovery.clone());
     let mut cluster = Cluster { server, connection, discovery, writer, informers, namespace: "".into() };
@@ -106,6 +106,15 @@ async fn the_server_tells_its_version() {
     let cluster = cluster().await;
     let version = client::check(&cluster.connection).await.expect("a version");
     assert!(version.git_version.starts_with('v'), "{version:?}");
+}
+
+#[tokio::test]
+async fn versions_compare_on_a_recent_server() {
+    let cluster = cluster().await;
+    let kinds = [config_maps(), ObjectKind::new("apps/v1", "Deployment"), ObjectKind::new("events.k8s.io/v1", "Event")];
+    for kind in kinds {
+        assert!(cluster.discovery.resolve(&kind).await.expect("served").comparable, "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use windlass_core::object::ObjectKind;
 use windlass_kube::{Discovery, DiscoveryError};
 
-use crate::script::Script;
+use crate::script::{Reply, Script};
 
 fn widget() -> ObjectKind {
     ObjectKind::new("example.com/v1", "Widget")
@@ -45,4 +46,80 @@ async fn a_version_that_would_lead_the_path_elsewhere_is_not_asked_for() {
         assert!(matches!(answer, Err(DiscoveryError::NotServed { .. })), "{version}");
     }
     assert!(script.asked().is_empty());
+}
+
+const APPS: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps";
+const WIDGETS: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com";
+const WIDGET_DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+
+/// A server of this minor version.
+fn server(minor: &str) -> Script {
+    let version = json!({"major": "1", "minor": minor, "gitVersion": format!("v1.{minor}.0")});
+    Script::default().answers("/version", Reply::Json(200, version))
+}
+
+fn api_service(spec: &Value) -> Reply {
+    Reply::Json(200, json!({"kind": "APIService", "spec": spec}))
+}
+
+fn refused(code: u16) -> Reply {
+    Reply::Json(code, json!({"kind": "Status", "code": code}))
+}
+
+async fn is_comparable(script: &Script, kind: &ObjectKind) -> bool {
+    let discovery = Discovery::new(script.client()).compare_versions(true);
+    discovery.resolve(kind).await.expect("served").comparable
+}
+
+fn deployment() -> ObjectKind {
+    ObjectKind::new("apps/v1", "Deployment")
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_compare_where_the_server_promises_it_and_serves_the_kind_itself() {
+    let own = api_service(&json!({"group": "apps", "version": "v1"}));
+    let aggregated = api_service(&json!({"group": "example.com", "service": {"name": "widgets", "namespace": "x"}}));
+    for (minor, comparable) in [("34", false), ("35", true), ("36+", true), ("", false)] {
+        let script = server(minor).answers(APPS, own.clone()).answers(WIDGETS, aggregated.clone());
+        assert_eq!(is_comparable(&script, &deployment()).await, comparable, "1.{minor}");
+        assert!(!is_comparable(&script, &widget()).await, "aggregated");
+    }
+    let script = server("36").answers(APPS, own);
+    let unasked = Discovery::new(script.client()).resolve(&deployment()).await.expect("served");
+    assert!(!unasked.comparable && script.asked().len() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_api_service_names_is_the_servers_own() {
+    let script = server("36").answers(APPS, refused(404)).answers(WIDGETS, refused(404));
+    assert!(is_comparable(&script, &deployment()).await && is_comparable(&script, &widget()).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_read_api_services_knows_built_in_groups_and_definitions() {
+    let script = server("36").answers(APPS, refused(403)).answers(WIDGETS, refused(403));
+    assert!(is_comparable(&script, &deployment()).await);
+    for (reply, comparable) in [
+        (Reply::Json(200, json!({"spec": {"versions": [{"name": "v1", "served": true}]}})), true),
+        (Reply::Json(200, json!({"spec": {"versions": [{"name": "v2", "served": true}]}})), false),
+        (Reply::Json(200, json!({"spec": {"versions": [{"name": "v1", "served": false}]}})), false),
+        (refused(404), false),
+        (refused(403), false),
+    ] {
+        let script = script.clone().answers(WIDGET_DEFINITION, reply.clone());
+        assert_eq!(is_comparable(&script, &widget()).await, comparable, "{reply:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_tell_now_is_asked_again() {
+    let script = server("36").answers(APPS, refused(503));
+    let discovery = Discovery::new(script.client()).compare_versions(true);
+    assert!(matches!(discovery.resolve(&deployment()).await, Err(DiscoveryError::Unreachable { .. })));
+    let script = script.answers(APPS, api_service(&json!({})));
+    assert!(discovery.resolve(&deployment()).await.expect("served").comparable);
+    discovery.invalidate("apps");
+    discovery.resolve(&deployment()).await.expect("served");
+    let versions = script.asked().iter().filter(|asked| asked.path == "/version").count();
+    assert_eq!(versions, 1, "a server's version is asked for once");
 }

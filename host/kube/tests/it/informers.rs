@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use windlass_core::error::ApiReason;
 use windlass_core::ports::{ListQuery, Reads as _};
+use windlass_core::progress::{Progress as _, Turn};
 use windlass_core::watch::{IndexSource, Projection, WatchEvent, WatchSpec};
 use windlass_kube::{Budget, Discovery, InformerOptions, Informers, Readable, Reader, SubscribeOptions, Subscription};
 
@@ -241,6 +242,47 @@ async fn a_kind_that_goes_takes_its_objects_along_and_comes_back_with_new_ones()
     // Another incarnation, told as a first list is.
     assert_eq!(events(&mut subscription, 1).await, ["+a@25"]);
     assert!(!subscription.status().gone);
+    assert_eq!(subscription.status().epoch, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_tells_when_the_list_began_that_it_has_taken_over() {
+    for options in [InformerOptions::default(), streaming()] {
+        let script = Script::default().lists([list(10, &[])]);
+        let script =
+            if options.streaming_lists { script.watches([Reply::Open(vec![initial_end(10)])]) } else { script };
+        let informers = informers_with(&script, options);
+        let before = Turn::take();
+        let subscription = informers.subscribe(pods());
+        assert_eq!(subscription.store().listed(), None);
+        subscription.synced().await;
+        let listed = subscription.store().listed();
+        assert!(Some(before) < listed && listed < Some(Turn::take()), "{listed:?}");
+    }
+}
+
+/// While a list is under way, the store is what it was, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_version_stands_still_while_a_list_comes_in() {
+    let expired = line("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"}));
+    let first = Reply::Open(vec![line("ADDED", &pod("a", "u", 5)), initial_end(10), expired]);
+    let half = Reply::Open(vec![line("ADDED", &pod("a", "u", 15))]);
+    let script = Script::default().watches([first, half]);
+    let informers = informers_with(&script, streaming());
+    let mut subscription = informers.subscribe(pods());
+    events(&mut subscription, 1).await;
+    let listed = subscription.store().listed();
+    timeout(Duration::from_secs(30), async {
+        while script.watches_asked().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    })
+    .await
+    .expect("listed again");
+    assert_eq!((subscription.store().version(), subscription.store().listed()), (Some("10".into()), listed));
+    let key = windlass_core::object::ObjectKey::namespaced("n", "a");
+    assert!(subscription.store().get(&key).is_none_or(|pod| pod.header.version == "5".into()));
 }
 
 fn large(name: &str) -> Value {

@@ -6,6 +6,7 @@ mod cluster;
 mod definitions;
 mod discovery;
 mod events;
+mod freshness;
 mod hostile;
 mod informer;
 mod informers;

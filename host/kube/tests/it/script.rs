@@ -1,7 +1,7 @@
 //! An API server whose answers a test writes down. It lives in the client, without sockets, so that the clock may be
 //! paused.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -75,6 +75,7 @@ struct State {
     lists: VecDeque<Reply>,
     watches: VecDeque<Reply>,
     others: VecDeque<Reply>,
+    paths: HashMap<&'static str, Reply>,
     widgets_missing: bool,
 }
 
@@ -94,6 +95,12 @@ impl Script {
     /// For watches, in order; later ones stay open and silent.
     pub(crate) fn watches(self, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.state.lock().expect("no panic").watches.extend(replies);
+        self
+    }
+
+    /// For every GET of this path.
+    pub(crate) fn answers(self, path: &'static str, reply: Reply) -> Self {
+        self.state.lock().expect("no panic").paths.insert(path, reply);
         self
     }
 
@@ -150,6 +157,9 @@ impl Script {
         state.asked.push(asked.clone());
         if asked.method != Method::GET {
             return next(&mut state.others).unwrap_or(Reply::Json(500, json!({"message": "nothing scripted"})));
+        }
+        if let Some(reply) = state.paths.get(asked.path.as_str()) {
+            return reply.clone();
         }
         match asked.path.as_str() {
             "/api/v1" => Reply::Json(200, core_resources()),

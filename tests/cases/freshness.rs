@@ -1,0 +1,146 @@
+//! Whether caches know how fresh they are: on both servers, and when an old backup of etcd is restored under them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use windlass_core::freshness::{Evidence, Proof};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{ConnectOptions, Discovery, InformerOptions, Informers, Subscription, client};
+use windlass_tests::cluster::{self, Cluster};
+use windlass_tests::objects::Objects;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::{PATIENCE, until};
+
+/// How far the cache is ahead of the backup: more than the server writes when it starts. So many writers write so often.
+const WRITERS: usize = 8;
+const WRITES: usize = 100;
+
+async fn start(directory: &Path) -> anyhow::Result<Cluster> {
+    let directory = directory.to_str().context("a path in UTF-8")?.to_owned();
+    tokio::task::spawn_blocking(move || cluster::start(&["--dir", &directory])).await?
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status()?;
+    ensure!(copied.success(), "cp: {copied}");
+    Ok(())
+}
+
+fn config_map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"value": value}})
+}
+
+async fn connect(kubeconfig: &Path) -> anyhow::Result<(Informers, Objects)> {
+    let kubeconfig = Some(kubeconfig.to_owned());
+    let connection = client::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await?;
+    let options = InformerOptions {
+        silence: Duration::from_secs(2),
+        reachability: connection.reachability.clone(),
+        ..InformerOptions::default()
+    };
+    let discovery = Discovery::new(connection.client.clone()).compare_versions(true);
+    let informers = Informers::with_options(connection.client.clone(), discovery, options);
+    Ok((informers, Objects::new(connection.client, "default")))
+}
+
+/// Proves the cache of `spec` after a write that it does not see.
+async fn proven(server: &Server, informers: &Informers, spec: WatchSpec) -> anyhow::Result<Evidence> {
+    let subscription = informers.subscribe(spec.clone());
+    ensure!(subscription.synced().await, "{:?}", subscription.status());
+    server.objects().apply(&config_map("other", "1")).await?;
+    match timeout(PATIENCE, informers.prove(&spec)).await.with_context(|| format!("no proof for {spec}"))? {
+        Proof::Proven(evidence) => Ok(evidence),
+        Proof::Lost => bail!("{spec} is lost: {:?}", subscription.status()),
+    }
+}
+
+async fn proofs(kind: Kind) -> anyhow::Result<()> {
+    let server = Server::start(kind).await?;
+    let (informers, _) = connect(server.kubeconfig()).await?;
+    let watch = |kind: &str, selector: Option<&str>| WatchSpec {
+        namespace: Some(server.objects().namespace().into()),
+        label_selector: selector.map(Into::into),
+        ..WatchSpec::all(ObjectKind::new("v1", kind))
+    };
+    for spec in [watch("Service", None), watch("Service", Some("app=a")), watch("ConfigMap", Some("app=a"))] {
+        let evidence = proven(&server, &informers, spec.clone()).await?;
+        ensure!(evidence != Evidence::Listed, "{spec} was listed again");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quiet_caches_are_proven_to_be_fresh_on_the_embedded_server() -> anyhow::Result<()> {
+    proofs(Kind::Embedded).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quiet_caches_are_proven_to_be_fresh_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    proofs(Kind::Real).await
+}
+
+/// What the cache has of a `ConfigMap`'s value.
+fn cached(subscription: &Subscription, name: &str) -> Result<String, String> {
+    let object = subscription.store().get(&ObjectKey::namespaced("default", name)).ok_or("nothing")?;
+    let object: Value = serde_json::from_str(&object.text()).map_err(|error| error.to_string())?;
+    Ok(object["data"]["value"].as_str().unwrap_or_default().to_owned())
+}
+
+async fn shows(subscription: &Subscription, name: &str, value: &str) -> anyhow::Result<()> {
+    let is_shown = || match cached(subscription, name) {
+        Ok(seen) if seen == value => Ok(()),
+        other => Err(other),
+    };
+    until(&format!("{name} is {value}"), || async { is_shown() }).await
+}
+
+async fn write_much(objects: &Objects) -> anyhow::Result<()> {
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        let objects = objects.clone();
+        writers.spawn(async move {
+            for number in 0..WRITES {
+                objects.apply(&config_map(&format!("lost-{writer}"), &number.to_string())).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    writers.join_all().await.into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_resumed_on_an_older_state_ends_in_a_list_of_it() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (etcd, backup) = (directory.path().join("etcd"), directory.path().join("backup"));
+    let cluster = start(directory.path()).await?;
+    let (informers, objects) = connect(cluster.kubeconfig()).await?;
+    objects.apply(&config_map("kept", "old")).await?;
+    drop(informers);
+    cluster.kill()?;
+    copy(&etcd, &backup)?;
+
+    let cluster = start(directory.path()).await?;
+    let (informers, objects) = connect(cluster.kubeconfig()).await?;
+    let spec = WatchSpec { namespace: Some("default".into()), ..WatchSpec::all(ObjectKind::new("v1", "ConfigMap")) };
+    let subscription = informers.subscribe(spec);
+    write_much(&objects).await?;
+    objects.apply(&config_map("kept", "new")).await?;
+    shows(&subscription, "kept", "new").await?;
+    cluster.kill()?;
+    std::fs::remove_dir_all(&etcd)?;
+    copy(&backup, &etcd)?;
+
+    let _cluster = start(directory.path()).await?;
+    let is_other = subscription.when(|status| status.epoch == 1);
+    timeout(PATIENCE, is_other).await.with_context(|| format!("{:?}", subscription.status()))?;
+    shows(&subscription, "kept", "old").await?;
+    ensure!(cached(&subscription, "lost-0").is_err(), "it is not in the backup");
+    objects.apply(&config_map("later", "1")).await?;
+    shows(&subscription, "later", "1").await
+}
