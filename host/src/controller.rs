@@ -17,10 +17,12 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
+use windlass_core::freshness::Proof;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::ServiceAccount;
+use windlass_core::watch::WatchSpec;
 use windlass_kube::{Budget, DiscoveryError, Excess, LiveReader, Readable, SubscribeOptions, Subscription};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
@@ -78,6 +80,8 @@ struct Watching {
     /// What each declared watch became, in the manifest's order.
     declared: Vec<(Route, Vec<Readable>)>,
     subscriptions: Vec<(Subscription, Route)>,
+    /// Caches that were there already when it subscribed.
+    old: Vec<WatchSpec>,
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
     keeping: Grants,
@@ -219,7 +223,7 @@ impl Controller {
         phases: &Phases,
     ) -> ControlFlow<End, Loss> {
         let stop = &phases.stop;
-        let synced = watching.synced();
+        let ready = self.fresh(&watching);
         // Keys may wait for the last of the first lists, events may not: they would heap up.
         let running = self.start(watching, phases);
         let early = tokio::select! {
@@ -229,7 +233,7 @@ impl Controller {
                 return ControlFlow::Break(End::Clean);
             }
             loss = &mut gone => Some(loss),
-            () = synced => None,
+            () = ready => None,
         };
         let loss = if let Some(loss) = early {
             loss
@@ -246,6 +250,22 @@ impl Controller {
             Some(()) => ControlFlow::Continue(loss),
             None => ControlFlow::Break(phases.last_calls(&self.workers).await),
         }
+    }
+
+    /// Completes when the caches hold their first lists, and those that are older than the lease are proven to have all that
+    /// its last holder wrote (§3.6).
+    fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
+        let (synced, informers): (BoxFuture<'static, ()>, _) = (watching.synced().boxed(), self.host.informers.clone());
+        let old = if self.tenure.is_shared { watching.old.clone() } else { Vec::new() };
+        async move {
+            synced.await;
+            let proofs = old.iter().map(|spec| informers.prove(spec));
+            if join_all(proofs).await.contains(&Proof::Lost) {
+                // Its kind has gone, which ends the round.
+                std::future::pending::<()>().await;
+            }
+        }
+        .boxed()
     }
 
     /// Keeps the caches filled that it would need, while another replica runs it; for ever.
@@ -383,6 +403,7 @@ impl Controller {
         let mut readable = Vec::new();
         let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
+        let mut old = Vec::new();
         let mut defined = Vec::new();
         for watched in resolved.watches {
             let first = readable.len();
@@ -395,6 +416,9 @@ impl Controller {
                 let subscription = self.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
+                if subscription.status().synced {
+                    old.push(spec.clone());
+                }
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
@@ -412,6 +436,7 @@ impl Controller {
             readable,
             declared,
             subscriptions,
+            old,
             defined,
             keeping,
             live,

@@ -47,8 +47,12 @@ struct Replica {
 
 impl Replica {
     async fn start(server: &Server, plugins: &TempDir) -> anyhow::Result<Self> {
+        Self::start_with(server, plugins, &[]).await
+    }
+
+    async fn start_with(server: &Server, plugins: &TempDir, more: &[&str]) -> anyhow::Result<Self> {
         let proxy = Proxied::start(server, 3).await?;
-        let arguments = [&["--grants=manifest"], &TIMES[..]].concat();
+        let arguments = [&["--grants=manifest"], &TIMES[..], more].concat();
         let namespace = server.objects().namespace();
         let host = Host::run_with(proxy.kubeconfig(), namespace, plugins.path(), &arguments)?;
         host.says("standing for election").await?;
@@ -340,6 +344,28 @@ async fn shared_out_after_a_crash(objects: &Objects, left: &Replica) -> anyhow::
 fn requests(replicas: &[&Replica]) -> u64 {
     let any = Match::any().resource("leases").agent("; lease)");
     replicas.iter().map(|replica| replica.proxy.count(&any)).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warm_standby_takes_over_without_a_list() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = tempfile::tempdir()?;
+    chameleon::write("good", &plugins.path().join("chameleon.wasm"))?;
+    server.objects().apply(&busy(0)).await?;
+    let first = Replica::start_with(&server, &plugins, &["--leases=single"]).await?;
+    first.host.says("chameleon reconciled").await?;
+    let second = Replica::start_with(&server, &plugins, &["--leases=single", "--warm-standby"]).await?;
+    let lists = || second.proxy.count(&Match::verb(windlass_proxy::Verb::List).resource("configmaps"));
+    second.proxy.until(|| second.proxy.watching(&Match::watches("configmaps")) == 1).await;
+    let warm = lists();
+    assert!(!second.host.log().contains("controller started"), "another runs it: {}", second.host.log());
+    first.host.signal("KILL").await?;
+    second.host.says("chameleon reconciled").await?;
+    // What proves that the cache is fresh asks for one object at the most, or compares.
+    println!("lists of ConfigMaps: {warm} to fill the cache, then {} to take over", lists() - warm);
+    assert!(second.host.log().contains("lease won"), "{}", second.host.log());
+    assert_eq!(second.proxy.watching(&Match::watches("configmaps")), 1, "the watch goes on");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

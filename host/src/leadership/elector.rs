@@ -212,7 +212,7 @@ impl Elector {
         let (ends, lost) = (self.stop.child_token(), CancellationToken::new());
         let (lease, clock) = (self.lease.clone(), self.clock.clone());
         let fence = Arc::new(LeaseFence { lease, clock, reach: reach.clone(), _hold: hold });
-        let given = Tenure { fence: Fenced::by(fence), ends: ends.clone(), lost: lost.clone() };
+        let given = Tenure { fence: Fenced::by(fence), ends: ends.clone(), lost: lost.clone(), is_shared: true };
         let settled = Some(settled.wait().boxed());
         self.current = Some(Current { reach, ends, lost, settled, handing_over: false });
         self.count(true);

@@ -47,12 +47,14 @@ pub(crate) struct Tenure {
     pub(crate) ends: CancellationToken,
     /// It has ended: nothing that is begun now may be finished.
     pub(crate) lost: CancellationToken,
+    /// Others may have had it before.
+    pub(crate) is_shared: bool,
 }
 
 impl Tenure {
     /// One that nobody else can have, until `stop`.
     pub(crate) fn unshared(stop: &CancellationToken) -> Self {
-        Self { fence: Fenced::default(), ends: stop.child_token(), lost: CancellationToken::new() }
+        Self { fence: Fenced::default(), ends: stop.child_token(), lost: CancellationToken::new(), is_shared: false }
     }
 }
 

@@ -18,6 +18,7 @@ fn record(holder: &str) -> Record {
     Record { holder: holder.into(), duration: Duration::from_secs(15), transitions: 3, acquired: Some("then".into()) }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "as it is handed over")]
 fn found(version: &str, holder: &str) -> Found {
     Some((version.into(), record(holder)))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::fence::{Fence, Fenced, LeaseLost};
 use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Writes as _};
@@ -273,6 +274,32 @@ async fn what_is_not_granted_is_not_sent() {
         let error = refused(call_with(vec![rule.clone()]), apply_to(&object)).await;
         assert_eq!(error.reason, ApiReason::NotGranted, "{object}");
     }
+}
+
+/// A fence that was closed, or leaves so much time.
+#[derive(Debug)]
+struct Leaves(Option<Duration>);
+
+impl Fence for Leaves {
+    fn may_start(&self) -> Result<Duration, LeaseLost> {
+        self.0.ok_or_else(|| LeaseLost { lease: "windlass-main-shard-07".into() })
+    }
+}
+
+fn fenced(fence: Leaves) -> CallContext {
+    let mut call = call();
+    let principal = Arc::get_mut(&mut call.principal).expect("nobody else has it");
+    principal.fence = Fenced::by(Arc::new(fence));
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_for_a_plugin_whose_lease_is_lost() {
+    let error = refused(fenced(Leaves(None)), create(CONFIG_MAP)).await;
+    assert_eq!((error.reason, error.code), (ApiReason::LeaseLost, 503));
+    assert!(error.message.contains("windlass-main-shard-07"), "{error}");
+    let asked = sent(fenced(Leaves(Some(Duration::from_millis(2_500)))), create(CONFIG_MAP)).await;
+    assert!(asked.query.contains("timeout=2500ms"), "the server gives up with the host: {}", asked.query);
 }
 
 #[tokio::test(start_paused = true)]
