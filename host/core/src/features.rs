@@ -248,8 +248,8 @@ fn decide(wishes: &[(String, bool)], table: &'static [Gate]) -> Features {
     let states = table.iter().map(|gate| {
         let named = wish(gate.name);
         // What all of a stage are told does not open a lock.
-        let special = SPECIAL.iter().filter(|(_, stage)| *stage == gate.stage && gate.locked.is_none());
-        let of_its_stage = special.filter_map(|(name, _)| wish(name)).next();
+        let mut special = SPECIAL.iter().filter(|(_, stage)| *stage == gate.stage && gate.locked.is_none());
+        let of_its_stage = special.find_map(|(name, _)| wish(name));
         GateState { gate, enabled: named.or(of_its_stage).unwrap_or(gate.default), set: named.is_some() }
     });
     Features { states: states.collect(), special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) }

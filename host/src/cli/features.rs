@@ -12,7 +12,7 @@ use windlass_core::features::{Features, GateState, Wishes};
 pub(crate) struct FeatureGateArgs {
     /// Features to switch on or off, as NAME=true,NAME=false. `windlass features` shows what there is.
     ///
-    /// AllAlpha and AllBeta stand for all features of their stage that are not named themselves. May be given more than once.
+    /// `AllAlpha` and `AllBeta` stand for all features of their stage that are not named themselves. May be given more than once.
     #[arg(long, value_name = "GATES", env = "WINDLASS_FEATURE_GATES")]
     feature_gates: Vec<Wishes>,
 }

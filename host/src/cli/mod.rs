@@ -64,7 +64,7 @@ enum Command {
     Dev(dev::DevArgs),
     /// Show the feature gates: what can be switched on or off, how far it is, and what is enabled.
     ///
-    /// With --feature-gates, or WINDLASS_FEATURE_GATES, shows what these would enable, and refuses what `run` would refuse.
+    /// With --feature-gates, or `WINDLASS_FEATURE_GATES`, shows what these would enable, and refuses what `run` would refuse.
     #[command(after_help = "Examples:\n  windlass features\n  windlass features --feature-gates=AllAlpha=true -o json")]
     Features(features::FeaturesArgs),
     /// Find and take off the finalizers that plugins have left on objects.

@@ -151,11 +151,11 @@ impl Controller {
 
     /// What the plugin may ask of the world, and all of it counted.
     fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>, gate: Option<&Arc<Gate>>) -> Ports {
-        let writer = self.host.writer.of_controller(followed);
-        let writes = Arc::new(match gate {
-            Some(gate) => writer.expecting(Expecting::new(gate.clone(), &readable)),
-            None => writer,
-        });
+        let mut writer = self.host.writer.of_controller(followed);
+        if let Some(gate) = gate {
+            writer = writer.expecting(Expecting::new(gate.clone(), &readable));
+        }
+        let writes = Arc::new(writer);
         let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
         let ports = Ports {
             owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),

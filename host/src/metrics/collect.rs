@@ -142,8 +142,8 @@ impl Sources {
 }
 
 fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
-    let counts: Vec<_> = controllers.iter().filter_map(|it| Some((labels(it), it.gate()?.counts()))).collect();
     type Count = fn(&Counts) -> u64;
+    let counts: Vec<_> = controllers.iter().filter_map(|it| Some((labels(it), it.gate()?.counts()))).collect();
     let counted: [(&str, &str, Count); 5] = [
         ("raised", "What written objects were still to be seen in a cache when the write was answered", |it| it.raised),
         ("observed", "What a cache showed already when the write was answered", |it| it.observed),

@@ -131,43 +131,18 @@ impl Pending {
             Sight::State { object, uid, version } => {
                 let is_state = |it: &Object| it.header.uid == *uid && it.header.version == *version;
                 let is_told = told.is_some_and(|told| is_final_end(cache, told, uid) || is_state(told.object));
-                over_if(is_told || progress.get(object).is_some_and(|shown| is_state(&shown)))
+                over_if(is_told || progress.get(object).is_some_and(|present| is_state(&present)))
             }
             Sight::Gone { object, uid, shown } => {
-                let is_ended = |told: Told<'_>| told.object.header.deleting && told.object.header.uid == *uid;
-                if told.is_some_and(|told| is_final_end(cache, told, uid) || is_ended(told)) {
-                    return Verdict::Over;
-                }
-                let (present, was_shown) = (progress.get(object), *shown);
-                let is_it = |present: &Object| present.header.uid == *uid;
-                *shown |= present.as_ref().is_some_and(is_it);
-                match present {
-                    Some(present) if is_it(&present) => over_if(present.header.deleting),
-                    // Its name belongs to another one now; or still to the one before it.
-                    Some(_) => over_if(was_shown),
-                    // What it shows no more may be hidden, and come back before it is deleted.
-                    None if cache.is_filtered => Verdict::Guards,
-                    None => over_if(was_shown),
-                }
+                let was_shown = *shown;
+                let present = progress.get(object);
+                *shown |= present.as_ref().is_some_and(|present| present.header.uid == *uid);
+                is_gone(cache, told, uid, present.as_ref(), was_shown)
             }
+            Sight::Hidden { version, .. } if is_at(version) => Verdict::Over,
             Sight::Hidden { object, uid, version } => {
                 let present = progress.get(object).filter(|present| present.header.uid == *uid);
-                // It has left: the watch told so at the version of the write.
-                let has_left = |told: Told<'_>| {
-                    told.gone && told.object.header.uid == *uid && told.object.header.version == *version
-                };
-                if told.is_some_and(has_left) {
-                    return Verdict::Over;
-                }
-                let is_later = |present: &Object| {
-                    let order = present.header.version.compare(version);
-                    present.header.version == *version || (progress.is_comparable() && order == Some(Ordering::Greater))
-                };
-                match present {
-                    _ if is_at(version) => Verdict::Over,
-                    Some(present) => over_if(is_later(&present)),
-                    None => Verdict::Guards,
-                }
+                is_hidden(cache, told, uid, version, present.as_ref())
             }
         };
         if self.epoch != progress.epoch() {
@@ -179,6 +154,36 @@ impl Pending {
         }
         verdict
     }
+}
+
+/// Whether the incarnation `uid` is gone or terminating, of whose name the cache shows `present`; it has shown the incarnation
+/// if `was_shown`.
+fn is_gone(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, present: Option<&Object>, was_shown: bool) -> Verdict {
+    let is_ended = |told: Told<'_>| told.object.header.deleting && told.object.header.uid == *uid;
+    if told.is_some_and(|told| is_final_end(cache, told, uid) || is_ended(told)) {
+        return Verdict::Over;
+    }
+    match present {
+        Some(present) if present.header.uid == *uid => over_if(present.header.deleting),
+        // What it shows no more may be hidden, and come back before it is deleted.
+        None if cache.is_filtered => Verdict::Guards,
+        // Nor does it show another one of the name before the one that it has shown is gone.
+        _ => over_if(was_shown),
+    }
+}
+
+/// Whether a selector hides the incarnation `uid` as of `version`, of which the cache shows `present`.
+fn is_hidden(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, version: &Version, present: Option<&Object>) -> Verdict {
+    let has_left = |told: Told<'_>| {
+        let header = &told.object.header;
+        told.gone && header.uid == *uid && header.version == *version
+    };
+    if told.is_some_and(has_left) {
+        return Verdict::Over;
+    }
+    let Some(present) = present else { return Verdict::Guards };
+    let is_greater = || present.header.version.compare(version) == Some(Ordering::Greater);
+    over_if(present.header.version == *version || (cache.progress.is_comparable() && is_greater()))
 }
 
 fn over_if(is_over: bool) -> Verdict {
