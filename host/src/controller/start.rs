@@ -155,13 +155,13 @@ impl Controller {
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
-        let writes = Arc::new(writer);
+        let writing = Arc::new(writer);
         let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
         let ports = Ports {
-            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writes.clone())),
+            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writing.clone())),
             reads: reader,
             live,
-            writes,
+            writes: writing,
             events: self.host.recorder.clone(),
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
