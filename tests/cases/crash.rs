@@ -52,8 +52,8 @@ impl Trap {
     fn set(proxy: &Proxied, agent: &str, side: Side, write: u64) -> Self {
         // Of the plugin alone: what the host writes for itself is another story.
         let writes = || Match::writes().agent(agent);
-        let lose = || proxy.add(Fault::Lose(Loss::Silence).on(writes()).skip(write - 1).times(1));
-        let lost = matches!(side, Side::After).then(lose);
+        let carried_out = || proxy.add(Fault::Lose(Loss::Silence).on(writes()).skip(write - 1).times(1));
+        let lost = matches!(side, Side::After).then(carried_out);
         // What is lost is no occasion for this one, so that it stops what comes behind it.
         let stopped = proxy.add(Fault::DelayRequest(NEVER..=NEVER).on(writes()).skip(write - 1));
         Self { side, lost, stopped }

@@ -1,4 +1,4 @@
-//! Never one child too many created or deleted, counted at the server: the ReplicaSet plugin, which has no expectations of its
+//! Never one child too many created or deleted, counted at the server: the plugin `replicaset`, which has no expectations of its
 //! own, behind a proxy that delays the events of its Pods by up to two seconds and loses answers to its creations and
 //! deletions, while sets are scaled and Pods are deleted at random. `audit` says how it is counted.
 //!
@@ -69,7 +69,7 @@ enum Pace {
     Hasty,
 }
 
-/// A directory with the ReplicaSet plugin alone.
+/// A directory with the plugin `replicaset` alone.
 pub(crate) fn plugin_directory() -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
     std::fs::copy(paths::plugins()?.join("replicaset.wasm"), directory.path().join("replicaset.wasm"))?;
@@ -178,7 +178,7 @@ impl<'a> Course<'a> {
 
     async fn until_converged(&self) -> anyhow::Result<()> {
         let patience = self.stage.form.patience;
-        self.stage.recorder.until("the set has its Pods", &self.uid, patience, |it| it.is_converged()).await
+        self.stage.recorder.until("the set has its Pods", &self.uid, patience, Parent::is_converged).await
     }
 
     async fn until_settled(&self) -> anyhow::Result<()> {
