@@ -286,7 +286,7 @@ impl Controller {
                 .set(ControllerState::StandingBy, Some("another replica runs it; its caches are kept".to_owned()));
             let drained = async {
                 join_all(drained).await;
-                std::future::pending().await
+                std::future::pending::<()>().await;
             };
             let loss = tokio::select! {
                 never = bound => match never {},
