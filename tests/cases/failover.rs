@@ -19,10 +19,12 @@ use windlass_core::sharing;
 use windlass_tests::cluster;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
+use windlass_tests::paths;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::Server;
 use windlass_tests::wait::{until, until_within};
-use windlass_tests::{paths, signal};
+
+use crate::replicas::pod_set;
 
 const PLUGINS: [&str; 2] = ["webapp", "replicaset"];
 const INSTANCE: &str = "failover";
@@ -118,7 +120,7 @@ impl Run {
 
     /// The lease by virtue of which `plugin` runs.
     fn lease(plugin: &str) -> String {
-        sharing::lease_name(INSTANCE, sharing::shard_of(plugin))
+        format!("windlass-{INSTANCE}-shard-{:02}", sharing::shard_of(plugin))
     }
 
     /// Which replica holds the lease of `plugin` now, as its record says.
@@ -135,8 +137,8 @@ impl Run {
         let mut victim = self.replicas.swap_remove(holder);
         let (from, at) = (victim.name.clone(), Timestamp::now());
         match trouble {
-            Trouble::Kill => signal::send(&victim.host, signal::KILL)?,
-            Trouble::Pause => signal::send(&victim.host, signal::STOP)?,
+            Trouble::Kill => victim.host.signal("KILL").await?,
+            Trouble::Pause => victim.host.signal("STOP").await?,
             Trouble::Cut => victim.way.go_silent(),
         }
         let patience = self.size.lease * 4 + Duration::from_secs(10);
@@ -148,7 +150,7 @@ impl Run {
                 self.start_replica().await?;
             }
             Trouble::Pause => {
-                signal::send(&victim.host, signal::CONTINUE)?;
+                victim.host.signal("CONT").await?;
                 self.replicas.push(victim);
             }
             Trouble::Cut => {
@@ -190,7 +192,7 @@ impl Run {
 
 /// Whether a lease's `holder` is the process `name`: it says more, so that each start is another one.
 fn is_of(holder: &str, name: &str) -> bool {
-    holder.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    holder.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Changes something every now and then until it is told to end. Returns how often.
@@ -200,7 +202,7 @@ async fn churn(objects: Objects, webapps: usize, sets: usize, end: Arc<AtomicBoo
     let mut changes = 0;
     while !end.load(Ordering::Relaxed) {
         pace.tick().await;
-        let replicas = json!({"spec": {"replicas": random.random_range(0..=MOST_REPLICAS)}});
+        let replicas = json!({"spec": {"replicas": random.random_range(1..=MOST_REPLICAS)}});
         if random.random_bool(0.5) {
             objects.merge("WebApp", &format!("app-{}", random.random_range(0..webapps)), &replicas).await?;
         } else {
@@ -262,17 +264,7 @@ impl Run {
                 .await?;
         }
         for number in 0..self.size.sets {
-            let name = format!("set-{number}");
-            let labels = json!({"set": name});
-            objects
-                .apply(&json!({
-                    "apiVersion": "replicas.windlass.dev/v1", "kind": "PodSet", "metadata": {"name": name},
-                    "spec": {
-                        "replicas": 2, "selector": {"matchLabels": labels},
-                        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}},
-                    },
-                }))
-                .await?;
+            objects.apply(&pod_set(&format!("set-{number}"), 2)).await?;
         }
         Ok(())
     }
@@ -282,12 +274,12 @@ impl Run {
         let writes = audited::writes(&self.audit)?;
         for Takeover { trouble, plugin, from, at } in takeovers {
             let turns = audited::turns(&writes, &Self::lease(plugin));
-            let next = turns.iter().find(|turn| turn.began > *at && turn.replica != *from);
+            let next = turns.iter().find(|turn| turn.began > *at && !is_of(&turn.replica, from));
             let next = next.with_context(|| format!("nobody took {plugin} over from {from}"))?;
             println!("{trouble:?} of {from}: {} took {plugin} over after {:#}", next.replica, next.began - *at);
         }
-        let paused: Vec<&str> =
-            takeovers.iter().filter(|it| it.trouble == Trouble::Pause).map(|it| it.from.as_str()).collect();
+        let was_paused =
+            |replica: &str| takeovers.iter().any(|it| it.trouble == Trouble::Pause && is_of(replica, &it.from));
         for plugin in PLUGINS {
             let turns = audited::turns(&writes, &Self::lease(plugin));
             let own = writes.iter().filter(|write| write.by == plugin).count();
@@ -295,7 +287,7 @@ impl Run {
             let late = audited::out_of_turn(&writes, plugin, &turns, self.size.lease);
             for (replica, late) in &late {
                 println!("{plugin}: {replica} sent {} of {own} writes out of turn", late.len());
-                ensure!(paused.contains(replica), "{replica} was not paused, and wrote out of turn: {late:#?} {turns:#?}");
+                ensure!(was_paused(replica), "{replica} was not paused, and wrote out of turn: {late:#?} {turns:#?}");
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ mod crash;
 mod definitions;
 mod dev;
 mod expectations;
+mod failover;
 mod fairness;
 mod features;
 mod finalizers;

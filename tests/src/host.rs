@@ -23,10 +23,10 @@ pub type Listener = Box<dyn Fn(&str) + Send>;
 impl Host {
     /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin has what it asks for.
     pub fn run(kubeconfig: &Path, namespace: &str, plugins: &Path) -> anyhow::Result<Self> {
-        Self::run_with(kubeconfig, namespace, plugins, &["--grants=manifest"])
+        Self::run_with(kubeconfig, namespace, plugins, &["--grants=manifest", "--leases=none"])
     }
 
-    /// As [`Self::run`], with `more` arguments; without any, each plugin needs a policy.
+    /// As [`Self::run`], with `more` arguments; without any, each plugin needs a policy, and goes by a lease.
     pub fn run_with(kubeconfig: &Path, namespace: &str, plugins: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let arguments: [&OsStr; 7] = [
             "run".as_ref(),
@@ -43,9 +43,23 @@ impl Host {
 
     /// Starts `windlass ARGUMENTS`.
     pub fn start<S: AsRef<OsStr>>(arguments: &[S], listener: Option<Listener>) -> anyhow::Result<Self> {
+        Self::start_with(arguments, &[], listener)
+    }
+
+    /// Starts `windlass ARGUMENTS` as the Pod `name`, which its lease and its User-Agent say.
+    pub fn start_as<S: AsRef<OsStr>>(name: &str, arguments: &[S]) -> anyhow::Result<Self> {
+        Self::start_with(arguments, &[("POD_NAME", name)], None)
+    }
+
+    fn start_with<S: AsRef<OsStr>>(
+        arguments: &[S],
+        environment: &[(&str, &str)],
+        listener: Option<Listener>,
+    ) -> anyhow::Result<Self> {
         let binary = paths::windlass()?;
         let mut process = Command::new(&binary)
             .args(arguments)
+            .envs(environment.iter().copied())
             .current_dir(paths::root())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -11,20 +11,30 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Asks `look` again and again until it returns a value. Fails after [`PATIENCE`] with what was waited for and what was
 /// seen last.
-pub async fn until<T, E, F, Fut>(what: &str, mut look: F) -> anyhow::Result<T>
+pub async fn until<T, E, F, Fut>(what: &str, look: F) -> anyhow::Result<T>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: Debug,
+{
+    until_within(PATIENCE, what, look).await
+}
+
+/// The same, with a patience of its own.
+pub async fn until_within<T, E, F, Fut>(patience: Duration, what: &str, mut look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
     E: Debug,
 {
     let mut pause = tokio::time::interval(Duration::from_millis(25));
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + patience;
     loop {
         pause.tick().await;
         match look().await {
             Ok(value) => return Ok(value),
             Err(seen) if tokio::time::Instant::now() > deadline => {
-                bail!("{what}: not within {PATIENCE:?}; seen last: {seen:?}")
+                bail!("{what}: not within {patience:?}; seen last: {seen:?}")
             }
             Err(_) => {}
         }

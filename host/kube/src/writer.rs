@@ -150,6 +150,7 @@ impl Writer {
         let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
             Ok(limit) => limit,
             Err(lost) => {
+                end(interest, &Effect::Nothing);
                 self.audit(call, &plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
                 return plan.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
             }

@@ -78,11 +78,7 @@ pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
     for write in writes.iter().filter(|write| write.resource == "leases" && write.name == name && write.accepted) {
         match turns.last_mut().filter(|turn| turn.replica == write.replica) {
             Some(turn) => turn.renewed = write.received,
-            None => turns.push(Turn {
-                replica: write.replica.clone(),
-                began: write.answered,
-                renewed: write.received,
-            }),
+            None => turns.push(Turn { replica: write.replica.clone(), began: write.answered, renewed: write.received }),
         }
     }
     turns
@@ -100,7 +96,8 @@ pub(crate) fn out_of_turn<'a>(
     for write in writes.iter().filter(|write| write.by == plugin && write.resource != "leases") {
         // The first update is answered before anything is done by virtue of it.
         let turn = turns.iter().rfind(|turn| turn.began <= write.received);
-        let is_in_turn = turn.is_some_and(|turn| turn.replica == write.replica && write.received <= turn.renewed + duration);
+        let is_in_turn =
+            turn.is_some_and(|turn| turn.replica == write.replica && write.received <= turn.renewed + duration);
         if !is_in_turn {
             late.entry(&write.replica).or_default().push(write);
         }
