@@ -136,8 +136,11 @@ impl Controller {
 
     /// Shows that another replica runs it.
     pub(crate) fn stands_by(&self, holder: Option<&str>) {
-        let why = holder.map_or_else(|| "nobody runs it yet".to_owned(), |holder| format!("{holder} runs it"));
-        self.status.set(ControllerState::StandingBy, Some(why));
+        match holder {
+            Some(holder) => self.status.set(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
+            // Whose turn it is will be known soon, and then the host is ready or not.
+            None => self.status.set(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
+        }
     }
 
     /// The same, which begins when its plugin's definitions are `ready` and its configuration is there.
