@@ -65,10 +65,11 @@ fn write(entry: &Value) -> anyhow::Result<Option<Write>> {
     }))
 }
 
-/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`.
+/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`, behind which a role of the host's may stand.
 fn agent(agent: &str) -> Option<(&str, &str)> {
     let (_, rest) = agent.strip_prefix("windlass/")?.split_once(" (")?;
     let (by, replica) = rest.strip_suffix(')')?.split_once("; ")?;
+    let replica = replica.split_once("; ").map_or(replica, |(replica, _)| replica);
     Some((by.split_once('@').map_or(by, |(plugin, _)| plugin), replica))
 }
 
@@ -103,4 +104,53 @@ pub(crate) fn out_of_turn<'a>(
         }
     }
     late
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
+    }
+
+    fn write(replica: &str, resource: &str, seconds: i64) -> Write {
+        Write {
+            received: at(seconds),
+            answered: at(seconds),
+            replica: replica.to_owned(),
+            by: if resource == "leases" { "windlass" } else { "webapp" }.to_owned(),
+            resource: resource.to_owned(),
+            name: "a".to_owned(),
+            accepted: true,
+        }
+    }
+
+    #[test]
+    fn an_agent_is_taken_apart_with_and_without_a_role() {
+        assert_eq!(agent("windlass/0.1.0 (webapp@abc; host-1-7)"), Some(("webapp", "host-1-7")));
+        assert_eq!(agent("windlass/0.1.0 (windlass@host; host-1-7; lease)"), Some(("windlass", "host-1-7")));
+        assert_eq!(agent("kubectl/v1.36"), None);
+    }
+
+    #[test]
+    fn who_writes_before_in_and_after_a_turn_is_told_apart() {
+        let writes = [
+            write("early", "deployments", 0),
+            write("one", "leases", 1),
+            write("one", "deployments", 2),
+            write("one", "leases", 3),
+            // Its last renewal was at 3, and is good for 4 seconds.
+            write("one", "deployments", 7),
+            write("one", "services", 8),
+            write("two", "leases", 9),
+            write("one", "pods", 10),
+            write("two", "deployments", 10),
+        ];
+        let turns = turns(&writes, "a");
+        assert_eq!(turns.iter().map(|turn| &*turn.replica).collect::<Vec<_>>(), ["one", "two"]);
+        let late = out_of_turn(&writes, "webapp", &turns, Duration::from_secs(4));
+        let late: Vec<_> = late.into_values().flatten().map(|write| (&*write.replica, &*write.resource)).collect();
+        assert_eq!(late, [("early", "deployments"), ("one", "services"), ("one", "pods")]);
+    }
 }
