@@ -5,6 +5,7 @@
 mod admit;
 mod former;
 mod start;
+mod warm;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -17,12 +18,11 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::fair::Share;
-use windlass_core::freshness::Proof;
 use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::ServiceAccount;
-use windlass_core::watch::WatchSpec;
+use windlass_core::progress::Turn;
 use windlass_kube::{Budget, DiscoveryError, Excess, LiveReader, Readable, SubscribeOptions, Subscription};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
@@ -80,8 +80,8 @@ struct Watching {
     /// What each declared watch became, in the manifest's order.
     declared: Vec<(Route, Vec<Readable>)>,
     subscriptions: Vec<(Subscription, Route)>,
-    /// Caches that were there already when it subscribed.
-    old: Vec<WatchSpec>,
+    /// Before it subscribed to any of it.
+    since: Turn,
     /// Kinds that a definition may bring, and its name.
     defined: Vec<(ObjectKind, Arc<str>)>,
     keeping: Grants,
@@ -255,57 +255,6 @@ impl Controller {
         }
     }
 
-    /// Completes when the caches hold their first lists, and those that are older than the lease are proven to have all that
-    /// its last holder wrote (§3.6).
-    fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
-        let (synced, informers): (BoxFuture<'static, ()>, _) = (watching.synced().boxed(), self.host.informers.clone());
-        let old = if self.tenure.is_shared { watching.old.clone() } else { Vec::new() };
-        async move {
-            synced.await;
-            let proofs = old.iter().map(|spec| informers.prove(spec));
-            if join_all(proofs).await.contains(&Proof::Lost) {
-                // Its kind has gone, which ends the round.
-                std::future::pending::<()>().await;
-            }
-        }
-        .boxed()
-    }
-
-    /// Keeps the caches filled that it would need, while another replica runs it; for ever.
-    pub(crate) async fn keep_warm(&self) {
-        loop {
-            let definitions = self.host.kinds.snapshot();
-            let Some(Admitted { resolved, live, terms }) = self.admitted().await else {
-                return std::future::pending().await;
-            };
-            let mut watching = self.subscribe(resolved, live, &terms);
-            let (bound, revoked) = self.bound(&watching, terms);
-            let gone = self.gone(&watching, &definitions, revoked);
-            // What they tell is nobody's affair yet, and must not heap up.
-            let drained = std::mem::take(&mut watching.subscriptions)
-                .into_iter()
-                .map(async |(mut subscription, _)| while subscription.next().await.is_some() {});
-            self.status
-                .set(ControllerState::StandingBy, Some("another replica runs it; its caches are kept".to_owned()));
-            let drained = async {
-                join_all(drained).await;
-                std::future::pending::<()>().await;
-            };
-            let loss = tokio::select! {
-                never = bound => match never {},
-                loss = gone => loss,
-                () = drained => continue,
-            };
-            if let Loss::OverBudget(_) = loss {
-                return std::future::pending().await;
-            }
-            tokio::time::sleep(jittered(FIRST_RETRY)).await;
-            if let Loss::NotServed(kind) | Loss::Redefined(kind) = loss {
-                self.host.discovery.invalidate(kind.group());
-            }
-        }
-    }
-
     fn declared(&self) -> &Declared {
         &self.plugin.manifest().controllers[self.index]
     }
@@ -406,7 +355,7 @@ impl Controller {
         let mut readable = Vec::new();
         let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
-        let mut old = Vec::new();
+        let since = Turn::take();
         let mut defined = Vec::new();
         for watched in resolved.watches {
             let first = readable.len();
@@ -419,9 +368,6 @@ impl Controller {
                 let subscription = self.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
-                if subscription.status().synced {
-                    old.push(spec.clone());
-                }
                 if watched.is_primary {
                     primaries.push(store.clone());
                 }
@@ -439,7 +385,7 @@ impl Controller {
             readable,
             declared,
             subscriptions,
-            old,
+            since,
             defined,
             keeping,
             live,

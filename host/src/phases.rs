@@ -108,7 +108,10 @@ impl Phases {
         lost.run_until_cancelled(timeout(DRAIN, self.draining.wait())).await;
         self.last_call.cancel();
         sleep(CALLS).await;
-        self.cut.cancel();
+        if self.host.as_ref().is_none_or(|host| !host.stop.is_cancelled()) {
+            self.cut.cancel();
+        }
+        // A stop of the host has limits of its own.
         pending().await
     }
 
@@ -123,7 +126,10 @@ impl Phases {
 
     /// So many more keys were dropped, which the next start queues again.
     pub(crate) fn dropped(&self, keys: usize) {
-        self.dropped.fetch_add(keys, Ordering::Relaxed);
+        // What a tenure has dropped that ended before is no affair of the stop.
+        if self.host.as_ref().is_none_or(|host| host.stop.is_cancelled()) {
+            self.dropped.fetch_add(keys, Ordering::Relaxed);
+        }
     }
 
     /// Waits for the calls that run, as long as the host does.
@@ -410,5 +416,33 @@ mod tests {
         let (ended, began) = (async { usize::from(running.await.expect("no panic") == End::Cut) }, Instant::now());
         assert!(host.end(ended, ready(true), NOTHING, || {}).await);
         assert_eq!(began.elapsed().as_secs(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_stop_a_tenure_has_the_limits_of_the_host_and_no_others() {
+        let host = Phases::of(CancellationToken::new());
+        let tenure = host.of_tenure(host.stop.child_token());
+        // Its own queue is empty at once, and the host's last one after five seconds.
+        let calling = tokio::spawn(controller(&tenure, Duration::ZERO, seconds(24)));
+        let draining = tokio::spawn(controller(&host, seconds(9), seconds(1)));
+        let handing_over = tokio::spawn(async move { tenure.hand_over(&CancellationToken::new()).await });
+        let ended = async {
+            let ends = [calling.await.expect("no panic"), draining.await.expect("no panic")];
+            handing_over.abort();
+            ends.iter().filter(|end| **end == End::Cut).count()
+        };
+        assert!(host.end(ended, ready(true), NOTHING, || {}).await);
+        assert_eq!(host.dropped.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn what_an_earlier_tenure_has_dropped_is_not_the_stops() {
+        let host = Phases::of(CancellationToken::new());
+        let tenure = host.of_tenure(host.stop.child_token());
+        tenure.dropped(3);
+        assert_eq!(host.dropped.load(Ordering::Relaxed), 0);
+        host.stop.cancel();
+        tenure.dropped(2);
+        assert_eq!(host.dropped.load(Ordering::Relaxed), 2);
     }
 }

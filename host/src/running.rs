@@ -52,6 +52,18 @@ impl Running {
         });
     }
 
+    /// Starts a task that goes on until no call is begun any more: also while the queues drain.
+    pub(crate) fn attend<F, Fut>(&self, name: &'static str, task: F)
+    where
+        F: FnMut() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let (last_call, panics) = (self.dispatch.last_call.clone(), self.dispatch.panics.clone());
+        tokio::spawn(async move {
+            last_call.run_until_cancelled(supervise(name, &panics, &last_call, task)).await;
+        });
+    }
+
     /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended.
     pub(crate) fn keep(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
         self.kept.push(rest.boxed());

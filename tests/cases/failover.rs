@@ -244,10 +244,12 @@ async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
     let changes = churning.await??;
     run.converged().await?;
     for replica in std::mem::take(&mut run.replicas) {
-        let status = replica.host.terminate().await?;
-        ensure!(status.success(), "{} ended with {status}", replica.name);
+        let Replica { name, mut host, way: _way } = replica;
+        host.signal("TERM").await?;
+        let status = host.ends().await?;
+        ensure!(status.success(), "{name} ended with {status}:\n{}", host.log());
     }
-    println!("{hosts} hosts, {} rounds, {changes} changes meanwhile, always converged", takeovers.len());
+    println!("figures: {hosts} hosts, {} rounds, {changes} changes meanwhile, always converged", takeovers.len());
     run.judge(&takeovers)
 }
 
@@ -276,7 +278,8 @@ impl Run {
             let turns = audited::turns(&writes, &Self::lease(plugin));
             let next = turns.iter().find(|turn| turn.began > *at && !is_of(&turn.replica, from));
             let next = next.with_context(|| format!("nobody took {plugin} over from {from}"))?;
-            println!("{trouble:?} of {from}: {} took {plugin} over after {:#}", next.replica, next.began - *at);
+            let seconds = (next.began - *at).total(jiff::Unit::Second)?;
+            println!("figures: {trouble:?} of {from}: {} took {plugin} over after {seconds:.1} s", next.replica);
         }
         let was_paused =
             |replica: &str| takeovers.iter().any(|it| it.trouble == Trouble::Pause && is_of(replica, &it.from));
@@ -286,7 +289,7 @@ impl Run {
             ensure!(own > 0, "the audit log has no write of {plugin}");
             let late = audited::out_of_turn(&writes, plugin, &turns, self.size.lease);
             for (replica, late) in &late {
-                println!("{plugin}: {replica} sent {} of {own} writes out of turn", late.len());
+                println!("figures: {plugin}: {replica} sent {} of {own} writes out of turn", late.len());
                 ensure!(was_paused(replica), "{replica} was not paused, and wrote out of turn: {late:#?} {turns:#?}");
             }
         }

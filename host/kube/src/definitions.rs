@@ -215,7 +215,17 @@ impl Installer<'_> {
         };
         mutation.end_within(limit);
         let began = Instant::now();
-        let result = request::mutate(self.client, mutation, limit).await;
+        // On a task of its own, which holds the lease: a request that was sent must not be forgotten with whoever waits for it.
+        let (client, fence) = (self.client.clone(), self.role.fence.clone());
+        let sent = tokio::spawn(async move {
+            let result = request::mutate(&client, mutation, limit).await;
+            drop(fence);
+            result
+        });
+        let result = match sent.await {
+            Ok(result) => result,
+            Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+        };
         tracing::info!(
             target: "windlass::audit",
             plugin = %self.role.plugin,

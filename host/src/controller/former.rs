@@ -1,5 +1,6 @@
 //! What the keys of a controller's last round were still to see, for the next round, whose caches know nothing of it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::gate::Gate;
@@ -7,7 +8,10 @@ use windlass_core::object::ObjectKey;
 
 /// The gate of the round, or what is left of it.
 #[derive(Default)]
-pub(super) struct Former(Mutex<Left>);
+pub(super) struct Former {
+    left: Mutex<Left>,
+    has_run: AtomicBool,
+}
 
 enum Left {
     /// A round goes on, or has ended by a panic.
@@ -34,7 +38,13 @@ impl Left {
 impl Former {
     /// A round begins with `gate`. Returns the keys that the last one has left.
     pub(super) fn follow(&self, gate: Arc<Gate>) -> Vec<ObjectKey> {
+        self.has_run.store(true, Ordering::Relaxed);
         std::mem::replace(&mut *self.lock(), Left::Gate(gate)).keys()
+    }
+
+    /// Whether there was a round: its calls may have seen what other caches do not show yet.
+    pub(super) fn has_run(&self) -> bool {
+        self.has_run.load(Ordering::Relaxed)
     }
 
     /// The round has ended, and all its calls with it.
@@ -45,6 +55,6 @@ impl Former {
     }
 
     fn lock(&self) -> MutexGuard<'_, Left> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -75,12 +75,13 @@ impl Controller {
         running
     }
 
-    /// Looks after the keys that wait long for what they have written to show in `watches`.
+    /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue drains: some
+    /// can only wake when a cache has proven itself.
     fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
         let (gate, caches) = (gate.clone(), self.host.informers.clone());
         let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };
         let (overdue, dispatch) = (Arc::new(overdue), running.dispatch.clone());
-        running.feed("expectations", move || {
+        running.attend("expectations", move || {
             let (overdue, dispatch) = (overdue.clone(), dispatch.clone());
             async move {
                 let tell = |waiting: &Waiting, watch: &WatchSpec, follows: &str| {

@@ -112,3 +112,22 @@ async fn a_stop_waits_for_a_held_key_while_it_drains() {
     stage.answer("a", CallResult::Done).await;
     assert_eq!(end.await.expect("no panic"), End::Clean);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains() {
+    let (mut stage, cache, gate, running) = gated(1);
+    write(&gate, "a", "5");
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    let proven = cache.clone();
+    running.attend("proof", move || {
+        let cache = proven.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cache.reach("5");
+        }
+    });
+    let end = tokio::spawn(async move { running.end(&phases()).await });
+    stage.answer("a", CallResult::Done).await;
+    assert_eq!(end.await.expect("no panic"), End::Clean);
+}
