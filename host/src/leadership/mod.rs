@@ -285,3 +285,6 @@ impl Leadership {
         released
     }
 }
+
+#[cfg(test)]
+mod tests;

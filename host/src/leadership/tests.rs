@@ -1,0 +1,75 @@
+//! Three replicas in one process, on the embedded API server, ten times as fast as by default.
+
+use std::time::Instant;
+
+use windlass_apiserver::{ApiServer, Config};
+use windlass_core::lease::Timing;
+use windlass_kube::Discovery;
+use windlass_kube::client::{self, ConnectOptions};
+
+use super::*;
+
+const PLUGINS: usize = 1_000;
+const REPLICAS: usize = 3;
+const RETRY: Duration = Duration::from_millis(200);
+/// What the bar of sixty requests a second is in a retry period of two seconds.
+const MOST_IN_A_PERIOD: f64 = 120.0;
+
+fn settings() -> LeaseSettings {
+    LeaseSettings {
+        mode: LeaseMode::Shards,
+        namespace: Some("default".to_owned()),
+        instance: "many".to_owned(),
+        timing: Timing::new(Duration::from_secs(2), Duration::from_secs(1), RETRY).expect("they fit together"),
+        stability: Duration::from_secs(1),
+        warm_standby: false,
+    }
+}
+
+fn requests(server: &ApiServer) -> u64 {
+    let counts = server.requests();
+    counts.iter().filter(|it| it.resource == "leases.coordination.k8s.io").map(|it| it.count).sum()
+}
+
+/// Waits until `condition` holds.
+async fn until(condition: impl Fn() -> bool) {
+    let reached = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), reached).await.expect("it comes about");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_second() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
+    let names: Vec<String> = (0..PLUGINS).map(|number| format!("plugin-{number}")).collect();
+    let stop = CancellationToken::new();
+    let mut replicas = Vec::new();
+    for number in 0..REPLICAS {
+        let options = ConnectOptions { kubeconfig: Some(path.clone()), ..ConnectOptions::default() };
+        let connection = client::connect(&options).await.expect("it answers");
+        let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+        let name: Arc<str> = format!("replica-{number}").into();
+        let plugins = names.iter().map(String::as_str);
+        let leadership = Leadership::new(settings(), &connection, &name, plugins, &stop).expect("names that can be");
+        leadership.start(&informers, &Panics::default());
+        replicas.push((leadership, informers));
+    }
+    let seats = || replicas.iter().map(|(leadership, _)| leadership);
+    let held = || seats().map(|it| names.iter().filter(|name| it.seat(name).is_held()).count()).collect::<Vec<_>>();
+    until(|| held().iter().sum::<usize>() == PLUGINS && held().iter().all(|held| *held > 0)).await;
+
+    let (before, since) = (requests(&server), Instant::now());
+    until(|| requests(&server) >= before + 500).await;
+    let periods = since.elapsed().as_secs_f64() / RETRY.as_secs_f64();
+    #[allow(clippy::cast_precision_loss, reason = "hundreds of requests")]
+    let in_a_period = (requests(&server) - before) as f64 / periods;
+    println!("{in_a_period:.1} requests in a retry period, with {:?} plugins each", held());
+    assert!(in_a_period <= MOST_IN_A_PERIOD, "{in_a_period}");
+    stop.cancel();
+}
