@@ -84,7 +84,10 @@ impl Expecting {
                     shown: shown.collect(),
                 }
             }
-            Answered::Gone { uid, .. } => Effect::Removed { uid: uid.as_deref().map(Into::into) },
+            // What no delete has removed was terminating before, and this write has taken what held it.
+            Answered::Gone { uid, .. } => {
+                Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: plan.how != How::Delete }
+            }
             Answered::Other(text) => self.other(interest, plan, text),
         }
     }
@@ -98,8 +101,10 @@ impl Expecting {
             // It changes nothing: the token is all.
             ("token", ..) => Effect::Nothing,
             // Its answer does not say which Pod it was.
-            ("eviction", ..) => Effect::Removed { uid: evicted(&plan.mutation.body) },
-            (_, uid, _) if plan.how == How::Delete => Effect::Removed { uid: uid.as_deref().map(Into::into) },
+            ("eviction", ..) => Effect::Removed { uid: evicted(&plan.mutation.body), for_good: false },
+            (_, uid, _) if plan.how == How::Delete => {
+                Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
+            }
             (_, Some(uid), Some(version)) => {
                 // A scale and its like: without the object's labels, a watch that selects by them may show it or not.
                 let shown = interest.caches().iter().map(|token| self.watches[*token].shows_other());

@@ -179,6 +179,15 @@ async fn a_deletion_is_waited_for_by_its_uid() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_takes_the_last_finalizer_off_is_waited_for_until_the_object_is_gone() {
+    let mut last = pod("a", "u", 7);
+    last["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    let (waits, _) = waits(vec![pods()], patch(WriteOptions::default()), Reply::Json(200, last)).await;
+    assert_eq!(waits, [(0, "prod/a (u) gone".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_eviction_is_waited_for_by_the_uid_that_it_was_for() {
     let evict = |options: Value| {
         let body = json!({
