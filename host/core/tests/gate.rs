@@ -398,6 +398,23 @@ async fn a_write_to_a_server_that_went_back_before_the_cache_noticed_is_proven()
 }
 
 #[tokio::test]
+async fn an_end_that_the_server_has_undone_since_does_not_show_a_deletion() {
+    for is_comparable in BOTH {
+        for effect in [removed("u"), released("u")] {
+            let bench = Bench::new(is_comparable);
+            bench.cache().applied(&object("a", "u", "5"));
+            let sent = bench.send("a");
+            bench.cache().deleted(&terminating("a", "u", "6"));
+            bench.cache().list_anew(Turn::take(), "5", [object("a", "u", "5")]);
+            sent.ended(&effect);
+            assert!(bench.holds(), "the cache shows what the key has deleted: {effect:?}");
+            bench.gate.proven(0, Turn::take());
+            assert!(!bench.holds() && bench.gate.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);

@@ -137,7 +137,8 @@ impl Look {
         match effect {
             Effect::Nothing => Follows::Nothing,
             Effect::Unknown | Effect::Removed { uid: None, .. } => Follows::Doubt(Sight::Fresh),
-            _ if self.overflowed => Follows::Doubt(Sight::Fresh),
+            // What was shown before the server went back may have been undone.
+            _ if self.overflowed || self.epoch != cache.progress.epoch() => Follows::Doubt(Sight::Fresh),
             Effect::Removed { uid: Some(uid), for_good } => {
                 let mut states = self.states.iter().filter(|state| state.uid == *uid);
                 let is_end = |it: &State| if *for_good { it.gone && !cache.is_filtered } else { it.ends };
