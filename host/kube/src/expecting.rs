@@ -100,8 +100,7 @@ impl Expecting {
         match (&*plan.subresource, uid, resource_version) {
             // It changes nothing: the token is all.
             ("token", ..) => Effect::Nothing,
-            // Its answer does not say which Pod it was.
-            ("eviction", ..) => Effect::Removed { uid: evicted(&plan.mutation.body), for_good: false },
+            ("eviction", ..) => evicted(&plan.mutation.body),
             (_, uid, _) if plan.how == How::Delete => {
                 Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
             }
@@ -169,7 +168,7 @@ struct ObjectMeta {
     resource_version: Option<String>,
 }
 
-/// An eviction, as far as it names the incarnation that it is for.
+/// An eviction, as far as it says which incarnation it is for, and whether it is meant.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Eviction {
@@ -177,9 +176,10 @@ struct Eviction {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct DeleteOptions {
     preconditions: Preconditions,
+    dry_run: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -188,9 +188,15 @@ struct Preconditions {
     uid: Option<String>,
 }
 
-fn evicted(body: &[u8]) -> Option<windlass_core::compact::Uid> {
-    let eviction = std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default();
-    eviction.delete_options.preconditions.uid.filter(|uid| !uid.is_empty()).map(|uid| uid.as_str().into())
+/// What an eviction has done that the server carried out. Its answer does not say which Pod it was.
+fn evicted(body: &[u8]) -> Effect {
+    let DeleteOptions { preconditions, dry_run } =
+        std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default().delete_options;
+    if dry_run.is_some_and(|dry_run| !dry_run.is_empty()) {
+        return Effect::Nothing;
+    }
+    let uid = preconditions.uid.filter(|uid| !uid.is_empty());
+    Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
 }
 
 /// What can be read of `text`; what cannot is unknown, which is waited for longest.
