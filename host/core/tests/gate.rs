@@ -495,6 +495,12 @@ async fn a_cache_that_takes_long_is_probed_and_then_told_of() {
     bench.gate.give_up(vec![web()]);
     assert!(bench.has_woken() && bench.gate.is_empty());
     assert_eq!(bench.gate.counts().expired, 1);
+    let counts = bench.gate.counts();
+    assert_eq!((counts.satisfied, counts.wait.count), (0, 0), "no cache has shown it");
+    // Nothing of what was given up is looked for.
+    bench.write(&object("a", "u", "5"));
+    bench.cache().applied(&object("a", "u", "5"));
+    assert_eq!((bench.gate.counts().satisfied, bench.gate.is_empty()), (1, true));
 }
 
 #[tokio::test(start_paused = true)]
