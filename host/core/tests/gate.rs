@@ -85,7 +85,12 @@ fn wrote(object: &Object) -> Effect {
 }
 
 fn removed(uid: &str) -> Effect {
-    Effect::Removed { uid: Some(uid.into()) }
+    Effect::Removed { uid: Some(uid.into()), for_good: false }
+}
+
+/// What takes the last finalizer off a terminating object.
+fn released(uid: &str) -> Effect {
+    Effect::Removed { uid: Some(uid.into()), for_good: true }
 }
 
 const BOTH: [bool; 2] = [true, false];
@@ -191,6 +196,50 @@ async fn a_deletion_whose_event_comes_before_the_answer_counts() {
         bench.cache().deleted(&object("a", "u", "6"));
         sent.ended(&removed("u"));
         assert!(!bench.holds() && bench.gate.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_terminating_object_that_is_released_is_held_until_the_cache_shows_it_gone() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        bench.cache().applied(&terminating("a", "u", "5"));
+        bench.send("a").ended(&released("u"));
+        bench.park();
+        assert!(bench.gate.waiting(1).0[0].what.ends_with("(u) gone"), "{:?}", bench.gate.waiting(1));
+        bench.cache().applied(&terminating("a", "u", "6"));
+        assert!(!bench.has_woken(), "it was terminating before the write");
+        bench.cache().deleted(&terminating("a", "u", "7"));
+        assert!(bench.has_woken() && !bench.holds() && bench.gate.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_released_object_whose_end_comes_before_the_answer_is_seen() {
+    for is_comparable in BOTH {
+        let bench = Bench::new(is_comparable);
+        bench.cache().applied(&terminating("a", "u", "5"));
+        let sent = bench.send("a");
+        bench.cache().deleted(&terminating("a", "u", "7"));
+        bench.cache().applied(&object("a", "next", "8"));
+        sent.ended(&released("u"));
+        assert!(!bench.holds() && bench.gate.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_released_object_that_a_selector_may_only_hide_is_held_if_it_turns_up_again() {
+    for is_comparable in BOTH {
+        let bench = Bench::filtered(is_comparable);
+        bench.cache().applied(&terminating("a", "u", "3"));
+        let sent = bench.send("a");
+        bench.cache().deleted(&terminating("a", "u", "4"));
+        sent.ended(&released("u"));
+        assert!(!bench.holds(), "its selector may hide it until it is gone");
+        bench.cache().applied(&terminating("a", "u", "5"));
+        assert!(bench.holds(), "it is not gone yet");
+        bench.cache().deleted(&terminating("a", "u", "6"));
+        assert!(!bench.holds());
     }
 }
 
@@ -349,6 +398,23 @@ async fn a_write_to_a_server_that_went_back_before_the_cache_noticed_is_proven()
 }
 
 #[tokio::test]
+async fn an_end_that_the_server_has_undone_since_does_not_show_a_deletion() {
+    for is_comparable in BOTH {
+        for effect in [removed("u"), released("u")] {
+            let bench = Bench::new(is_comparable);
+            bench.cache().applied(&object("a", "u", "5"));
+            let sent = bench.send("a");
+            bench.cache().deleted(&terminating("a", "u", "6"));
+            bench.cache().list_anew(Turn::take(), "5", [object("a", "u", "5")]);
+            sent.ended(&effect);
+            assert!(bench.holds(), "the cache shows what the key has deleted: {effect:?}");
+            bench.gate.proven(0, Turn::take());
+            assert!(!bench.holds() && bench.gate.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
@@ -387,7 +453,7 @@ async fn a_write_whose_task_dies_is_an_unknown_one() {
 async fn an_incarnation_that_nobody_named_is_proven_gone() {
     let bench = Bench::new(true);
     bench.cache().applied(&object("a", "u", "5"));
-    bench.send("a").ended(&Effect::Removed { uid: None });
+    bench.send("a").ended(&Effect::Removed { uid: None, for_good: false });
     bench.cache().deleted(&object("a", "u", "6"));
     assert!(bench.holds(), "the evicted one may be its successor");
     bench.gate.proven(0, Turn::take());
@@ -429,6 +495,12 @@ async fn a_cache_that_takes_long_is_probed_and_then_told_of() {
     bench.gate.give_up(vec![web()]);
     assert!(bench.has_woken() && bench.gate.is_empty());
     assert_eq!(bench.gate.counts().expired, 1);
+    let counts = bench.gate.counts();
+    assert_eq!((counts.satisfied, counts.wait.count), (0, 0), "no cache has shown it");
+    // Nothing of what was given up is looked for.
+    bench.write(&object("a", "u", "5"));
+    bench.cache().applied(&object("a", "u", "5"));
+    assert_eq!((bench.gate.counts().satisfied, bench.gate.is_empty()), (1, true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,7 +84,10 @@ impl Expecting {
                     shown: shown.collect(),
                 }
             }
-            Answered::Gone { uid, .. } => Effect::Removed { uid: uid.as_deref().map(Into::into) },
+            // What no delete has removed was terminating before, and this write has taken what held it.
+            Answered::Gone { uid, .. } => {
+                Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: plan.how != How::Delete }
+            }
             Answered::Other(text) => self.other(interest, plan, text),
         }
     }
@@ -97,9 +100,10 @@ impl Expecting {
         match (&*plan.subresource, uid, resource_version) {
             // It changes nothing: the token is all.
             ("token", ..) => Effect::Nothing,
-            // Its answer does not say which Pod it was.
-            ("eviction", ..) => Effect::Removed { uid: evicted(&plan.mutation.body) },
-            (_, uid, _) if plan.how == How::Delete => Effect::Removed { uid: uid.as_deref().map(Into::into) },
+            ("eviction", ..) => evicted(&plan.mutation.body),
+            (_, uid, _) if plan.how == How::Delete => {
+                Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
+            }
             (_, Some(uid), Some(version)) => {
                 // A scale and its like: without the object's labels, a watch that selects by them may show it or not.
                 let shown = interest.caches().iter().map(|token| self.watches[*token].shows_other());
@@ -164,7 +168,7 @@ struct ObjectMeta {
     resource_version: Option<String>,
 }
 
-/// An eviction, as far as it names the incarnation that it is for.
+/// An eviction, as far as it says which incarnation it is for, and whether it is meant.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Eviction {
@@ -172,9 +176,10 @@ struct Eviction {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct DeleteOptions {
     preconditions: Preconditions,
+    dry_run: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -183,9 +188,15 @@ struct Preconditions {
     uid: Option<String>,
 }
 
-fn evicted(body: &[u8]) -> Option<windlass_core::compact::Uid> {
-    let eviction = std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default();
-    eviction.delete_options.preconditions.uid.filter(|uid| !uid.is_empty()).map(|uid| uid.as_str().into())
+/// What an eviction has done that the server carried out. Its answer does not say which Pod it was.
+fn evicted(body: &[u8]) -> Effect {
+    let DeleteOptions { preconditions, dry_run } =
+        std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default().delete_options;
+    if dry_run.is_some_and(|dry_run| !dry_run.is_empty()) {
+        return Effect::Nothing;
+    }
+    let uid = preconditions.uid.filter(|uid| !uid.is_empty());
+    Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
 }
 
 /// What can be read of `text`; what cannot is unknown, which is waited for longest.

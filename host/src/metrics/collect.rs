@@ -147,7 +147,11 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
     let counted: [(&str, &str, Count); 5] = [
         ("raised", "What written objects were still to be seen in a cache when the write was answered", |it| it.raised),
         ("observed", "What a cache showed already when the write was answered", |it| it.observed),
-        ("satisfied", "What a cache has shown since, so that the key may run", |it| it.satisfied),
+        (
+            "satisfied",
+            "What a cache has shown since; not what was given up, or what the expectation of a later write does for too",
+            |it| it.satisfied,
+        ),
         ("expired", "What a cache has not shown for five minutes", |it| it.expired),
         ("held", "How often a key was held because a cache did not show its own writes yet", |it| it.held),
     ];

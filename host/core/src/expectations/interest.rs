@@ -32,6 +32,8 @@ pub enum Effect {
     Removed {
         /// The incarnation. None: nobody said which.
         uid: Option<Uid>,
+        /// It was terminating before, and has gone with this write: that it is terminating does not show the write.
+        for_good: bool,
     },
     /// What it has done, and whether it has done anything, is not known; it will do no more.
     Unknown,
@@ -134,15 +136,17 @@ impl Look {
         let object = object.clone();
         match effect {
             Effect::Nothing => Follows::Nothing,
-            Effect::Unknown | Effect::Removed { uid: None } => Follows::Doubt(Sight::Fresh),
-            _ if self.overflowed => Follows::Doubt(Sight::Fresh),
-            Effect::Removed { uid: Some(uid) } => {
+            Effect::Unknown | Effect::Removed { uid: None, .. } => Follows::Doubt(Sight::Fresh),
+            // What was shown before the server went back may have been undone.
+            _ if self.overflowed || self.epoch != cache.progress.epoch() => Follows::Doubt(Sight::Fresh),
+            Effect::Removed { uid: Some(uid), for_good } => {
                 let mut states = self.states.iter().filter(|state| state.uid == *uid);
-                if states.any(|state| state.ends) {
+                let is_end = |it: &State| if *for_good { it.gone && !cache.is_filtered } else { it.ends };
+                if states.any(is_end) {
                     return Follows::Nothing;
                 }
                 let shown = self.states.iter().any(|state| state.uid == *uid);
-                Follows::Expect(Sight::Gone { object, uid: uid.clone(), shown })
+                Follows::Expect(Sight::Gone { object, uid: uid.clone(), shown, for_good: *for_good })
             }
             Effect::Left { uid, version, is_new, .. } => {
                 if shown == Shown::No {

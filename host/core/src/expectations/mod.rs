@@ -44,7 +44,8 @@ pub struct Counts {
     pub raised: u64,
     /// Those that a cache met already.
     pub observed: u64,
-    /// Those that a cache has met since.
+    /// Those that a cache has met since: fewer than were raised, as some are given up, and some are left to the expectation
+    /// of a later write, which shows both.
     pub satisfied: u64,
     /// Those that took so long that somebody was told.
     pub expired: u64,

@@ -60,6 +60,7 @@ fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &Pending) -> Waiting 
     let what = match &pending.sight {
         Sight::Reaches { version } => format!("version {version} or later"),
         Sight::State { object, uid, version } => format!("{object} ({uid}) at version {version}"),
+        Sight::Gone { object, uid, for_good: true, .. } => format!("{object} ({uid}) gone"),
         Sight::Gone { object, uid, .. } => format!("{object} ({uid}) gone or terminating"),
         Sight::Hidden { object, uid, version } => format!("{object} ({uid}) hidden, as of version {version}"),
         Sight::Fresh => "proof that it shows all that was written".to_owned(),

@@ -15,9 +15,9 @@ pub(crate) enum Sight {
     Reaches { version: Version },
     /// The cache has been told of exactly this state. For versions that do not compare.
     State { object: ObjectKey, uid: Uid, version: Version },
-    /// This incarnation is gone or terminating. `shown`: the cache has shown it since before the request was sent, so that
-    /// it has gone if the cache shows it no more.
-    Gone { object: ObjectKey, uid: Uid, shown: bool },
+    /// This incarnation is gone, or terminating unless it has to be `for_good`. `shown`: the cache has shown it since before
+    /// the request was sent, so that it has gone if the cache shows it no more.
+    Gone { object: ObjectKey, uid: Uid, shown: bool, for_good: bool },
     /// No state of this incarnation from before `version`, at which a watch's selector hides it.
     Hidden { object: ObjectKey, uid: Uid, version: Version },
     /// Everything up to the write, which cannot be told by any version.
@@ -125,11 +125,17 @@ impl Pending {
                 let is_told = told.is_some_and(|told| is_final_end(cache, told, uid) || is_state(told.object));
                 over_if(is_told || progress.get(object).is_some_and(|present| is_state(&present)))
             }
-            Sight::Gone { object, uid, shown } => {
+            Sight::Gone { object, uid, shown, for_good } => {
                 let was_shown = *shown;
                 let present = progress.get(object);
                 *shown |= present.as_ref().is_some_and(|present| present.header.uid == *uid);
-                is_gone(cache, told, uid, present.as_ref(), was_shown)
+                let gone =
+                    |told: Told<'_>| is_final_end(cache, told, uid) || (!*for_good && is_terminating(told.object, uid));
+                if told.is_some_and(gone) {
+                    Verdict::Over
+                } else {
+                    is_gone(cache, uid, *for_good, present.as_ref(), was_shown)
+                }
             }
             Sight::Hidden { version, .. } if is_at(version) => Verdict::Over,
             Sight::Hidden { object, uid, version } => {
@@ -148,15 +154,11 @@ impl Pending {
     }
 }
 
-/// Whether the incarnation `uid` is gone or terminating, of whose name the cache shows `present`; it has shown the incarnation
-/// if `was_shown`.
-fn is_gone(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, present: Option<&Object>, was_shown: bool) -> Verdict {
-    let is_ended = |told: Told<'_>| told.object.header.deleting && told.object.header.uid == *uid;
-    if told.is_some_and(|told| is_final_end(cache, told, uid) || is_ended(told)) {
-        return Verdict::Over;
-    }
+/// Whether the incarnation `uid` is gone, or terminating unless it has to be `for_good`, of whose name the cache shows
+/// `present`; it has shown the incarnation if `was_shown`.
+fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, was_shown: bool) -> Verdict {
     match present {
-        Some(present) if present.header.uid == *uid => over_if(present.header.deleting),
+        Some(present) if present.header.uid == *uid => over_if(present.header.deleting && !for_good),
         // What it shows no more may be hidden, and come back before it is deleted.
         None if cache.is_filtered => Verdict::Guards,
         // Nor does it show another one of the name before the one that it has shown is gone.
@@ -181,6 +183,10 @@ fn is_hidden(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, version: &Version
 
 fn over_if(is_over: bool) -> Verdict {
     if is_over { Verdict::Over } else { Verdict::Blocks }
+}
+
+fn is_terminating(object: &Object, uid: &Uid) -> bool {
+    object.header.deleting && object.header.uid == *uid
 }
 
 /// Whether the incarnation `uid` will never be shown again. A selector may also hide it for a while.

@@ -250,9 +250,20 @@ impl Expectations {
         })
     }
 
-    /// Lets keys run whatever they have not seen.
-    pub(crate) fn give_up(&mut self, keys: Vec<ObjectKey>, now: Moment) -> Vec<ObjectKey> {
-        self.judge_each(keys, now, |_, _| Some(Verdict::Over))
+    /// Lets keys run whatever they have not seen, which no cache has shown: it is not counted as met.
+    pub(crate) fn give_up(&mut self, keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
+        let mut free = Vec::new();
+        for key in keys {
+            let Some(Entry { pending, held }) = self.keys.remove(&key) else { continue };
+            for pending in &pending {
+                self.unindex(&key, pending);
+            }
+            if held.is_some() {
+                free.push(key);
+            }
+        }
+        self.tidy();
+        free
     }
 
     fn concerned(&self, token: usize) -> Vec<ObjectKey> {

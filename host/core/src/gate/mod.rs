@@ -6,7 +6,8 @@
 //! a write's answer and its event comes first, none is missed.
 //!
 //! Locks are taken in this order: that of a cache's changes, the gate's, that of a cache's contents. The queue's is taken
-//! under none of them.
+//! under that of a cache's changes too, when what the cache has shown wakes keys; but not under the gate's, nor with that of
+//! a cache's contents. Nothing takes another of them under the queue's.
 
 #[cfg(test)]
 mod interleavings;
@@ -92,7 +93,7 @@ impl Gate {
 
     /// Lets keys run whatever they have not seen.
     pub fn give_up(&self, keys: Vec<ObjectKey>) {
-        self.change(|expectations, now| expectations.give_up(keys, now));
+        self.change(|expectations, _| expectations.give_up(keys));
     }
 
     /// The keys that have something to see, for the gate that follows this one.

@@ -179,6 +179,15 @@ async fn a_deletion_is_waited_for_by_its_uid() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_takes_the_last_finalizer_off_is_waited_for_until_the_object_is_gone() {
+    let mut last = pod("a", "u", 7);
+    last["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    let (waits, _) = waits(vec![pods()], patch(WriteOptions::default()), Reply::Json(200, last)).await;
+    assert_eq!(waits, [(0, "prod/a (u) gone".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_eviction_is_waited_for_by_the_uid_that_it_was_for() {
     let evict = |options: Value| {
         let body = json!({
@@ -192,8 +201,12 @@ async fn an_eviction_is_waited_for_by_the_uid_that_it_was_for() {
     let done = || Reply::Json(201, json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}));
     let (named, _) = waits(vec![pods()], evict(json!({"preconditions": {"uid": "u"}})), done()).await;
     assert_eq!(named, [(0, "prod/a (u) gone or terminating".to_owned())]);
-    let (unnamed, _) = waits(vec![pods()], evict(json!({})), done()).await;
-    assert_eq!(unnamed, [(0, "proof that it shows all that was written".to_owned())]);
+    for options in [json!({}), json!({"dryRun": []}), json!({"dryRun": null})] {
+        let (unnamed, _) = waits(vec![pods()], evict(options.clone()), done()).await;
+        assert_eq!(unnamed, [(0, "proof that it shows all that was written".to_owned())], "{options}");
+    }
+    let dry_run = json!({"preconditions": {"uid": "u"}, "dryRun": ["All"]});
+    assert_eq!(waits(vec![pods()], evict(dry_run), done()).await, (vec![], 0));
 }
 
 #[tokio::test(start_paused = true)]
