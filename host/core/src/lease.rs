@@ -171,6 +171,8 @@ pub struct Election {
     held: Option<Moment>,
     pending: Option<Pending>,
     next_try: Moment,
+    /// Until then, what was started in a tenure that was lost may still be carried out: the lease is not let go of before.
+    quiet: Moment,
     loss: Option<Loss>,
 }
 
@@ -178,8 +180,8 @@ impl Election {
     /// The candidate `me`, whose name nobody else ever has: not even the same machine's next process.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
-        let next_try = Moment::default();
-        Self { me, timing, seen: None, must_look: true, held: None, pending: None, next_try, loss: None }
+        let (next_try, quiet) = (Moment::default(), Moment::default());
+        Self { me, timing, seen: None, must_look: true, held: None, pending: None, next_try, quiet, loss: None }
     }
 
     /// The right to act. None: another holds the lease, or nobody.
@@ -233,6 +235,8 @@ impl Election {
         };
         let is_mine = seen.record.holder == self.me;
         match wish {
+            Wish::Yield if now < self.quiet && self.held.is_some() => self.write(&seen, Purpose::Renew, now),
+            Wish::Yield if now < self.quiet && is_mine => Step::WaitUntil(self.quiet),
             Wish::Yield if self.held.is_some() || is_mine => {
                 if self.held.take().is_some() {
                     self.loss = Some(Loss::Released);
@@ -278,17 +282,23 @@ impl Election {
     fn find(&mut self, found: Found, now: Moment) {
         let holder = found.as_ref().map(|(_, record)| record.holder.clone());
         if let (Some(holder), true) = (holder.filter(|holder| *holder != self.me), self.held.is_some()) {
-            self.held = None;
-            self.loss = Some(Loss::Taken(holder));
+            self.lose(Loss::Taken(holder));
         }
         self.see(found, now);
     }
 
     fn expire(&mut self, now: Moment) {
         if self.tenure().is_some_and(|tenure| tenure.may_start(now).is_none()) {
-            self.held = None;
+            self.lose(Loss::NotRenewed);
             self.must_look = true;
-            self.loss = Some(Loss::NotRenewed);
+        }
+    }
+
+    /// Nothing may be started any more, and what was may not be over: nobody has waited for it.
+    fn lose(&mut self, loss: Loss) {
+        if let Some(renewed) = self.held.take() {
+            self.quiet = self.quiet.max(renewed + self.timing.duration);
+            self.loss = Some(loss);
         }
     }
 
