@@ -226,8 +226,11 @@ impl Election {
     /// What is to be done now. After a look or a write, [`Election::answered`] comes first.
     pub fn next(&mut self, now: Moment, wish: Wish) -> Step {
         self.expire(now);
-        if now < self.next_try {
-            let until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
+        if now < self.next_try && !self.may_let_go(now, wish) {
+            let mut until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
+            if wish == Wish::Yield && now < self.quiet {
+                until = until.min(self.quiet);
+            }
             return Step::WaitUntil(until);
         }
         let Some(seen) = self.seen.clone().filter(|_| !self.must_look) else {
@@ -253,6 +256,11 @@ impl Election {
                 if now < start { Step::WaitUntil(start) } else { self.write(&seen, Purpose::Acquire, now) }
             }
         }
+    }
+
+    /// What is held and known well enough need not wait for the next renewal's turn: a host that stops has little time.
+    fn may_let_go(&self, now: Moment, wish: Wish) -> bool {
+        wish == Wish::Yield && self.held.is_some() && !self.must_look && now >= self.quiet
     }
 
     /// What came of the last look or write; `jitter` is between 0 and 1, so that candidates do not go in step.

@@ -312,8 +312,8 @@ proptest! {
         let holder = world.holder().expect("in peace");
         world.machines[holder].wish = Wish::Yield;
         let begun = world.until_held(Some(holder));
-        // It lets go at its next turn, which may be a retry period away.
-        prop_assert!(begun <= 2 * 2_400, "{begun} ms");
+        // A renewal that is on its way, the release, and what the other writes: each takes less than 0.6 s.
+        prop_assert!(begun <= 1_900, "{begun} ms");
     }
 
     #[test]

@@ -177,12 +177,8 @@ fn a_lease_that_was_lost_and_won_back_is_kept_until_what_was_started_before_is_o
     assert_eq!(election.next(at(12_300), Wish::Yield), Step::WaitUntil(at(14_100)), "as a holder does");
     assert!(matches!(election.next(at(14_100), Wish::Yield), Step::Write { purpose: Purpose::Renew, .. }));
     election.answered(Answer::Written("3".into()), at(14_200), 0.0);
-    let mut now = at(14_200);
-    while let Step::WaitUntil(until) = election.next(now, Wish::Yield) {
-        assert!(until <= at(16_100), "{until:?}");
-        now = until;
-    }
-    assert!(now >= at(15_000), "{now:?}");
+    assert_eq!(election.next(at(14_200), Wish::Yield), Step::WaitUntil(at(15_000)), "its renewals stay in turn");
+    assert!(matches!(election.next(at(15_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
     assert_eq!(election.take_loss(), Some(Loss::Released));
 }
 
@@ -197,4 +193,16 @@ fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
     assert!(matches!(election.next(at(2_300), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
     election.answered(Answer::Written("4".into()), at(2_400), 0.0);
     assert!(matches!(election.next(at(4_300), Wish::Yield), Step::Write { purpose: Purpose::Renew, .. }));
+}
+
+#[test]
+fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
+    let mut election = holder();
+    let Step::Write { .. } = election.next(at(9_000), TAKE) else { panic!("it is due") };
+    election.answered(Answer::Written("2".into()), at(9_050), 1.0);
+    assert_eq!(election.next(at(9_100), TAKE), Step::WaitUntil(at(11_400)));
+    assert!(matches!(election.next(at(9_100), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    // A failure is not followed by another request at once.
+    election.answered(Answer::Failed, at(9_200), 0.0);
+    assert_eq!(election.next(at(9_200), Wish::Yield), Step::WaitUntil(at(11_100)));
 }
