@@ -171,6 +171,8 @@ pub struct Election {
     held: Option<Moment>,
     pending: Option<Pending>,
     next_try: Moment,
+    /// Until then, what was started in a tenure that was lost may still be carried out: the lease is not let go of before.
+    quiet: Moment,
     loss: Option<Loss>,
 }
 
@@ -178,8 +180,8 @@ impl Election {
     /// The candidate `me`, whose name nobody else ever has: not even the same machine's next process.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
-        let next_try = Moment::default();
-        Self { me, timing, seen: None, must_look: true, held: None, pending: None, next_try, loss: None }
+        let (next_try, quiet) = (Moment::default(), Moment::default());
+        Self { me, timing, seen: None, must_look: true, held: None, pending: None, next_try, quiet, loss: None }
     }
 
     /// The right to act. None: another holds the lease, or nobody.
@@ -224,8 +226,11 @@ impl Election {
     /// What is to be done now. After a look or a write, [`Election::answered`] comes first.
     pub fn next(&mut self, now: Moment, wish: Wish) -> Step {
         self.expire(now);
-        if now < self.next_try {
-            let until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
+        if now < self.next_try && !self.may_let_go(now, wish) {
+            let mut until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
+            if wish == Wish::Yield && now < self.quiet {
+                until = until.min(self.quiet);
+            }
             return Step::WaitUntil(until);
         }
         let Some(seen) = self.seen.clone().filter(|_| !self.must_look) else {
@@ -233,6 +238,8 @@ impl Election {
         };
         let is_mine = seen.record.holder == self.me;
         match wish {
+            Wish::Yield if now < self.quiet && self.held.is_some() => self.write(&seen, Purpose::Renew, now),
+            Wish::Yield if now < self.quiet && is_mine => Step::WaitUntil(self.quiet),
             Wish::Yield if self.held.is_some() || is_mine => {
                 if self.held.take().is_some() {
                     self.loss = Some(Loss::Released);
@@ -249,6 +256,11 @@ impl Election {
                 if now < start { Step::WaitUntil(start) } else { self.write(&seen, Purpose::Acquire, now) }
             }
         }
+    }
+
+    /// What is held and known well enough need not wait for the next renewal's turn: a host that stops has little time.
+    fn may_let_go(&self, now: Moment, wish: Wish) -> bool {
+        wish == Wish::Yield && self.held.is_some() && !self.must_look && now >= self.quiet
     }
 
     /// What came of the last look or write; `jitter` is between 0 and 1, so that candidates do not go in step.
@@ -278,17 +290,23 @@ impl Election {
     fn find(&mut self, found: Found, now: Moment) {
         let holder = found.as_ref().map(|(_, record)| record.holder.clone());
         if let (Some(holder), true) = (holder.filter(|holder| *holder != self.me), self.held.is_some()) {
-            self.held = None;
-            self.loss = Some(Loss::Taken(holder));
+            self.lose(Loss::Taken(holder));
         }
         self.see(found, now);
     }
 
     fn expire(&mut self, now: Moment) {
         if self.tenure().is_some_and(|tenure| tenure.may_start(now).is_none()) {
-            self.held = None;
+            self.lose(Loss::NotRenewed);
             self.must_look = true;
-            self.loss = Some(Loss::NotRenewed);
+        }
+    }
+
+    /// Nothing may be started any more, and what was may not be over: nobody has waited for it.
+    fn lose(&mut self, loss: Loss) {
+        if let Some(renewed) = self.held.take() {
+            self.quiet = self.quiet.max(renewed + self.timing.duration);
+            self.loss = Some(loss);
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Moment;
-use windlass_core::lease::{Answer, Election, Found, Purpose, Step, Timing, Wish};
+use windlass_core::lease::{Answer, Election, Found, Loss, Purpose, Step, Timing, Wish};
 
 /// True time goes on by this, in milliseconds.
 const TICK: u64 = 50;
@@ -54,8 +54,10 @@ struct Machine {
     waiting: Option<(Moment, Option<(u64, Answer)>)>,
     number: u64,
     wish: Wish,
-    /// When the last request that it may have started is over, in true time.
+    /// When the last request that it may have started in its tenure is over, in true time.
     over: u64,
+    /// The same of tenures that it has lost, which nobody has waited for.
+    over_of_lost: u64,
 }
 
 impl Machine {
@@ -100,6 +102,7 @@ impl World {
             number: 0,
             wish: Wish::Hold { after: Duration::ZERO },
             over: 0,
+            over_of_lost: 0,
         });
         Self {
             machines: machines.collect(),
@@ -138,10 +141,10 @@ impl World {
         assert!(may.len() <= 1, "{may:?} may both start something at {time}");
         let Some(&holder) = may.first() else { return self.note(may) };
         for (number, machine) in self.machines.iter().enumerate() {
+            let over = machine.over.max(machine.over_of_lost);
             assert!(
-                number == holder || machine.over <= time,
-                "{holder} may start something at {time}, and a request of {number} may run until {}",
-                machine.over
+                number == holder || over <= time,
+                "{holder} may start something at {time}, and a request of {number} may run until {over}"
             );
         }
         let machine = &mut self.machines[holder];
@@ -224,14 +227,21 @@ impl World {
             machine.election.observe(self.history[machine.watched].clone(), now);
         }
         let step = machine.election.next(now, machine.wish);
+        match machine.election.take_loss() {
+            // Whoever lets go has waited for what it started in that tenure.
+            Some(Loss::Released) => machine.over = 0,
+            Some(_) => machine.over_of_lost = machine.over_of_lost.max(std::mem::take(&mut machine.over)),
+            None => {}
+        }
         let limit = match &step {
             Step::WaitUntil(_) => return,
             Step::Look { limit } => *limit,
             Step::Write { limit, purpose, .. } => {
-                if *purpose == Purpose::Release {
-                    // Whoever lets go has waited for what it started.
-                    machine.over = 0;
-                }
+                let over = machine.over.max(machine.over_of_lost);
+                assert!(
+                    *purpose != Purpose::Release || over <= time,
+                    "{number} lets go at {time}, and what it started may run until {over}"
+                );
                 *limit
             }
         };
@@ -302,8 +312,8 @@ proptest! {
         let holder = world.holder().expect("in peace");
         world.machines[holder].wish = Wish::Yield;
         let begun = world.until_held(Some(holder));
-        // It lets go at its next turn, which may be a retry period away.
-        prop_assert!(begun <= 2 * 2_400, "{begun} ms");
+        // A renewal that is on its way, the release, and what the other writes: each takes less than 0.6 s.
+        prop_assert!(begun <= 1_900, "{begun} ms");
     }
 
     #[test]

@@ -147,3 +147,62 @@ fn a_lease_that_somebody_deletes_is_not_free_before_its_holder_can_know() {
     assert_eq!(election.next(at(2_000), TAKE), Step::WaitUntil(at(16_000)));
     let Step::Write { over: None, .. } = election.next(at(16_000), TAKE) else { panic!("it makes a new one") };
 }
+
+/// One that was renewed last at 0, and has lost its lease at 10.
+fn loser() -> Election {
+    let mut election = holder();
+    while election.tenure().is_some() {
+        let Step::Write { .. } = election.next(at(9_900), TAKE) else { panic!("it is long due") };
+        election.answered(Answer::Failed, at(10_000), 0.0);
+    }
+    assert_eq!(election.take_loss(), Some(Loss::NotRenewed));
+    assert!(matches!(election.next(at(12_000), Wish::Yield), Step::Look { .. }));
+    election
+}
+
+#[test]
+fn a_lease_that_was_lost_is_not_let_go_of_before_what_was_started_is_over() {
+    let mut election = loser();
+    election.answered(Answer::Found(found("1", "a")), at(12_100), 0.0);
+    assert_eq!(election.next(at(12_100), Wish::Yield), Step::WaitUntil(at(15_000)));
+    assert!(matches!(election.next(at(15_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+}
+
+#[test]
+fn a_lease_that_was_lost_and_won_back_is_kept_until_what_was_started_before_is_over() {
+    let mut election = loser();
+    election.answered(Answer::Found(found("1", "a")), at(12_100), 0.0);
+    assert!(matches!(election.next(at(12_100), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
+    election.answered(Answer::Written("2".into()), at(12_200), 0.0);
+    assert_eq!(election.next(at(12_300), Wish::Yield), Step::WaitUntil(at(14_100)), "as a holder does");
+    assert!(matches!(election.next(at(14_100), Wish::Yield), Step::Write { purpose: Purpose::Renew, .. }));
+    election.answered(Answer::Written("3".into()), at(14_200), 0.0);
+    assert_eq!(election.next(at(14_200), Wish::Yield), Step::WaitUntil(at(15_000)), "its renewals stay in turn");
+    assert!(matches!(election.next(at(15_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    assert_eq!(election.take_loss(), Some(Loss::Released));
+}
+
+#[test]
+fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
+    let mut election = holder();
+    let Step::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    election.answered(Answer::Conflict, at(2_100), 0.0);
+    let _ = election.next(at(2_100), TAKE);
+    election.answered(Answer::Found(found("2", "b")), at(2_200), 0.0);
+    election.observe(found("3", ""), at(2_300));
+    assert!(matches!(election.next(at(2_300), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
+    election.answered(Answer::Written("4".into()), at(2_400), 0.0);
+    assert!(matches!(election.next(at(4_300), Wish::Yield), Step::Write { purpose: Purpose::Renew, .. }));
+}
+
+#[test]
+fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
+    let mut election = holder();
+    let Step::Write { .. } = election.next(at(9_000), TAKE) else { panic!("it is due") };
+    election.answered(Answer::Written("2".into()), at(9_050), 1.0);
+    assert_eq!(election.next(at(9_100), TAKE), Step::WaitUntil(at(11_400)));
+    assert!(matches!(election.next(at(9_100), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    // A failure is not followed by another request at once.
+    election.answered(Answer::Failed, at(9_200), 0.0);
+    assert_eq!(election.next(at(9_200), Wish::Yield), Step::WaitUntil(at(11_100)));
+}
