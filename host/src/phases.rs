@@ -24,6 +24,8 @@ const SOON: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long calls that run, and their writes, may take to end after that.
 const CALLS: Duration = Duration::from_secs(20);
+/// After that long, whatever a tenure that is handed over has not ended is cut, and has been told.
+pub(crate) const HAND_OVER: Duration = Duration::from_secs(DRAIN.as_secs() + CALLS.as_secs() + SOON.as_secs());
 /// How long Kubernetes Events may take to be sent.
 pub(crate) const EVENTS: Duration = Duration::from_secs(2);
 /// How long leases may take to be released.

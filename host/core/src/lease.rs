@@ -105,6 +105,8 @@ pub enum Loss {
     Taken(Arc<str>),
     /// It was let go of.
     Released,
+    /// What was started does not end: [`Election::give_up`].
+    GivenUp,
 }
 
 /// The right to act for a lease, as far as it is known.
@@ -193,6 +195,12 @@ impl Election {
     /// Why it was lost, once after it was.
     pub fn take_loss(&mut self) -> Option<Loss> {
         self.loss.take()
+    }
+
+    /// Renews it no more, for what was started does not end: so it cannot be let go of before it would have run out. Whoever says
+    /// this wishes [`Wish::Yield`] from now on.
+    pub fn give_up(&mut self) {
+        self.lose(Loss::GivenUp);
     }
 
     /// Who holds it, as far as is known: the name that was seen last. None: nobody, or not known.

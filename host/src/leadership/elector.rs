@@ -16,6 +16,7 @@ use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, Reach};
 use super::{Standing, Tenure};
+use crate::phases::HAND_OVER;
 
 /// What happened to one lease, for metrics.
 #[derive(Debug, Default)]
@@ -46,6 +47,8 @@ pub(super) struct Elector {
     pub(super) stop: CancellationToken,
     /// Its tenure, while it lasts.
     pub(super) current: Option<Current>,
+    /// Since when another is to have the lease. It stays so until it has gone from here, however that comes about.
+    pub(super) letting_go: Option<Moment>,
     /// The last failure that was logged.
     pub(super) told: String,
 }
@@ -57,8 +60,6 @@ pub(super) struct Current {
     lost: CancellationToken,
     /// Completes when nobody has the tenure any more. None: it has.
     settled: Option<BoxFuture<'static, ()>>,
-    /// It is to end, for another is to have the lease.
-    handing_over: bool,
 }
 
 impl Elector {
@@ -90,10 +91,13 @@ impl Elector {
             // Whoever has not taken it yet need not.
             self.standing.send_if_modified(|standing| standing.tenure.take().is_some());
         }
-        if self.kind == LeaseKind::Member || self.stop.is_cancelled() || self.is_handing_over() {
-            let is_over = self.current.as_ref().is_none_or(|current| current.settled.is_none());
-            let lets_go = self.stop.is_cancelled() || self.is_handing_over();
-            return (if lets_go && is_over { Wish::Yield } else { keep }, None);
+        self.go_on_letting_go(now);
+        let lets_go = self.stop.is_cancelled() || self.letting_go.is_some();
+        if lets_go && self.current.as_ref().is_none_or(|current| current.settled.is_none()) {
+            return (Wish::Yield, None);
+        }
+        if lets_go || self.kind == LeaseKind::Member {
+            return (keep, self.letting_go.map(|since| since + HAND_OVER));
         }
         let Some(part) = &mut self.part else { return (keep, None) };
         let stance = part.stance(self.current.is_some(), &self.members.borrow_and_update(), now);
@@ -101,22 +105,31 @@ impl Elector {
             Stance::Take { after } => (Wish::Hold { after }, None),
             Stance::Keep { until } => (keep, until),
             Stance::HandOver => {
-                self.hand_over();
-                (keep, None)
+                self.hand_over(now);
+                (keep, Some(now + HAND_OVER))
             }
         }
     }
 
-    fn is_handing_over(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| current.handing_over)
-    }
-
-    fn hand_over(&mut self) {
-        let Some(current) = &mut self.current else { return };
+    fn hand_over(&mut self, now: Moment) {
+        let Some(current) = &self.current else { return };
         tracing::info!(lease = %self.lease, "handing over: another replica is to run its plugins; what runs here ends first");
-        current.handing_over = true;
+        self.letting_go = Some(now);
         current.ends.cancel();
         self.standing.send_modify(|standing| standing.tenure = None);
+    }
+
+    /// Waits neither for ever for what does not end, for nobody runs the plugins meanwhile, nor takes back what is not gone yet.
+    fn go_on_letting_go(&mut self, now: Moment) {
+        let Some(since) = self.letting_go else { return };
+        match &self.current {
+            Some(current) if current.settled.is_some() && since + HAND_OVER <= now => {
+                self.election.give_up();
+                self.publish();
+            }
+            None if self.election.holder() != Some(&self.me) => self.letting_go = None,
+            _ => {}
+        }
     }
 
     async fn wait(&mut self, until: Moment) {
@@ -214,7 +227,7 @@ impl Elector {
         let fence = Arc::new(LeaseFence { lease, clock, reach: reach.clone(), _hold: hold });
         let given = Tenure { fence: Fenced::by(fence), ends: ends.clone(), lost: lost.clone(), is_shared: true };
         let settled = Some(settled.wait().boxed());
-        self.current = Some(Current { reach, ends, lost, settled, handing_over: false });
+        self.current = Some(Current { reach, ends, lost, settled });
         self.count(true);
         if self.kind == LeaseKind::Plugins {
             tracing::info!(lease = %self.lease, holder = %self.me, "lease won: its plugins run here");
@@ -235,6 +248,10 @@ impl Elector {
         let lease = &self.lease;
         match loss {
             Loss::Released => tracing::info!(%lease, "lease released"),
+            Loss::GivenUp => tracing::error!(
+                %lease,
+                "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
+            ),
             Loss::NotRenewed => tracing::error!(
                 %lease, error = self.told,
                 "lease lost: it could not be renewed in time, so another replica may run its plugins; nothing more is written for them here"
@@ -250,3 +267,6 @@ impl Elector {
         self.figures.transitions.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,6 +234,7 @@ impl Leadership {
             standing,
             stop: self.stop.clone(),
             current: None,
+            letting_go: None,
             told: String::new(),
         }
     }

@@ -206,3 +206,17 @@ fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
     election.answered(Answer::Failed, at(9_200), 0.0);
     assert_eq!(election.next(at(9_200), Wish::Yield), Step::WaitUntil(at(11_100)));
 }
+
+#[test]
+fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
+    let mut election = holder();
+    let Step::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    election.answered(Answer::Written("2".into()), at(2_100), 0.0);
+    election.give_up();
+    assert_eq!((election.tenure(), election.take_loss()), (None, Some(Loss::GivenUp)));
+    assert_eq!(election.next(at(2_500), Wish::Yield), Step::WaitUntil(at(4_000)));
+    assert_eq!(election.next(at(4_000), Wish::Yield), Step::WaitUntil(at(17_000)));
+    assert!(matches!(election.next(at(17_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    election.give_up();
+    assert_eq!(election.take_loss(), None, "it is not held");
+}

@@ -1,0 +1,203 @@
+//! Electors before an API server of one lease, which lives in the client, without sockets, so that the clock may be paused.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
+use windlass_core::grants::LiveGrants;
+use windlass_core::lease::Timing;
+use windlass_core::principal::{Principal, Role};
+use windlass_core::sharing::rank;
+
+use super::*;
+use crate::clock::SystemClock;
+
+const DURATION: Duration = Duration::from_secs(15);
+const STABILITY: Duration = Duration::from_mins(1);
+/// What renewals and requests may add.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// One lease, whoever asks for it.
+struct Api {
+    state: Mutex<State>,
+    /// As a watch brings it.
+    watched: watch::Sender<Found>,
+}
+
+#[derive(Default)]
+struct State {
+    lease: Option<Value>,
+    version: u64,
+    /// How many releases are to fail.
+    refusals: u32,
+}
+
+impl Api {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), watched: watch::Sender::new(None) })
+    }
+
+    fn refuse_releases(&self, count: u32) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).refusals = count;
+    }
+
+    fn refusals_left(&self) -> u32 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).refusals
+    }
+
+    fn client(self: &Arc<Self>) -> Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                let (code, answer) = api.answer(&parts.method, serde_json::from_slice(&body).unwrap_or_default());
+                let response = Response::builder().status(code).header("content-type", "application/json");
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
+                    response.body(Body::from(answer.to_string().into_bytes()))?,
+                )
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, method: &Method, mut body: Value) -> (u16, Value) {
+        let refused = |code: u16| {
+            (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no"}))
+        };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = |lease: &Value| lease["metadata"]["resourceVersion"].clone();
+        if *method == Method::GET {
+            return state.lease.clone().map_or_else(|| refused(404), |lease| (200, lease));
+        }
+        if body["spec"]["holderIdentity"] == "" && state.refusals > 0 {
+            state.refusals -= 1;
+            return refused(500);
+        }
+        if state.lease.as_ref().map_or(Value::Null, version) != version(&body) {
+            return refused(409);
+        }
+        state.version += 1;
+        body["metadata"]["resourceVersion"] = state.version.to_string().into();
+        state.lease = Some(body.clone());
+        self.watched.send_replace(Leases::watched(&body.to_string()));
+        (200, body)
+    }
+}
+
+/// An elector that runs, and what it gives to those who go by its lease.
+struct Candidate {
+    standing: watch::Receiver<Standing>,
+    _running: AbortOnDropHandle<()>,
+}
+
+impl Candidate {
+    fn start(
+        api: &Arc<Api>,
+        lease: &str,
+        me: &str,
+        members: &watch::Sender<Membership>,
+        clock: &Arc<SystemClock>,
+    ) -> Self {
+        let (lease, me): (Arc<str>, Arc<str>) = (lease.into(), me.into());
+        let period = Duration::from_secs(2);
+        let timing = Timing::new(DURATION, Duration::from_secs(10), period).expect("client-go's own");
+        let role = Principal {
+            role: Role::Lease,
+            plugin: "windlass".into(),
+            digest: "host".into(),
+            replica: me.clone(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        };
+        let (standing, standings) = watch::channel(Standing::default());
+        let mut elector = Elector {
+            part: Some(Part::new(lease.clone(), me.clone(), STABILITY, period)),
+            lease,
+            kind: LeaseKind::Plugins,
+            election: Election::new(me.clone(), timing),
+            me,
+            leases: Leases::new(api.client(), role, "default", "main").expect("names that can be sent"),
+            clock: clock.clone(),
+            sightings: api.watched.subscribe(),
+            members: members.subscribe(),
+            standing,
+            figures: Arc::default(),
+            stop: CancellationToken::new(),
+            current: None,
+            letting_go: None,
+            told: String::new(),
+        };
+        let running = AbortOnDropHandle::new(tokio::spawn(async move { elector.run().await }));
+        Self { standing: standings, _running: running }
+    }
+
+    /// Its next tenure.
+    async fn tenure(&mut self) -> Tenure {
+        let standing = self.standing.wait_for(|standing| standing.tenure.is_some()).await.expect("it runs");
+        standing.tenure.clone().expect("it has been waited for")
+    }
+}
+
+/// `a` has had the lease, which is meant for `b`, for so long that it hands it over: its tenure, and what then happens at the API.
+struct HandingOver {
+    tenure: Tenure,
+    a: Candidate,
+    b: Candidate,
+    began: Instant,
+}
+
+impl HandingOver {
+    async fn start(api: &Arc<Api>) -> Self {
+        let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<BTreeSet<Arc<str>>>();
+        let both = names(&["a", "b"]);
+        let lease = (0..1000).map(|number| format!("lease-{number}")).find(|lease| rank(lease, "b", &both) == 0);
+        let lease = lease.expect("half of them");
+        let clock = Arc::new(SystemClock::new());
+        let members = watch::Sender::new(Membership { live: names(&["a"]), since: clock.now() });
+        let mut a = Candidate::start(api, &lease, "a", &members, &clock);
+        let tenure = a.tenure().await;
+        let b = Candidate::start(api, &lease, "b", &members, &clock);
+        members.send_replace(Membership { live: both, since: clock.now() });
+        tenure.ends.cancelled().await;
+        Self { tenure, a, b, began: Instant::now() }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has_run_out() {
+    let mut over = HandingOver::start(&Api::new()).await;
+    over.tenure.fence.may_start(DURATION).expect("what runs may end in order");
+    timeout(HAND_OVER + SLACK, over.tenure.lost.cancelled()).await.expect("it is given up");
+    let given_up = over.began.elapsed();
+    assert!(given_up >= HAND_OVER, "{given_up:?}");
+    over.tenure.fence.may_start(DURATION).expect_err("nothing more may start");
+    assert!(over.b.standing.borrow().tenure.is_none(), "what was started may be carried out");
+
+    let taken = timeout(DURATION + SLACK, over.b.tenure()).await.expect("the target takes over");
+    taken.fence.may_start(DURATION).expect("it is its own");
+    let quiet = over.began.elapsed().saturating_sub(given_up);
+    assert!(quiet + Duration::from_millis(2_400) >= DURATION, "a renewal's pause less, at the most: {quiet:?}");
+    drop(over.tenure);
+    timeout(STABILITY * 5, over.a.tenure()).await.expect_err("it has the other's name in it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_is_tried_again_until_the_target_has_the_lease() {
+    let api = Api::new();
+    api.refuse_releases(3);
+    let HandingOver { tenure, mut a, mut b, .. } = HandingOver::start(&api).await;
+    drop(tenure);
+    timeout(DURATION, b.tenure()).await.expect("the target takes over");
+    assert_eq!(api.refusals_left(), 0);
+    timeout(STABILITY * 5, a.tenure()).await.expect_err("it has gone");
+}
