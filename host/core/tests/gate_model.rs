@@ -463,3 +463,17 @@ fn a_key_that_releases_a_terminating_object_does_not_run_on_its_last_state() {
         run(is_comparable, steps.into());
     }
 }
+
+#[test]
+fn a_key_that_hides_an_object_after_the_server_went_back_does_not_run_on_what_was_undone() {
+    let steps = [
+        Step::Others(1, Op::Create { is_in: false }),
+        Step::Others(1, Op::Update { is_in: true, touches: false }),
+        Step::Others(0, Op::Create { is_in: true }),
+        Step::Prove(1),
+        Step::Restore(2),
+        Step::Ours(1, Op::Update { is_in: false, touches: true }),
+        Step::Answer(0),
+    ];
+    run(true, steps.into());
+}

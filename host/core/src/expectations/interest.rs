@@ -150,11 +150,7 @@ impl Look {
             }
             Effect::Left { uid, version, is_new, .. } => {
                 if shown == Shown::No {
-                    let sight = Sight::Hidden { object: object.clone(), uid: uid.clone(), version: version.clone() };
-                    let has_left = self.states.iter().any(|it| it.gone && it.uid == *uid && it.version == *version);
-                    // The one that had the name before may still be shown.
-                    let is_unknown = *is_new && cache.progress.get(&object).is_none() && self.states.is_empty();
-                    return if is_unknown || has_left { Follows::Nothing } else { Follows::Expect(sight) };
+                    return self.hides(uid, version, *is_new, object, cache);
                 }
                 if version.is_empty() {
                     return Follows::Doubt(Sight::Fresh);
@@ -162,6 +158,27 @@ impl Look {
                 self.left(uid, version, shown, object, cache)
             }
         }
+    }
+
+    /// What follows from a write that has left a state that the cache does not show.
+    fn hides(&self, uid: &Uid, version: &Version, is_new: bool, object: ObjectKey, cache: &Cache) -> Follows {
+        // The one that had the name before may still be shown.
+        let is_unknown = is_new && cache.progress.get(&object).is_none() && self.states.is_empty();
+        let has_left = self.states.iter().any(|it| it.gone && it.uid == *uid && it.version == *version);
+        if is_unknown || has_left {
+            return Follows::Nothing;
+        }
+        // It showed the name although it had come to a state in which it does not: the server has gone back.
+        if self.was_past(version, cache) && self.first.is_some() {
+            return Follows::Doubt(Sight::Fresh);
+        }
+        Follows::Expect(Sight::Hidden { object, uid: uid.clone(), version: version.clone() })
+    }
+
+    /// Whether the cache had come to `version` before the request was sent.
+    fn was_past(&self, version: &Version, cache: &Cache) -> bool {
+        let before = self.version.as_ref().filter(|_| cache.progress.is_comparable());
+        before.and_then(|before| before.compare(version)).is_some_and(std::cmp::Ordering::is_ge)
     }
 
     fn left(&self, uid: &Uid, version: &Version, shown: Shown, object: ObjectKey, cache: &Cache) -> Follows {
@@ -173,9 +190,7 @@ impl Look {
             }
             return expect(Sight::State { object, uid: uid.clone(), version: version.clone() });
         }
-        let was_past =
-            self.version.as_ref().and_then(|before| before.compare(version)).is_some_and(std::cmp::Ordering::is_ge);
-        if !was_past {
+        if !self.was_past(version, cache) {
             return expect(Sight::Reaches { version: version.clone() });
         }
         // The cache had come that far before the request was sent, so the write has changed nothing of a state that the
