@@ -7,8 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_kube::client::Connection;
 use windlass_kube::{ReviewError, Verdict, may_watch};
@@ -62,15 +60,7 @@ pub(crate) struct ServerReviews {
 
 impl ServerReviews {
     pub(crate) fn new(connection: Connection, replica: &Arc<str>) -> Self {
-        let role = Principal {
-            role: Role::Reviews,
-            plugin: "windlass".into(),
-            digest: "host".into(),
-            replica: replica.clone(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        };
+        let role = Principal::of_host(Role::Reviews, replica.clone());
         Self { connection, role }
     }
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
 use std::hint::black_box;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -13,8 +13,8 @@ use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
 use windlass_core::expectations::{Cache, Effect, Shown};
 use windlass_core::gate::Gate;
-use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::{Advance, Observer, Progress, Turn};
+use windlass_core::object::ObjectKey;
+use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
 
 const ROUNDS: usize = 5;
@@ -33,54 +33,12 @@ impl Clock for WallClock {
     }
 }
 
-/// A cache that has come to a version.
-#[derive(Default)]
-struct At {
-    version: Mutex<u64>,
-    observer: Mutex<Option<Weak<dyn Observer>>>,
-}
-
-impl At {
-    fn reach(&self, version: u64) {
-        *self.version.lock().expect("not poisoned") = version;
-        let observer = self.observer.lock().expect("not poisoned").clone();
-        let version = Version::from(&*version.to_string());
-        observer.and_then(|it| it.upgrade()).expect("the gate").advanced(0, Advance::Version(&version));
-    }
-}
-
-impl Progress for At {
-    fn version(&self) -> Option<Version> {
-        Some(Version::from(&*self.version.lock().expect("not poisoned").to_string()))
-    }
-
-    fn is_comparable(&self) -> bool {
-        true
-    }
-
-    fn epoch(&self) -> u64 {
-        0
-    }
-
-    fn listed(&self) -> Option<Turn> {
-        None
-    }
-
-    fn get(&self, _: &ObjectKey) -> Option<Object> {
-        None
-    }
-
-    fn observe(&self, _: usize, observer: Weak<dyn Observer>) {
-        *self.observer.lock().expect("not poisoned") = Some(observer);
-    }
-}
-
 fn key(number: usize) -> ObjectKey {
     ObjectKey::namespaced("namespace", format!("name-{number}"))
 }
 
-fn gate() -> (Arc<Gate>, Queue<ObjectKey>, Arc<At>) {
-    let (clock, cache) = (Arc::new(WallClock(Instant::now())), Arc::new(At::default()));
+fn gate() -> (Arc<Gate>, Queue<ObjectKey>, Arc<Reached>) {
+    let (clock, cache) = (Arc::new(WallClock(Instant::now())), Arc::new(Reached::at("0")));
     let queue = Queue::new(clock.clone(), ItemExponential::default());
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
     (Gate::new(caches, queue.clone(), clock), queue, cache)
@@ -113,7 +71,7 @@ fn report(what: &str, count: usize, time: Duration) {
 }
 
 /// From the event until another thread's worker has the key, which was parked.
-fn wake(queue: &Queue<ObjectKey>, gate: &Arc<Gate>, cache: &Arc<At>, first: u64) -> Vec<Duration> {
+fn wake(queue: &Queue<ObjectKey>, gate: &Arc<Gate>, cache: &Arc<Reached>, first: u64) -> Vec<Duration> {
     let held = key(1);
     let (taken, times) = std::sync::mpsc::channel();
     let worker = std::thread::spawn({
@@ -140,7 +98,7 @@ fn wake(queue: &Queue<ObjectKey>, gate: &Arc<Gate>, cache: &Arc<At>, first: u64)
             std::thread::yield_now();
         }
         let event = Instant::now();
-        cache.reach(version);
+        cache.reach(&version.to_string());
         waits.push(times.recv().expect("the worker goes on") - event);
     }
     queue.shut_down();
@@ -167,14 +125,14 @@ fn main() {
     let (many, _, cache) = gate_of(&all);
     let start = Instant::now();
     for version in &all {
-        cache.reach(*version);
+        cache.reach(&version.to_string());
     }
     report("an event, while it lets one of 10,000 keys go", all.len(), start.elapsed());
     assert!(many.is_empty());
 }
 
 /// A gate at which a key waits for each version.
-fn gate_of(versions: &[u64]) -> (Arc<Gate>, Queue<ObjectKey>, Arc<At>) {
+fn gate_of(versions: &[u64]) -> (Arc<Gate>, Queue<ObjectKey>, Arc<Reached>) {
     let all = gate();
     for version in versions {
         write(&all.0, &key(usize::try_from(*version).unwrap_or(usize::MAX)), *version);

@@ -112,6 +112,21 @@ impl Principal {
         self.grants.current()
     }
 
+    /// The host itself in a system `role`, for no plugin. It has no grants: what it asks of the server is in the code of its
+    /// role alone, never in a plugin's hands.
+    #[must_use]
+    pub fn of_host(role: Role, replica: Arc<str>) -> Self {
+        Self {
+            role,
+            plugin: "windlass".into(),
+            digest: "host".into(),
+            replica,
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        }
+    }
+
     /// The host at work for this principal in a system `role`, with these `grants`. It acts as the host, whoever the plugin
     /// acts as.
     #[must_use]

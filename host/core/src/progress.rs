@@ -3,11 +3,15 @@
 //! An informer's store is a [`Progress`]. Whoever waits looks at it, and is told of each change as an [`Observer`]; the two
 //! never miss each other, since a change is in the store before it is told.
 
+mod reached;
+
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compact::Version;
 use crate::object::{Object, ObjectKey};
+
+pub use reached::Reached;
 
 /// A place in the order in which this process begins and ends requests. A list that began after the answer to a write came
 /// shows what the write did, however the server writes its versions.

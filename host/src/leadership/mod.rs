@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::clock::Clock;
 use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
 use windlass_core::lease::{Election, Found};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::sharing::{Members, Membership, Part};
@@ -130,15 +129,7 @@ impl Leadership {
         plugins: impl Iterator<Item = &'a str>,
         stop: &CancellationToken,
     ) -> Result<Self, LeaseError> {
-        let role = Principal {
-            role: Role::Lease,
-            plugin: "windlass".into(),
-            digest: "host".into(),
-            replica: replica.clone(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        };
+        let role = Principal::of_host(Role::Lease, replica.clone());
         let namespace = settings.namespace.as_deref().unwrap_or(&connection.default_namespace);
         let leases = Leases::new(connection.client.clone(), role, namespace, &*settings.instance)?;
         let names: Vec<Arc<str>> = plugins.filter_map(|plugin| settings.lease_of(plugin)).map(Arc::from).collect();

@@ -1,46 +1,17 @@
 //! With caches that prove themselves when the test lets them.
 
 use std::sync::Mutex;
-use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
-use windlass_core::compact::Version;
 use windlass_core::expectations::{Cache, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
-use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::progress::{Observer, Progress};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
 
 use super::*;
 use crate::clock::SystemClock;
-
-/// A cache that shows nothing, for ever.
-struct Silent;
-
-impl Progress for Silent {
-    fn version(&self) -> Option<Version> {
-        Some("1".into())
-    }
-
-    fn is_comparable(&self) -> bool {
-        true
-    }
-
-    fn epoch(&self) -> u64 {
-        0
-    }
-
-    fn listed(&self) -> Option<Turn> {
-        None
-    }
-
-    fn get(&self, _: &ObjectKey) -> Option<Object> {
-        None
-    }
-
-    fn observe(&self, _: usize, _: Weak<dyn Observer>) {}
-}
 
 #[derive(Clone)]
 struct Played {
@@ -86,7 +57,7 @@ impl Stage {
     fn new(timeout: ExpectationTimeout) -> Self {
         let clock = Arc::new(SystemClock::new());
         let queue = Queue::new(clock.clone(), ItemExponential::default());
-        let gate = Gate::new(vec![Cache { progress: Arc::new(Silent), is_filtered: false }], queue, clock);
+        let gate = Gate::new(vec![Cache { progress: Arc::new(Reached::at("1")), is_filtered: false }], queue, clock);
         let caches = Played { proofs: Arc::new(Semaphore::new(0)), asked: Arc::default() };
         let watches = vec![WatchSpec::all(ObjectKind::new("v1", "ConfigMap"))];
         let overdue = Overdue { gate: gate.clone(), watches, caches: caches.clone(), timeout };

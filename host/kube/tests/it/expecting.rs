@@ -1,18 +1,17 @@
 //! What the writer has keys wait for: which caches may show a write, and what of it.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::compact::Version;
 use windlass_core::expectations::Cache;
 use windlass_core::gate::Gate;
-use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::Writes as _;
-use windlass_core::progress::{Observer, Progress, Turn};
+use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};
@@ -32,40 +31,13 @@ impl Clock for NoTime {
     }
 }
 
-/// A cache that has come to version 1 and shows nothing.
-struct Early;
-
-impl Progress for Early {
-    fn version(&self) -> Option<Version> {
-        Some("1".into())
-    }
-
-    fn is_comparable(&self) -> bool {
-        true
-    }
-
-    fn epoch(&self) -> u64 {
-        0
-    }
-
-    fn listed(&self) -> Option<Turn> {
-        None
-    }
-
-    fn get(&self, _: &ObjectKey) -> Option<Object> {
-        None
-    }
-
-    fn observe(&self, _: usize, _: Weak<dyn Observer>) {}
-}
-
 /// What the key waits for when it has written, with the place of each cache; and how many keys are kept in mind.
 async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Vec<(usize, String)>, usize) {
     let script = Script::default().mutations([reply]);
     let informers = Informers::new(script.client(), Discovery::new(script.client()));
     let caches = specs.iter().map(|spec| {
         let is_filtered = spec.label_selector.is_some() || spec.field_selector.is_some();
-        Cache { progress: Arc::new(Early), is_filtered }
+        Cache { progress: Arc::new(Reached::at("1")), is_filtered }
     });
     let gate = Gate::new(caches.collect(), Queue::new(Arc::new(NoTime), ItemExponential::default()), Arc::new(NoTime));
     let readable: Vec<_> = specs

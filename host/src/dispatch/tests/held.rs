@@ -1,62 +1,19 @@
 //! Keys that the gate holds.
 
-use std::sync::Weak;
-
-use windlass_core::compact::Version;
 use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::progress::{Advance, Observer, Progress, Turn};
+use windlass_core::progress::Reached;
 
 use super::*;
-
-/// A cache that has come to a version.
-struct At {
-    version: Mutex<Version>,
-    observer: Mutex<Option<Weak<dyn Observer>>>,
-}
-
-impl At {
-    fn reach(&self, version: &str) {
-        *self.version.lock().expect("not poisoned") = version.into();
-        let observer = self.observer.lock().expect("not poisoned").clone();
-        observer.and_then(|it| it.upgrade()).expect("the gate").advanced(0, Advance::Version(&version.into()));
-    }
-}
-
-impl Progress for At {
-    fn version(&self) -> Option<Version> {
-        Some(self.version.lock().expect("not poisoned").clone())
-    }
-
-    fn is_comparable(&self) -> bool {
-        true
-    }
-
-    fn epoch(&self) -> u64 {
-        0
-    }
-
-    fn listed(&self) -> Option<Turn> {
-        None
-    }
-
-    fn get(&self, _: &ObjectKey) -> Option<Object> {
-        None
-    }
-
-    fn observe(&self, _: usize, observer: Weak<dyn Observer>) {
-        *self.observer.lock().expect("not poisoned") = Some(observer);
-    }
-}
 
 fn phases() -> Phases {
     Phases::of(CancellationToken::new())
 }
 
 /// A stage whose keys are held until a cache shows their writes.
-fn gated(permits: u32) -> (Stage, Arc<At>, Arc<Gate>, Running) {
+fn gated(permits: u32) -> (Stage, Arc<Reached>, Arc<Gate>, Running) {
     let clock = Arc::new(SystemClock::new());
     let mut stage = Stage::with_clock(0, permits, clock.clone());
-    let cache = Arc::new(At { version: Mutex::new("1".into()), observer: Mutex::default() });
+    let cache = Arc::new(Reached::at("1"));
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
     let gate = Gate::new(caches, stage.dispatch.queue.clone(), clock);
     Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").gate = Some(gate.clone());

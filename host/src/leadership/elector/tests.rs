@@ -11,7 +11,6 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
-use windlass_core::grants::LiveGrants;
 use windlass_core::lease::Timing;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::sharing::rank;
@@ -110,15 +109,7 @@ impl Candidate {
         let (lease, me): (Arc<str>, Arc<str>) = (lease.into(), me.into());
         let period = Duration::from_secs(2);
         let timing = Timing::new(DURATION, Duration::from_secs(10), period).expect("client-go's own");
-        let role = Principal {
-            role: Role::Lease,
-            plugin: "windlass".into(),
-            digest: "host".into(),
-            replica: me.clone(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        };
+        let role = Principal::of_host(Role::Lease, me.clone());
         let (standing, standings) = watch::channel(Standing::default());
         let mut elector = Elector {
             part: Some(Part::new(lease.clone(), me.clone(), STABILITY, period)),
