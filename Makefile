@@ -50,6 +50,7 @@ bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded re
 	cargo bench --locked -p windlass-kube --bench engine $(if $(QUICK),-- --quick)
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
 	cargo bench --locked -p windlass-tests --bench pointers
+	cargo bench --locked -p windlass-tests --bench calls
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

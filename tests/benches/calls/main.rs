@@ -1,0 +1,107 @@
+//! What a call costs: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in turn;
+//! against the prototype, which is bare wasmtime with a pool, no limits and no host around it, measured in the same rounds.
+//!
+//! `make bench`; docs/benchmarks.md has recorded results. Times are of processors, of the whole process: whatever threads the
+//! host uses for a call are in them.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+
+mod bare;
+// Guests of a few lines.
+#[allow(dead_code, reason = "the sandbox's tests make more of it")]
+#[path = "../../../host/wasm/tests/support/guests.rs"]
+mod guests;
+mod ours;
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use self::guests::Core;
+
+/// Rounds, and calls of each; the best of the rounds counts, as in the prototype's own figures.
+const FULL: (usize, u32) = (9, 2_000);
+/// The same with `--quick`, to see that it works.
+const QUICK: (usize, u32) = (2, 20);
+/// Reads in one call of the guest that reads.
+const READS: u32 = 100;
+/// Different plugins that are called in turn.
+const PLUGINS: usize = 100;
+
+fn main() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (rounds, calls) = if std::env::args().any(|it| it == "--quick") { QUICK } else { FULL };
+    runtime.block_on(measure(rounds, calls))
+}
+
+async fn measure(rounds: usize, calls: u32) -> anyhow::Result<()> {
+    let (idle, reading) = (Core::default().component(), reading());
+    let engine = bare::engine()?;
+    let (bare_idle, bare_reading) = (bare::Prototype::new(&engine, &idle)?, bare::Prototype::new(&engine, &reading)?);
+    let host = ours::Host::new().await?;
+    let (our_idle, our_reading) = (host.load("guest", &idle).await?, host.load("guest", &reading).await?);
+    let many = host.load_many(PLUGINS).await?;
+
+    let mut best = [Duration::MAX; 6];
+    for _ in 0..rounds {
+        let round = [
+            each(calls, bare_idle.calls(calls)).await?,
+            each(calls, host.calls(&our_idle, calls)).await?,
+            each(calls, host.calls_in_turn(&many, calls)).await?,
+            each(calls, bare_reading.calls(calls)).await?,
+            each(calls, host.calls(&our_reading, calls)).await?,
+            host.guests_own(&our_idle, calls).await?,
+        ];
+        for (best, now) in best.iter_mut().zip(round) {
+            *best = now.min(*best);
+        }
+    }
+    let [bare, ours, in_turn, bare_reads, our_reads, guests] = best;
+    println!("µs of processor time a call, best of {rounds} rounds of {calls}");
+    println!("no-op, the prototype:             {:.1}", micros(bare));
+    println!("no-op, ours:                      {:.1} ({:.2}×)", micros(ours), ratio(ours, bare));
+    println!("  … of it on the guest's thread:  {:.1} ({:.2}×)", micros(guests), ratio(guests, bare));
+    println!("no-op, {PLUGINS} plugins on two threads: {:.1} ({:.2}×)", micros(in_turn), ratio(in_turn, bare));
+    let read = |reads: Duration, none: Duration| micros(reads.saturating_sub(none)) / f64::from(READS);
+    println!("cache.get of 2 KiB, the prototype: {:.2}", read(bare_reads, bare));
+    println!("cache.get of 2 KiB, ours:          {:.2}", read(our_reads, ours));
+    Ok(())
+}
+
+/// A guest that reads the same `ConfigMap` again and again, and cannot go on where that fails.
+fn reading() -> Vec<u8> {
+    let imports = r#"(import "windlass:plugin/cache@0.1.0" "get"
+        (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let get = "(call $get (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 1) (i32.const 3000) (i32.const 4)
+        (i32.const 3004) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+        (i32.const 1024))";
+    // The first byte is that of the result, the fifth that of the option within.
+    let check = "(if (i32.load8_u (i32.const 1024)) (then unreachable))
+        (if (i32.eqz (i32.load8_u (i32.const 1028))) (then unreachable))";
+    let reconcile = format!(
+        "(loop $again {get} {check} (global.set $left (i32.sub (global.get $left) (i32.const 1)))
+           (br_if $again (global.get $left)))"
+    );
+    let items = format!("(global $left (mut i32) (i32.const {READS})) (data (i32.const 3000) \"prodshop\")");
+    Core { imports: imports.to_owned(), items, reconcile, pages: 8, ..Core::default() }.component()
+}
+
+/// The processor time of each of so many calls.
+async fn each(calls: u32, run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Duration> {
+    let before = process_time();
+    run.await?;
+    Ok((process_time() - before) / calls)
+}
+
+fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
+}
