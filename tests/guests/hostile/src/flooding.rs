@@ -9,7 +9,7 @@ use crate::Answer;
 use crate::trespassing::{config_map, everything, everything_live, options, secret};
 
 /// Times that are many, where nothing stops the guest.
-const MANY: u32 = 20_000;
+const MANY: u32 = 3_000;
 
 /// None: `mode` is of another kind.
 pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
@@ -36,8 +36,8 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
         },
         _ => return None,
     };
-    // Those that are stopped never come to the end of it.
-    (0..MANY).for_each(act);
+    let is_stopped = !matches!(mode, "floods-logs" | "floods-metrics");
+    (0..if is_stopped { u32::MAX } else { MANY }).for_each(act);
     Some(Ok(Outcome::Done))
 }
 

@@ -28,7 +28,7 @@ impl Guest for Hostile {
     }
 
     fn reconcile(request: Request) -> Answer {
-        let mode = marker::mode();
+        let mode = marker::mode_of(&request);
         let families = [spending::reconcile, flooding::reconcile, trespassing::reconcile, outside::reconcile];
         let answer = families.into_iter().find_map(|reconcile| reconcile(&mode, &request));
         answer.unwrap_or_else(|| panic!("hostile: there is no mode named {mode}"))

@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use windlass_sdk::bindings::windlass::plugin::types::Request;
+
 /// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and
 /// another mode, filled up with dots to the same length.
 static MARKER: [u8; 45] = *b"HOSTILE-MODE=behaves.........................";
@@ -14,6 +16,15 @@ pub(crate) fn mode() -> String {
     // Without the black box, the compiler would read the marker once and for all.
     let marker = black_box(&MARKER);
     String::from_utf8_lossy(&marker[PREFIX..]).trim_end_matches('.').to_owned()
+}
+
+/// How a call is to go: as the marker says, and in the mode `steered` as the text of the primary says, which a test makes. So
+/// many attacks need but one component to be compiled.
+pub(crate) fn mode_of(request: &Request) -> String {
+    match (mode(), &request.object) {
+        (mode, Some(object)) if mode == "steered" => object.clone(),
+        (mode, _) => mode,
+    }
 }
 
 /// The number at the end of a mode such as `fetches-8080`, which begins with `family`.

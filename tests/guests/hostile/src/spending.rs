@@ -97,7 +97,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
             done
         }
         "answers-much" => Err(vec![Failure::Transient("x".repeat(HUGE))]),
-        "answers-many" => Err(vec![Failure::Transient(String::new()); 400_000]),
+        "answers-many" => Err(vec![Failure::Transient(String::new()); 100_000]),
         "forges-outage" => Err(OUTAGES.map(forged).to_vec()),
         "requeues" => Ok(Outcome::RequeueAfter(0)),
         _ => return None,
