@@ -4,6 +4,8 @@ use crate::marker;
 
 /// How long a call may take that does not end: short, for a test waits for it.
 const DEADLINE_MS: u32 = 400;
+/// How long one that tries many things.
+const LONG_MS: u32 = 20_000;
 
 /// The manifest of `mode`.
 pub(crate) fn of(mode: &str) -> String {
@@ -28,6 +30,7 @@ pub(crate) fn of(mode: &str) -> String {
 
 /// A manifest with this text as the primary and what follows it in its controller, and with `rest` at its end.
 pub(crate) fn with(name: &str, primary: &str, rest: &str) -> String {
+    let never_ends = matches!(name, "loops" | "fills" | "asks-the-time" | "draws-randomness" | "waits");
     let all = r#"{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}"#;
     format!(
         concat!(
@@ -37,7 +40,7 @@ pub(crate) fn with(name: &str, primary: &str, rest: &str) -> String {
         ),
         name = name,
         primary = primary,
-        deadline = DEADLINE_MS,
+        deadline = if never_ends { DEADLINE_MS } else { LONG_MS },
         all = all,
         rest = rest,
     )

@@ -66,8 +66,9 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
         "writes-much" => {
             let object =
                 format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","data":{{"x":"{}"}}}}"#, "x".repeat(4 << 20));
-            Trials(mode).of("create", writes::create(&object, &options()));
-            done
+            let trials = Trials(mode);
+            trials.of("create", writes::create(&object, &options()));
+            trials.end()
         }
         "batches-much" => {
             let delete = || {
@@ -94,7 +95,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
                 trials.of("patch", writes::patch(&config_map("guarded"), of, &patch, &options()));
             }
             trials.of("apply", writes::apply(&object, &options()));
-            done
+            trials.end()
         }
         "answers-much" => Err(vec![Failure::Transient("x".repeat(HUGE))]),
         "answers-many" => Err(vec![Failure::Transient(String::new()); 100_000]),

@@ -1,7 +1,6 @@
 //! Attacks on what is not granted: other namespaces, Secrets, other people's finalizers and children, and names that would lead
 //! elsewhere if somebody put them into a URL.
 
-use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef, Request};
 use windlass_sdk::bindings::windlass::plugin::writes::{self, FieldValidation, PatchType, WriteOptions};
 use windlass_sdk::bindings::windlass::plugin::{cache, live, owners};
@@ -43,7 +42,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
         "crafts-names" => crafts_names(&trials),
         _ => return None,
     }
-    Some(Ok(Outcome::Done))
+    Some(trials.end())
 }
 
 fn reads_secrets(trials: &Trials<'_>) {

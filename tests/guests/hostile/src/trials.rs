@@ -1,9 +1,12 @@
 //! What an attacker tries, and what comes of it: one line of the log for each trial, which tests read.
 
+use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::http::{HttpError, Response};
 use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::owners::Claimed;
 use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
+
+use crate::Answer;
 
 /// The trials of one mode.
 pub(crate) struct Trials<'a>(pub(crate) &'a str);
@@ -18,6 +21,12 @@ impl Trials<'_> {
             Ok(Some(what)) => format!("hostile {mode} {trial}: GAINED {what}"),
         };
         log::log(Level::Info, &line, &[]);
+    }
+
+    /// Logs that all has been tried.
+    pub(crate) fn end(&self) -> Answer {
+        log::log(Level::Info, &format!("hostile {} has tried all", self.0), &[]);
+        Ok(Outcome::Done)
     }
 }
 
