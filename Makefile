@@ -31,6 +31,7 @@ guests: setup ## build the tests' own components to target/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
 	tools/build-component composer $(CARGO_TARGET_DIR)/guests
+	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
 
 demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
 	@WINDLASS_BIN=$(CARGO_TARGET_DIR)/debug/windlass WINDLASS_PLUGIN_DIR=$(CARGO_TARGET_DIR)/plugins \

@@ -1,10 +1,11 @@
 //! The operator's configuration of a plugin: what a `NAME.config.yaml` says, whether it fits the manifest's schema, and the
 //! document that the plugin gets, with the values of Secrets in their places. [`follow`] keeps it up to date.
 //!
-//! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, and its patterns run
-//! in linear time.
+//! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, its patterns run
+//! in linear time, and what its references [`unfold`] to is bounded.
 
 mod follow;
+mod unfold;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -179,6 +180,10 @@ impl Schema {
         let turn = Arc::new(Semaphore::new(1));
         let Some(config) = &manifest.config else { return Ok(Self { validator: None, turn }) };
         let schema = Value::Object(config.schema.clone());
+        // First of all: the rest follows its references.
+        if let Some(problem) = unfold::problem(&schema) {
+            return Err(format!("config.schema: {problem}"));
+        }
         let patterns = patterns(&schema);
         if patterns > MOST_PATTERNS {
             return Err(format!("config.schema: it has {patterns} patterns, at most {MOST_PATTERNS} are compiled"));

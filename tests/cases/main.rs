@@ -15,6 +15,7 @@ mod fairness;
 mod features;
 mod finalizers;
 mod freshness;
+mod hostile;
 mod imports;
 mod kinds;
 mod kubectl;

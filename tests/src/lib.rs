@@ -7,6 +7,7 @@ pub mod chameleon;
 pub mod children;
 pub mod cluster;
 pub mod host;
+pub mod hostile;
 pub mod kubectl;
 pub mod markdown;
 pub mod marker;

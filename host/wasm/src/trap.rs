@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wasmtime::{Trap, WasmBacktrace};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::limits::{Limit, Overrun};
 use crate::state::{CallState, ForbiddenImport};
@@ -15,12 +15,30 @@ const FRAME_BYTES: usize = 120;
 /// How much of what the guest logged before.
 const LOGGED_BYTES: usize = 2 << 10;
 
+/// How much of an error of wasmtime's.
+const CAUSE_BYTES: usize = 1 << 10;
+
 /// The end of a call without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped {
     /// A fixed label.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
+}
+
+/// The host itself failed while it worked for a guest. It travels through wasmtime as the cause of the trap.
+#[derive(Debug, thiserror::Error)]
+#[error("the host failed in {import}: {cause}")]
+pub(crate) struct HostFailed {
+    pub(crate) import: &'static str,
+    pub(crate) cause: String,
+}
+
+impl HostFailed {
+    /// In `import`, because of `cause`.
+    pub(crate) fn in_import(import: &'static str, cause: impl ToString) -> wasmtime::Error {
+        Self { import, cause: cause.to_string() }.into()
+    }
 }
 
 /// A trap, an overrun, or an error that an import raised.
@@ -50,10 +68,21 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     if let Some(forbidden) = error.downcast_ref::<ForbiddenImport>() {
         return ("forbidden-import", forbidden.to_string());
     }
-    match error.downcast_ref::<Trap>() {
-        Some(trap) => ("trap", format!("the plugin trapped: {trap}")),
-        None => ("host", format!("the call could not go on: {}", error.root_cause())),
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        return ("trap", format!("the plugin trapped: {trap}"));
     }
+    let cause = single_line(&error.root_cause().to_string(), CAUSE_BYTES);
+    if is_the_hosts(error) {
+        return ("host", format!("the call could not go on: {cause}"));
+    }
+    let advice = "what it hands over is not what its interface says; build it with a current SDK";
+    ("abi", format!("the plugin was stopped: {cause} ({advice})"))
+}
+
+/// Whether it is the host that failed. wasmtime has no type for what a guest does wrong where values cross, so that is what
+/// is left.
+fn is_the_hosts(error: &wasmtime::Error) -> bool {
+    error.is::<HostFailed>() || error.is::<PoolConcurrencyLimitError>() || error.is::<std::io::Error>()
 }
 
 fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {

@@ -8,6 +8,7 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError
 use crate::abi::v0_1_0::convert::milliseconds;
 use crate::sandbox::AbortOnDrop;
 use crate::state::CallState;
+use crate::trap::HostFailed;
 
 impl Host for CallState {
     async fn fetch(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
@@ -21,7 +22,7 @@ impl Host for CallState {
         self.waiting_in = Some("http.fetch");
         let answer = (&mut task.0).await;
         self.waiting_in = None;
-        let answer = answer.map_err(|error| wasmtime::format_err!("the host failed in http.fetch: {error}"))?;
+        let answer = answer.map_err(|error| HostFailed::in_import("http.fetch", error))?;
         Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
     }
 }

@@ -18,6 +18,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types;
 use crate::abi::v0_1_0::convert;
 use crate::state::CallState;
+use crate::trap::HostFailed;
 
 // The interface has types only.
 impl types::Host for CallState {}
@@ -47,5 +48,5 @@ async fn elsewhere<T: Send + 'static>(
     state.waiting_in = Some(import);
     let done = task.await;
     state.waiting_in = None;
-    done.map_err(|error| wasmtime::format_err!("the host failed in {import}: {error}"))
+    done.map_err(|error| HostFailed::in_import(import, error))
 }

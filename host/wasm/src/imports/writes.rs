@@ -13,6 +13,7 @@ use crate::abi::v0_1_0::convert;
 use crate::imports::{malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
+use crate::trap::HostFailed;
 
 /// What the guest gets back: the new object, none if nothing is left.
 type Answer = Result<Option<String>, ApiError>;
@@ -127,7 +128,7 @@ async fn awaited<T>(
     let answer = task.await;
     state.waiting_in = None;
     // A panic of the writer's: whether it had sent anything is not known here, so the call must not go on.
-    answer.map_err(|error| wasmtime::format_err!("the host failed in {import}: {error}"))
+    answer.map_err(|error| HostFailed::in_import(import, error))
 }
 
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.

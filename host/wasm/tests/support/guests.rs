@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-const MARKER: &[u8] = b"CHAMELEON-MODE=";
-const MARKER_BYTES: usize = 47;
+/// What stands before the mode in a guest that is patched, and how many bytes the mode has.
+const CHAMELEON: (&[u8], usize) = (b"CHAMELEON-MODE=", 32);
+const HOSTILE: (&[u8], usize) = (b"HOSTILE-MODE=", 32);
 
 /// The plugin of the examples.
 pub(crate) fn webapp() -> Vec<u8> {
@@ -21,11 +22,21 @@ pub(crate) fn composer() -> Vec<u8> {
 
 /// The guest of many faces, in `mode`.
 pub(crate) fn chameleon(mode: &str) -> Vec<u8> {
-    let mut bytes = read("WINDLASS_GUEST_DIR", "guests", "chameleon.wasm");
-    let at = bytes.windows(MARKER.len()).position(|window| window == MARKER).expect("chameleon.wasm has its marker");
-    let mut marker = [MARKER, mode.as_bytes()].concat();
-    marker.resize(MARKER_BYTES, b'.');
-    bytes[at..at + MARKER_BYTES].copy_from_slice(&marker);
+    patched("chameleon.wasm", CHAMELEON, mode)
+}
+
+/// The guest that attacks its host by `mode`, which is its name too.
+pub(crate) fn hostile(mode: &str) -> Vec<u8> {
+    patched("hostile.wasm", HOSTILE, mode)
+}
+
+fn patched(file: &str, (marker, room): (&[u8], usize), mode: &str) -> Vec<u8> {
+    let mut bytes = read("WINDLASS_GUEST_DIR", "guests", file);
+    let at = bytes.windows(marker.len()).position(|window| window == marker).expect("the guest has its marker");
+    assert!(mode.len() <= room, "{mode} is longer than {room} bytes");
+    let room = &mut bytes[at + marker.len()..at + marker.len() + room];
+    room.fill(b'.');
+    room[..mode.len()].copy_from_slice(mode.as_bytes());
     bytes
 }
 
@@ -53,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) describe: String,
     /// Instructions of `reconcile` before it answers.
     pub(crate) reconcile: String,
+    /// Instructions of `cabi_realloc` before it gives memory.
+    pub(crate) realloc: String,
     /// Pages of memory to begin with.
     pub(crate) pages: u32,
 }
@@ -65,6 +78,7 @@ impl Default for Core {
             items: String::new(),
             describe: String::new(),
             reconcile: String::new(),
+            realloc: String::new(),
             pages: 2,
         }
     }
@@ -91,7 +105,7 @@ impl Core {
     }
 
     fn text(&self) -> String {
-        let Self { imports, items, describe, reconcile, pages, .. } = self;
+        let Self { imports, items, describe, reconcile, realloc, pages, .. } = self;
         let length = u32::try_from(self.manifest.len()).expect("a manifest of less than 4 GiB");
         let manifest = escaped(self.manifest.as_bytes());
         let at = 4096_u32;
@@ -107,6 +121,7 @@ impl Core {
               {items}
               (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                 (local $at i32)
+                {realloc}
                 (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
                 (global.set $heap (i32.add (local.get $at) (local.get 3)))
                 (local.get $at))

@@ -1,0 +1,201 @@
+//! How much work a schema makes of the smallest document, measured before anything else is done with it.
+//!
+//! A plugin's author wrote the schema, and its first check comes before any operator has written a configuration. A few lines
+//! in which each definition names the next one twice take 2ⁿ steps; six that all name each other were seen to take minutes.
+//! So no reference may come around to where it was without going deeper into the document, and what is checked at one
+//! place of the document is bounded. How often a schema recurs over a deep document is not known here: that document is
+//! the operator's own, and its check has a time limit.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+/// Checks at one place of a document.
+const MOST_STEPS: u64 = 10_000;
+/// How deep references and combinations may be nested at one place of a document.
+const DEEPEST: usize = 128;
+/// Schemas that are referred to. Who follows references has them all on the stack at the worst.
+const MOST_TARGETS: usize = 500;
+
+/// The keywords that refer to another schema.
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+/// Those whose schemas are about the same place of the document.
+const COMBINED: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
+/// Of those, the ones that have a schema for each name.
+const COMBINED_BY_NAME: [&str; 2] = ["dependentSchemas", "dependencies"];
+/// Those that have a schema for each name, about another place or none.
+const BY_NAME: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+/// Those that have values, not schemas.
+const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
+/// Those that look at the same place once more, to see what others have checked.
+const AGAIN: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+
+/// Why a schema is not taken. None: it can be checked in time.
+pub(super) fn problem(schema: &Value) -> Option<String> {
+    let mut measured = Measured { root: schema, steps: HashMap::new(), targets: HashSet::new(), deeper: vec![schema] };
+    measured.all().err()
+}
+
+struct Measured<'a> {
+    root: &'a Value,
+    /// By where a schema is in memory. None: it is being measured, so that who comes by here again has come around.
+    steps: HashMap<usize, Option<u64>>,
+    /// What is referred to.
+    targets: HashSet<usize>,
+    /// Schemas about other places of the document that have been seen.
+    deeper: Vec<&'a Value>,
+}
+
+impl<'a> Measured<'a> {
+    fn all(&mut self) -> Result<(), String> {
+        while let Some(schema) = self.deeper.pop() {
+            if self.steps(schema, 0)? > MOST_STEPS {
+                return Err(format!("it unfolds to more than {MOST_STEPS} checks at one place of a document"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many checks `schema` makes at one place of a document.
+    fn steps(&mut self, schema: &'a Value, depth: usize) -> Result<u64, String> {
+        if depth > DEEPEST {
+            return Err(format!("its references are nested more than {DEEPEST} levels deep"));
+        }
+        let Value::Object(fields) = schema else { return Ok(1) };
+        let place = std::ptr::from_ref(schema).addr();
+        match self.steps.get(&place) {
+            Some(Some(known)) => return Ok(*known),
+            Some(None) => return Err("a reference in it comes around to where it was".to_owned()),
+            None => {}
+        }
+        self.steps.insert(place, None);
+        let mut steps = 1_u64;
+        for part in self.parts(fields)? {
+            steps = steps.saturating_add(self.steps(part, depth + 1)?);
+        }
+        if AGAIN.iter().any(|keyword| fields.contains_key(*keyword)) {
+            steps = steps.saturating_mul(2);
+        }
+        self.steps.insert(place, Some(steps));
+        Ok(steps)
+    }
+
+    /// The schemas that are about the same place as the one with these `fields`. The others are kept for later.
+    fn parts(&mut self, fields: &'a Map<String, Value>) -> Result<Vec<&'a Value>, String> {
+        let mut parts = self.referred(fields)?;
+        for (keyword, value) in fields {
+            let keyword = keyword.as_str();
+            if COMBINED.contains(&keyword) {
+                parts.extend(schemas(value));
+            } else if COMBINED_BY_NAME.contains(&keyword) {
+                parts.extend(value.as_object().into_iter().flat_map(Map::values));
+            } else if BY_NAME.contains(&keyword) {
+                self.deeper.extend(value.as_object().into_iter().flat_map(Map::values));
+            } else if !VALUES.contains(&keyword) {
+                self.deeper.extend(schemas(value));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// What `fields` refer to within the schema. Only by plain pointers: what goes by other names could not be followed here
+    /// as the validator does.
+    fn referred(&mut self, fields: &Map<String, Value>) -> Result<Vec<&'a Value>, String> {
+        let is_root = self.root.as_object().is_some_and(|root| std::ptr::eq(root, fields));
+        if !is_root && ["$id", "id"].iter().any(|name| fields.get(*name).is_some_and(Value::is_string)) {
+            return Err(
+                "a schema within it has an `$id` of its own, by which references would lead elsewhere".to_owned()
+            );
+        }
+        let mut targets = Vec::new();
+        for text in REFERENCES.into_iter().filter_map(|keyword| fields.get(keyword)?.as_str()) {
+            let pointer = text.strip_prefix('#').filter(|it| !it.contains('%'));
+            let target = pointer.and_then(|pointer| self.root.pointer(pointer));
+            let target = target.ok_or("a reference in it is not like `#/$defs/name`, or leads nowhere")?;
+            self.targets.insert(std::ptr::from_ref(target).addr());
+            targets.push(target);
+        }
+        if self.targets.len() > MOST_TARGETS {
+            return Err(format!("it refers to more than {MOST_TARGETS} schemas"));
+        }
+        Ok(targets)
+    }
+}
+
+/// A keyword's schema, or its list of them.
+fn schemas(value: &Value) -> impl Iterator<Item = &Value> {
+    let (one, all) = match value {
+        Value::Array(items) => (None, items.as_slice()),
+        other => (Some(other), &[][..]),
+    };
+    one.into_iter().chain(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Each of `depth` definitions refers to the next one `times`.
+    fn chained(depth: u32, times: usize) -> Value {
+        let name = |at: u32| format!("#/$defs/d{at}");
+        let of = |at: u32| json!({"allOf": vec![json!({"$ref": name(at)}); times]});
+        let mut definitions: Map<String, Value> = (0..depth).map(|at| (format!("d{at}"), of(at + 1))).collect();
+        definitions.insert(format!("d{depth}"), json!({"type": "object"}));
+        json!({"$ref": name(0), "$defs": definitions})
+    }
+
+    #[test]
+    fn what_unfolds_to_more_than_anybody_can_check_is_refused() {
+        assert!(problem(&chained(40, 2)).expect("2⁴⁰ steps").contains("unfolds"));
+        assert!(problem(&chained(10_000, 1)).expect("a long chain").contains("deep"));
+        let beside = json!({"properties": {"a": chained(40, 2)["$ref"]}, "$defs": chained(40, 2)["$defs"]});
+        assert!(problem(&beside).is_some(), "also where nothing refers to it yet");
+        assert_eq!(problem(&chained(40, 1)), None, "a chain that people might write");
+        assert_eq!(problem(&chained(4, 3)), None);
+    }
+
+    #[test]
+    fn what_comes_around_at_one_place_is_refused_and_what_recurs_deeper_is_not() {
+        let all = |me: usize| (0..6).filter(move |at| *at != me).map(|at| json!({"$ref": format!("#/$defs/d{at}")}));
+        let complete: Map<String, Value> =
+            (0..6).map(|at| (format!("d{at}"), json!({"anyOf": all(at).collect::<Vec<_>>()}))).collect();
+        for schema in
+            [json!({"$ref": "#"}), json!({"not": {"$ref": "#"}}), json!({"$ref": "#/$defs/d0", "$defs": complete})]
+        {
+            assert!(problem(&schema).expect("it comes around").contains("comes around"), "{schema}");
+        }
+        let tree = json!({
+            "$ref": "#/$defs/node",
+            "$defs": {"node": {"type": "object", "properties": {
+                "left": {"$ref": "#/$defs/node"}, "more": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            }}},
+        });
+        assert_eq!(problem(&tree), None);
+    }
+
+    #[test]
+    fn a_chain_of_references_into_the_depth_has_an_end() {
+        let of = |at: u32| json!({"properties": {"a": {"$ref": format!("#/$defs/d{at}")}}});
+        let mut definitions: Map<String, Value> = (0..1000).map(|at| (format!("d{at}"), of(at + 1))).collect();
+        definitions.insert("d1000".to_owned(), json!({}));
+        let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
+        assert!(problem(&schema).expect("too long").contains("more than 500 schemas"));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_refused() {
+        for schema in [
+            json!({"$ref": "other.json"}),
+            json!({"$dynamicRef": "#anchor"}),
+            json!({"$ref": "#/$defs/%61", "$defs": {"%61": {}, "a": {}}}),
+            json!({"allOf": [{"$id": "urn:a", "$ref": "#/$defs/b"}], "$defs": {"b": {}}}),
+        ] {
+            assert!(problem(&schema).is_some(), "{schema}");
+        }
+        let named = json!({"$id": "urn:a", "properties": {"$id": {"type": "string"}, "$ref": {"type": "string"}}});
+        assert_eq!(problem(&named), None);
+        assert_eq!(problem(&json!({"default": {"id": "a", "$ref": "b"}})), None);
+    }
+}

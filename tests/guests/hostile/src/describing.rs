@@ -1,0 +1,31 @@
+//! Attacks by `describe`, those that need code. Manifests that are only bad texts are in `host/wasm/tests/hostile.rs`.
+
+use windlass_sdk::bindings::windlass::plugin::{clock, http, live, random};
+
+use crate::{manifest, spending, trespassing};
+
+/// What `mode` answers instead of its manifest. None: it is not about `describe`.
+///
+/// # Panics
+/// In the mode that is about that.
+pub(crate) fn describe(mode: &str) -> Option<String> {
+    let primary = r#"{"apiVersion":"v1","kind":"ConfigMap"}"#;
+    Some(match mode {
+        "describe-traps" => panic!("hostile: describe"),
+        "describe-loops" => spending::spin(),
+        "describe-devours" => spending::devour(),
+        "describe-reads" => {
+            let read = live::get(&trespassing::secret(None));
+            format!("{read:?}")
+        }
+        "describe-fetches" => format!("{:?}", http::fetch(&crate::outside::get("http://127.0.0.1/"))),
+        "describe-unstable" => {
+            let now = clock::now();
+            let rest = format!(r#","description":"{} {}""#, now.nanoseconds, random::get_u32());
+            manifest::with(mode, primary, &rest)
+        }
+        "describe-other" => manifest::with("webapp", primary, ""),
+        "describe-path" => manifest::with("../../etc/cron.d/hostile", primary, ""),
+        _ => return None,
+    })
+}

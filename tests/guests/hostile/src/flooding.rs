@@ -1,0 +1,55 @@
+//! Attacks by asking for the same again and again, each thing cheap.
+
+use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
+use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
+use windlass_sdk::bindings::windlass::plugin::types::{Event, EventType, ObjectKind, Request};
+use windlass_sdk::bindings::windlass::plugin::{cache, events, http, live, metrics, owners, writes};
+
+use crate::Answer;
+use crate::trespassing::{config_map, everything, everything_live, options, secret};
+
+/// Times that are many, where nothing stops the guest.
+const MANY: u32 = 3_000;
+
+/// None: `mode` is of another kind.
+pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
+    let act: &dyn Fn(u32) = match mode {
+        "floods-reads" => &|_| drop(cache::get(&config_map("x"), None)),
+        "floods-lists" => &|_| drop(cache::list(&everything("v1", "ConfigMap"))),
+        "floods-live-reads" => &|_| drop(live::get(&config_map("x"))),
+        "floods-live-lists" => &|_| drop(live::list(&everything_live("v1", "ConfigMap"))),
+        "floods-writes" => &|at| {
+            let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"flood-{at}"}}}}"#);
+            drop(writes::create(&object, &options()));
+        },
+        "floods-claims" => &|_| {
+            let kind = ObjectKind { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
+            drop(owners::claim(&kind, ""));
+        },
+        "floods-fetches" => &|_| drop(http::fetch(&crate::outside::get("http://127.0.0.1/"))),
+        "floods-events" => &|at| events::emit(&event(at, request)),
+        "floods-logs" => &|at| log::log(Level::Error, &format!("hostile floods-logs {at}"), &[]),
+        "floods-metrics" => &|at| {
+            metrics::set("flood", f64::from(at), &[("drop".to_owned(), format!("x{at}"))]);
+            metrics::set("flood", f64::NAN, &[("drop".to_owned(), "\"} 1\nhostile_forged 1".to_owned())]);
+            metrics::add(&format!("flood_{at}"), f64::INFINITY, &[]);
+        },
+        _ => return None,
+    };
+    let is_stopped = !matches!(mode, "floods-logs" | "floods-metrics");
+    (0..if is_stopped { u32::MAX } else { MANY }).for_each(act);
+    Some(Ok(Outcome::Done))
+}
+
+/// An event that is another one each time, about somebody else's secret every other time.
+fn event(at: u32, request: &Request) -> Event {
+    let elsewhere = at.is_multiple_of(2).then(|| secret(Some("elsewhere")));
+    Event {
+        regarding: elsewhere,
+        related: Some(secret(request.namespace.as_deref())),
+        event_type: EventType::Warning,
+        reason: format!("Flood{at}"),
+        action: "Flood".to_owned(),
+        note: "x".repeat(1000),
+    }
+}

@@ -1,0 +1,18 @@
+//! The built component can be patched. `make guests` builds it where this looks for it.
+
+use std::path::Path;
+
+const PREFIX: &[u8] = b"HOSTILE-MODE=";
+/// The length that the README promises.
+const MODE_LENGTH: usize = 32;
+
+#[test]
+fn the_marker_stands_once_in_the_component_with_room_for_every_mode() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/guests/hostile.wasm");
+    let component =
+        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; build it by `make guests`", path.display()));
+    let places: Vec<_> = (0..component.len()).filter(|&at| component[at..].starts_with(PREFIX)).collect();
+    let [place] = places.as_slice() else { panic!("the marker stands {} times", places.len()) };
+    let mode = &component[place + PREFIX.len()..][..MODE_LENGTH];
+    assert_eq!(mode, format!("{:.<MODE_LENGTH$}", "behaves").as_bytes());
+}
