@@ -115,7 +115,8 @@ mod tests {
 
     /// When `object` is found, of writes that each leave another version, one in so many milliseconds.
     fn found(tally: &mut Tally<u64>, every: u64, writes: u64) -> Vec<u64> {
-        let write = |number: &u64| tally.wrote(&1, Some(&version(*number)), Moment(Duration::from_millis(number * every)));
+        let write =
+            |number: &u64| tally.wrote(&1, Some(&version(*number)), Moment(Duration::from_millis(number * every)));
         (0..writes).filter(write).collect()
     }
 

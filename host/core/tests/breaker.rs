@@ -10,9 +10,14 @@ use windlass_core::clock::Moment;
 #[derive(Clone, Debug)]
 enum Event {
     /// Somebody wants to call.
-    Begin { key: u8 },
+    Begin {
+        key: u8,
+    },
     /// One of the calls that run ends.
-    End { which: usize, how: How },
+    End {
+        which: usize,
+        how: How,
+    },
     Pass(Duration),
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -55,6 +56,8 @@ pub struct SlowLane<K> {
 #[derive(Debug)]
 struct Kept {
     since: Moment,
+    /// What it writes over and over again, for people.
+    object: Arc<str>,
     /// None: the primary has gone.
     mark: Option<Mark>,
     /// How often it has looped before, without being calm between.
@@ -79,25 +82,19 @@ impl<K> Default for SlowLane<K> {
 }
 
 impl<K: Clone + Eq + Hash> SlowLane<K> {
-    /// Whether no key has looped lately.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// `key` loops; its primary is at `mark`. False: it is known to, or there is no room.
-    pub fn put(&mut self, key: &K, mark: Option<Mark>, now: Moment) -> bool {
+    /// `key` loops over `object`; its primary is at `mark`. False: it is known to, or there is no room.
+    pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<Mark>, now: Moment) -> bool {
         self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + CALM));
         let is_full = self.keys.len() >= MOST;
         match self.keys.get_mut(key) {
             Some(Kept { left: None, .. }) => false,
             Some(kept) => {
-                *kept = Kept { since: now, mark, before: kept.before.saturating_add(1), left: None };
+                *kept = Kept { since: now, object, mark, before: kept.before.saturating_add(1), left: None };
                 true
             }
             None if is_full => false,
             None => {
-                self.keys.insert(key.clone(), Kept { since: now, mark, before: 0, left: None });
+                self.keys.insert(key.clone(), Kept { since: now, object, mark, before: 0, left: None });
                 true
             }
         }
@@ -122,15 +119,17 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         Some(wait)
     }
 
-    /// The keys that are held, at most `most` of them, and how long each still waits if nobody changes its primary.
-    pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Duration)> {
+    /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody changes
+    /// its primary.
+    pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
         let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);
-        held.map(|(key, kept)| (key.clone(), (kept.since + SLOW_LANE).0.saturating_sub(now.0))).collect()
+        let left = |kept: &Kept| (kept.since + SLOW_LANE).0.saturating_sub(now.0);
+        held.map(|(key, kept)| (key.clone(), kept.object.clone(), left(kept))).collect()
     }
 
     /// How many keys are held.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.keys.values().filter(|kept| kept.left.is_none()).count()
     }
 }
@@ -155,26 +154,26 @@ mod tests {
     fn a_key_waits_until_its_time_or_until_its_primary_is_changed() {
         let mut lane = SlowLane::default();
         assert_eq!(seconds(&mut lane, 1, 0), None, "one that does not loop");
-        assert!(lane.put(&1, Some(mark(1)), at(0)));
-        assert!(!lane.put(&1, Some(mark(1)), at(0)), "it is there");
+        assert!(lane.put(&1, "it".into(), Some(mark(1)), at(0)));
+        assert!(!lane.put(&1, "it".into(), Some(mark(1)), at(0)), "it is there");
         assert_eq!(seconds(&mut lane, 1, 400), Some(600));
         assert_eq!(seconds(&mut lane, 2, 400), None, "somebody changed it");
-        assert_eq!((seconds(&mut lane, 2, 400), lane.len()), (None, 0), "it has left");
-        assert!(lane.put(&1, Some(mark(2)), at(5_000)));
+        assert_eq!((seconds(&mut lane, 2, 400), lane.count()), (None, 0), "it has left");
+        assert!(lane.put(&1, "it".into(), Some(mark(2)), at(5_000)));
         assert_eq!(seconds(&mut lane, 2, 6_000), None, "its time has come");
     }
 
     #[test]
     fn that_a_primary_goes_lets_its_key_out() {
         let mut lane = SlowLane::default();
-        lane.put(&1, Some(mark(1)), at(0));
+        lane.put(&1, "it".into(), Some(mark(1)), at(0));
         assert_eq!(lane.wait(&1, None, at(1)), None);
     }
 
     #[test]
     fn what_the_call_itself_changes_lets_no_key_out() {
         let mut lane = SlowLane::default();
-        lane.put(&1, Some(mark(1)), at(0));
+        lane.put(&1, "it".into(), Some(mark(1)), at(0));
         lane.left_at(&1, Some(mark(2)));
         assert_eq!(seconds(&mut lane, 2, 1), Some(999));
     }
@@ -184,7 +183,7 @@ mod tests {
         let mut lane = SlowLane::default();
         let (mut now, mut waited) = (0, vec![]);
         for generation in 0..10 {
-            assert!(lane.put(&1, Some(mark(generation)), at(now)));
+            assert!(lane.put(&1, "it".into(), Some(mark(generation)), at(now)));
             let wait = seconds(&mut lane, generation + 1, now).unwrap_or_default();
             now += wait;
             assert_eq!(seconds(&mut lane, generation + 1, now), None);
@@ -192,14 +191,15 @@ mod tests {
         }
         assert_eq!(waited, [0, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         now += CALM.as_secs();
-        assert!(lane.put(&1, Some(mark(1)), at(now)));
+        assert!(lane.put(&1, "it".into(), Some(mark(1)), at(now)));
         assert_eq!(seconds(&mut lane, 2, now), None, "it was calm meanwhile");
     }
 
     #[test]
     fn no_more_keys_are_held_than_there_is_room_for_and_calm_ones_are_forgotten() {
         let mut lane = SlowLane::default();
-        let put = |lane: &mut SlowLane<u32>, now| (0..10_000).filter(|key| lane.put(key, None, at(now))).count();
+        let put =
+            |lane: &mut SlowLane<u32>, now| (0..10_000).filter(|key| lane.put(key, "it".into(), None, at(now))).count();
         assert_eq!(put(&mut lane, 0), MOST);
         assert_eq!(lane.held(10, at(1)).len(), 10);
         for key in 0..10_000 {
