@@ -245,3 +245,8 @@ impl Reconcile for Guarded {
         called.inspect(move |called| self.note(&call, round, &called.result)).boxed()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod played_events;
+#[cfg(test)]
+mod tests;
