@@ -27,6 +27,7 @@ use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
+use crate::circuit::{Circuit, Pass};
 use crate::config::Configured;
 use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
@@ -81,8 +82,10 @@ pub(crate) struct Dispatch {
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
-    /// While the API server does not answer, no call is begun.
+    /// While the API server does not answer, no call is begun, and none while the circuit is open.
     pub(crate) outages: Outages,
+    /// Is asked for each call.
+    pub(crate) circuit: Circuit,
     /// Keys that an outage may have set back.
     pub(crate) setbacks: Mutex<Setbacks>,
     /// What holding a permit for a second keeps from others, in seconds of CPU: the processors, shared by all permits.
@@ -204,16 +207,18 @@ impl Dispatch {
     }
 
     /// Waits for a permit for a call that can be made now. None: no further call is to be made.
-    async fn permit(&self) -> Option<Permit> {
+    async fn permit(&self) -> Option<(Permit, Pass)> {
         self.last_call.run_until_cancelled(self.callable_permit()).await.flatten()
     }
 
     /// None: the host stops, and the API server is unreachable.
-    async fn callable_permit(&self) -> Option<Permit> {
+    async fn callable_permit(&self) -> Option<(Permit, Pass)> {
         while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
-            if self.outages.is_over() {
-                return Some(permit);
+            if self.outages.is_over()
+                && let Some(pass) = self.circuit.admit()
+            {
+                return Some((permit, pass));
             }
             permit.unused();
         }
@@ -244,7 +249,7 @@ impl Dispatch {
         if self.principal.grants().hides(key) {
             return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some(permit) = self.permit().await else {
+        let Some((permit, _pass)) = self.permit().await else {
             self.unbegun.fetch_add(1, Ordering::Relaxed);
             return Ended::Done;
         };

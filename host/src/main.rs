@@ -2,6 +2,7 @@
 
 mod admin;
 mod admission;
+mod circuit;
 mod cli;
 mod clock;
 mod composite;
@@ -13,6 +14,7 @@ mod egress;
 mod feed;
 mod files;
 mod finalize;
+mod guards;
 mod install;
 mod kinds;
 mod leadership;
@@ -31,6 +33,7 @@ mod reviews;
 mod route;
 mod running;
 mod shutdown;
+mod slow_lane;
 mod status;
 mod supervise;
 mod telemetry;

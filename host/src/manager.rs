@@ -13,7 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_core::features::{Feature, Features, GateState};
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, Writer};
+use windlass_kube::{
+    Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, WriteRate, Writer,
+};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use crate::admin::{self, Admin};
@@ -21,6 +23,7 @@ use crate::cli::PluginArgs;
 use crate::directory;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
+use crate::guards::{GuardSettings, Guards};
 use crate::kinds::Kinds;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
 use crate::leftovers;
@@ -49,6 +52,8 @@ pub(crate) struct Settings {
     http_ca: Option<PathBuf>,
     /// How often one plugin may read the API server itself.
     live: LiveBudget,
+    /// What else one plugin may do, over all its calls.
+    guards: GuardSettings,
     policies: PolicySettings,
     /// Nothing is changed in the cluster.
     read_only: bool,
@@ -88,6 +93,13 @@ impl Settings {
                 per_second: arguments.live_reads_per_second.into(),
                 burst: arguments.live_reads_burst.into(),
             },
+            guards: GuardSettings {
+                writes: WriteRate {
+                    per_second: arguments.writes_per_second.into(),
+                    burst: arguments.writes_burst.into(),
+                },
+                hot_loop_writes: arguments.hot_loop_writes.into(),
+            },
         })
     }
 }
@@ -126,6 +138,8 @@ pub(crate) struct Host {
     plugin_cache: usize,
     /// Reads of the API server itself; each plugin has such with a budget of its own.
     live: LiveReader,
+    /// What is kept of each plugin over all its calls.
+    pub(crate) guards: Guards,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
     pub(crate) permit_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
@@ -288,6 +302,8 @@ impl Host {
         let totals = metrics.http().clone();
         let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
         let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
+        let guards = Guards::new(settings.guards);
+        metrics.collect(Box::new(guards.clone()));
         let panics = Panics::default();
         let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
         metrics.show(Sources {
@@ -319,6 +335,7 @@ impl Host {
             config_dir: settings.config_dir.clone(),
             plugin_cache: settings.plugin_cache,
             live,
+            guards,
             permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
             replica,
         }

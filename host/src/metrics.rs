@@ -48,6 +48,9 @@ pub(crate) struct HostMetrics {
     reconciles: Counters,
     reconcile_errors: Counters,
     terminal_errors: Counters,
+    traps: Counters,
+    openings: Counters,
+    hot_loops: Counters,
     reconcile_time: Family<Labels, Histogram, fn() -> Histogram>,
     active: Family<Labels, Gauge>,
 }
@@ -78,8 +81,21 @@ pub(crate) struct ControllerMetrics {
     pub(crate) error: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal: Counter,
+    pub(crate) openings: Counter,
+    pub(crate) hot_loops: Counter,
+    traps: Counters,
+    labels: Labels,
     pub(crate) time: Histogram,
     pub(crate) active: Gauge,
+}
+
+impl ControllerMetrics {
+    /// One more call that ended without an answer. `reason` is one of a few fixed ones.
+    pub(crate) fn trapped(&self, reason: &'static str) {
+        let mut labels = self.labels.clone();
+        labels.push(("reason", reason.to_owned()));
+        self.traps.get_or_create(&labels).inc();
+    }
 }
 
 impl HostMetrics {
@@ -97,6 +113,9 @@ impl HostMetrics {
             reconciles: Counters::default(),
             reconcile_errors: Counters::default(),
             terminal_errors: Counters::default(),
+            traps: Counters::default(),
+            openings: Counters::default(),
+            hot_loops: Counters::default(),
             reconcile_time: Family::new_with_constructor(|| Histogram::new(RECONCILE_SECONDS)),
             active: Family::default(),
         };
@@ -121,6 +140,13 @@ impl HostMetrics {
                 "Calls of plugins that failed for good",
                 &self.terminal_errors,
             ),
+            ("windlass_calls_trapped", "Calls that ended without an answer of the plugin's, by reason", &self.traps),
+            (
+                "windlass_controller_breaker_openings",
+                "How often a controller's circuit opened, as its calls ended without an answer",
+                &self.openings,
+            ),
+            ("windlass_hot_loops", "How often a plugin was found to write one object over and over", &self.hot_loops),
         ] {
             registry.register(name, help, counters.clone());
         }
@@ -176,6 +202,10 @@ impl HostMetrics {
             error: result("error"),
             errors: self.reconcile_errors.get_or_create_owned(&labels()),
             terminal: self.terminal_errors.get_or_create_owned(&labels()),
+            openings: self.openings.get_or_create_owned(&labels()),
+            hot_loops: self.hot_loops.get_or_create_owned(&labels()),
+            traps: self.traps.clone(),
+            labels: labels(),
             time: self.reconcile_time.get_or_create_owned(&labels()),
             active: self.active.get_or_create_owned(&labels()),
         }

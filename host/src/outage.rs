@@ -11,29 +11,38 @@ use tokio::time::Instant;
 use windlass_core::object::ObjectKey;
 use windlass_kube::Outage;
 
+use crate::circuit::Circuit;
 use crate::policies::Pause;
 
 /// Whether the API server answers, as [`Reachability`](windlass_kube::Reachability) or a test says; and whether the operator
-/// has paused the plugin, which holds its calls back in the same way.
+/// has paused the plugin, and whether its circuit lets a call through, which hold its calls back in the same way.
 #[derive(Clone, Debug)]
 pub(crate) struct Outages {
     server: watch::Receiver<Outage>,
     pause: Option<Pause>,
+    circuit: Option<Circuit>,
 }
 
 impl Outages {
     pub(crate) fn new(server: watch::Receiver<Outage>) -> Self {
-        Self { server, pause: None }
+        Self { server, pause: None, circuit: None }
     }
 
     /// The same, for a plugin that may be paused.
     pub(crate) fn with_pause(&self, pause: Pause) -> Self {
-        Self { server: self.server.clone(), pause: Some(pause) }
+        Self { pause: Some(pause), ..self.clone() }
     }
 
-    /// Whether calls may be made: the server answers, and the plugin is not paused.
+    /// The same, for a controller whose circuit may open.
+    pub(crate) fn with_circuit(&self, circuit: Circuit) -> Self {
+        Self { circuit: Some(circuit), ..self.clone() }
+    }
+
+    /// Whether calls may be made: the server answers, the plugin is not paused, and its circuit lets one through.
     pub(crate) fn is_over(&self) -> bool {
-        self.server.borrow().since.is_none() && !self.is_paused()
+        self.server.borrow().since.is_none()
+            && !self.is_paused()
+            && self.circuit.as_ref().is_none_or(Circuit::is_passable)
     }
 
     /// Completes when calls may be made.
@@ -44,6 +53,9 @@ impl Outages {
             }
             if let Some(pause) = &self.pause {
                 pause.becomes(false).await;
+            }
+            if let Some(circuit) = &self.circuit {
+                circuit.passable().await;
             }
         }
     }
@@ -62,9 +74,16 @@ impl Outages {
                 None => std::future::pending().await,
             }
         };
+        let impassable = async {
+            match &self.circuit {
+                Some(circuit) => circuit.impassable().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = unreachable => {}
             () = paused => {}
+            () = impassable => {}
         }
     }
 

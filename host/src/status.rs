@@ -19,9 +19,11 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 use windlass_wasm::Plugin;
 
+use crate::circuit::Circuit;
 use crate::leadership::Seat;
 use crate::leftovers::LeftBehind;
 use crate::metrics::ControllerMetrics;
+use crate::slow_lane::Lane;
 
 /// Keys of one controller that are listed as given up. More are only counted.
 const MOST_GIVEN_UP: usize = 1000;
@@ -260,6 +262,8 @@ struct Doing {
     /// How many are given up that `given_up` had no room for.
     unlisted: u64,
     last_error: Option<(ObjectKey, String, Instant)>,
+    /// What keeps the plugin from being called in vain, and from going round in circles.
+    guards: Option<(Circuit, Arc<Lane>)>,
 }
 
 impl Default for Doing {
@@ -272,6 +276,7 @@ impl Default for Doing {
             given_up: BTreeMap::new(),
             unlisted: 0,
             last_error: None,
+            guards: None,
         }
     }
 }
@@ -308,6 +313,21 @@ impl ControllerStatus {
     /// The keys of the round are held by `gate`, which waits for these caches.
     pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Vec<String>) {
         locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
+    }
+
+    /// The calls of the round pass `circuit` and `lane`.
+    pub(crate) fn guarded_by(&self, circuit: Circuit, lane: Arc<Lane>) {
+        locked(&self.doing).guards = Some((circuit, lane));
+    }
+
+    /// Whether the calls of the current round are made.
+    pub(crate) fn circuit(&self) -> Option<Circuit> {
+        Some(locked(&self.doing).guards.as_ref()?.0.clone())
+    }
+
+    /// How many keys are called about rarely because they loop.
+    pub(crate) fn slowed(&self) -> u64 {
+        locked(&self.doing).guards.as_ref().map_or(0, |(_, lane)| lane.count() as u64)
     }
 
     /// What holds the keys of the current round.
@@ -361,6 +381,21 @@ impl ControllerStatus {
         self.forget(key);
     }
 
+    /// A call ended without an answer.
+    pub(crate) fn trapped(&self, reason: &'static str) {
+        self.metrics.trapped(reason);
+    }
+
+    /// The circuit has opened.
+    pub(crate) fn opened(&self) {
+        self.metrics.openings.inc();
+    }
+
+    /// A hot loop was found.
+    pub(crate) fn looped(&self) {
+        self.metrics.hot_loops.inc();
+    }
+
     /// A call about `key` failed, and is made again after a while.
     pub(crate) fn failed(&self, key: &ObjectKey, error: &str) {
         self.note_error(key, error);
@@ -397,6 +432,7 @@ impl ControllerStatus {
     fn to_json(&self, name: &str) -> Value {
         let (queue, held) = (self.queue().map(|queue| queue.metrics()), self.held());
         let doing = locked(&self.doing);
+        let guards = doing.guards.as_ref();
         let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
         let last_error = doing.last_error.as_ref().map(
             |(key, error, at)| json!({"key": key.to_string(), "error": error, "secondsAgo": at.elapsed().as_secs()}),
@@ -409,6 +445,8 @@ impl ControllerStatus {
             "held": held,
             "givenUp": given_up.collect::<Vec<_>>(),
             "givenUpUnlisted": doing.unlisted,
+            "breaker": guards.map(|(circuit, _)| circuit.to_json()),
+            "slowLane": guards.map_or_else(Vec::new, |(_, lane)| lane.to_json()),
             "lastError": last_error,
         })
     }

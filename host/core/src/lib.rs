@@ -6,6 +6,7 @@
 //! other; `windlass` wires them.
 
 pub mod batch;
+pub mod breaker;
 pub mod clock;
 pub mod compact;
 pub mod compose;
@@ -20,6 +21,7 @@ pub mod finalizer;
 pub mod freshness;
 pub mod gate;
 pub mod grants;
+pub mod hot_loop;
 pub mod http;
 pub mod labels;
 pub mod lease;

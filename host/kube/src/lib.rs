@@ -51,6 +51,7 @@ mod target;
 mod transport;
 mod write_answer;
 mod write_body;
+mod write_budget;
 mod write_plan;
 mod writer;
 
@@ -76,4 +77,5 @@ pub use crate::secret::{SecretError, Secrets};
 pub use crate::selector::{Selector, SelectorError};
 pub use crate::skip::{Followed, Runs};
 pub use crate::store::Store;
-pub use crate::writer::Writer;
+pub use crate::write_budget::{WriteBudget, WriteRate};
+pub use crate::writer::{Committed, Writer};

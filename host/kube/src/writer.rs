@@ -14,10 +14,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use windlass_core::batch::SlowStart;
+use windlass_core::compact::Version;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::expectations::Effect;
 use windlass_core::gate::Interest;
+use windlass_core::object::ObjectRef;
 use windlass_core::ports::{CallContext, Writes, Written};
+use windlass_core::principal::Role;
 use windlass_core::settle::Settlement;
 use windlass_core::write::Operation;
 
@@ -31,12 +34,17 @@ use crate::settling::Unsettled;
 use crate::skip::{Followed, Skips};
 use crate::status::{Fate, Subject};
 use crate::write_answer::{self, Answered};
+use crate::write_budget::{self, Paid, WriteBudget};
 use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
 
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES: usize = 8;
 /// How often a write that the host itself has locked to a version is judged anew, because the object has changed meanwhile.
 const JUDGEMENTS: usize = 5;
+
+/// Is told of each write of a plugin's own that the server has carried out: which object, and which version of it is there now,
+/// if one is.
+pub type Committed = Arc<dyn Fn(&CallContext, &ObjectRef, Option<&Version>) + Send + Sync>;
 
 /// Carries out the writes of plugins. Clones share everything.
 #[derive(Clone)]
@@ -50,6 +58,10 @@ pub struct Writer {
     skips: Option<Arc<Skips>>,
     /// None: nobody waits for what a write has done.
     expecting: Option<Expecting>,
+    /// None: a plugin may write as often as it likes.
+    budget: Option<WriteBudget>,
+    /// None: nobody wants to know.
+    committed: Option<Committed>,
 }
 
 /// How a write ended for now.
@@ -81,6 +93,8 @@ impl Writer {
             counts: Arc::default(),
             skips: None,
             expecting: None,
+            budget: None,
+            committed: None,
         }
     }
 
@@ -102,17 +116,35 @@ impl Writer {
         Self { expecting: Some(expecting), ..self.clone() }
     }
 
+    /// The same, whose plugin waits when it writes more often than `budget` allows.
+    #[must_use]
+    pub fn within(&self, budget: WriteBudget) -> Self {
+        Self { budget: Some(budget), ..self.clone() }
+    }
+
+    /// The same, which tells `committed` of each write.
+    #[must_use]
+    pub fn telling(&self, committed: Committed) -> Self {
+        Self { committed: Some(committed), ..self.clone() }
+    }
+
     /// How many mutations ended in this way, of all plugins together.
     #[must_use]
     pub fn count(&self, outcome: WriteOutcome) -> u64 {
         self.counts.get(outcome)
     }
 
-    async fn carry_out(&self, call: &CallContext, operation: &Operation) -> Ended {
+    async fn carry_out(
+        &self,
+        call: &CallContext,
+        operation: &Operation,
+        asker: &mut oneshot::Sender<Written>,
+    ) -> Ended {
         if self.read_only {
             return read_only(operation).into();
         }
         let (mut names, mut judgements) = (GENERATED_NAMES, JUDGEMENTS);
+        let mut paid = false;
         loop {
             let mut plan = match plan(&self.discovery, call, operation).await {
                 Ok(plan) => plan,
@@ -122,6 +154,14 @@ impl Writer {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
                 return Ended { written: Ok(Some(object.text())), unsettled: None };
             }
+            if !std::mem::replace(&mut paid, true) {
+                match write_budget::pay(self.budget.as_ref(), call, asker).await {
+                    Paid::AtOnce => {}
+                    // What it may do, and what would change, is no longer sure.
+                    Paid::Late => continue,
+                    Paid::Abandoned => return abandoned(&plan.subject).into(),
+                }
+            }
             let keeping = Keeping { client: &self.client, skips: self.skips.as_ref() };
             let lock = match keeping.judge(call, &mut plan).await {
                 Ok(lock) => lock,
@@ -129,6 +169,7 @@ impl Writer {
             };
             let is_generated = plan.generated;
             let ended = self.send(call, plan).await;
+            paid = false;
             let (left, missed) = match lock {
                 Lock::Judged => (&mut judgements, ApiReason::Conflict),
                 Lock::Unchanged if is_generated => (&mut names, ApiReason::AlreadyExists),
@@ -139,6 +180,20 @@ impl Writer {
             if *left == 0 || !is_missed {
                 return ended;
             }
+        }
+    }
+
+    /// Tells of what the server has carried out.
+    fn tell(&self, call: &CallContext, plan: &Plan, answered: &Answered) {
+        // A token that was asked for changes no object.
+        let is_change = !plan.dry_run && &*plan.subresource != "token" && call.principal.role == Role::Plugin;
+        if let Some(committed) = self.committed.as_ref().filter(|_| is_change) {
+            let object = ObjectRef { kind: plan.resource.kind.clone(), key: plan.key.clone(), uid: None };
+            let version = match answered {
+                Answered::Whole(object) => Some(&object.header.version),
+                Answered::Other(_) | Answered::Gone { .. } => None,
+            };
+            committed(call, &object, version);
         }
     }
 
@@ -166,6 +221,7 @@ impl Writer {
                 match write_answer::read(&plan, &answer.text) {
                     Ok(answered) => {
                         self.expect(interest, &plan, &answer, &answered);
+                        self.tell(call, &plan, &answered);
                         Ended { written: Ok(self.committed(call, &plan, answered)), unsettled: None }
                     }
                     Err(error) if plan.dry_run => unreadable(&plan.subject, &answer, &error).into(),
@@ -237,9 +293,9 @@ impl Writes for Writer {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
-        let (answer, answered) = oneshot::channel();
+        let (mut answer, answered) = oneshot::channel();
         let task = async move {
-            let Ended { written, unsettled } = writer.carry_out(&call, &operation).await;
+            let Ended { written, unsettled } = writer.carry_out(&call, &operation, &mut answer).await;
             // Whoever asked may have stopped waiting.
             let _ = answer.send(written);
             if let Some((unsettled, interest)) = unsettled {
@@ -311,6 +367,11 @@ fn end(interest: Option<Interest>, effect: &Effect) {
     if let Some(interest) = interest {
         interest.ended(effect);
     }
+}
+
+fn abandoned(subject: &Subject) -> ApiError {
+    let message = "not sent: the call ended while the write waited, as the plugin writes more often than it may";
+    subject.refuse(ApiReason::TooManyRequests, message)
 }
 
 fn read_only(operation: &Operation) -> ApiError {

@@ -151,6 +151,16 @@ pub(crate) struct PluginArgs {
     /// How often one plugin may read the API server itself, at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
+    /// How often one plugin may write, in the long run. More writes wait for their turn, and hold up no other plugin's.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) writes_per_second: u16,
+    /// How often one plugin may write, at once.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) writes_burst: u16,
+    /// How often one plugin may write one object within a minute before that is a hot loop: then it is called rarely about the
+    /// object that it did so for. 0: never.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) hot_loop_writes: u16,
     #[command(flatten)]
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]

@@ -16,6 +16,7 @@ use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription
 use windlass_wasm::{CallLimits, Entry};
 
 use super::{Controller, Watching, admit};
+use crate::circuit::{Circuit, Guarded};
 use crate::clock::SystemClock;
 use crate::composite::{Composite, Owned, Related, Surroundings};
 use crate::config;
@@ -30,6 +31,7 @@ use crate::phases::Phases;
 use crate::resync::resync;
 use crate::route::{Route, Stores};
 use crate::running::Running;
+use crate::slow_lane::{Lane, Slowed};
 use crate::status::ControllerState;
 
 impl Controller {
@@ -110,19 +112,24 @@ impl Controller {
             impersonate,
             fence: self.tenure.fence.clone(),
         });
-        let mut plugin = self.callee(&primaries, declared);
+        // What runs now is judged anew.
+        let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
+        self.status.guarded_by(circuit.clone(), lane.clone());
+        let plugin = self.callee(&primaries, declared);
+        let mut plugin: Box<dyn Reconcile> =
+            Guarded::new(plugin, circuit.clone(), self.status.clone(), self.host.recorder.clone());
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {
             plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
         }
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
-            plugin: Box::new(Pausable::new(plugin)),
+            plugin: Box::new(Pausable::new(Slowed::new(plugin, lane.clone()))),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
             primaries,
             principal,
-            ports: self.ports(readable, followed, gate.as_ref()),
+            ports: self.ports(readable, followed, gate.as_ref(), &lane),
             status: self.status.clone(),
             config: self.configured.clone(),
             queue,
@@ -130,7 +137,12 @@ impl Controller {
             limits: CallLimits { deadline: Some(options.deadline()) },
             max_retries: options.max_retries,
             permit_worth: self.host.permit_worth,
-            outages: self.host.outages.with_pause(self.host.policies.pause(self.plugin.name())),
+            outages: self
+                .host
+                .outages
+                .with_pause(self.host.policies.pause(self.plugin.name()))
+                .with_circuit(circuit.clone()),
+            circuit,
             setbacks: Mutex::new(Setbacks::default()),
             stop: phases.stop.child_token(),
             last_call: phases.last_call.child_token(),
@@ -151,9 +163,17 @@ impl Controller {
         Some(gate)
     }
 
-    /// What the plugin may ask of the world, and all of it counted.
-    fn ports(&self, readable: Vec<Readable>, followed: Vec<Followed>, gate: Option<&Arc<Gate>>) -> Ports {
-        let mut writer = self.host.writer.of_controller(followed);
+    /// What the plugin may ask of the world, within its budgets, and all of it counted.
+    fn ports(
+        &self,
+        readable: Vec<Readable>,
+        followed: Vec<Followed>,
+        gate: Option<&Arc<Gate>>,
+        lane: &Arc<Lane>,
+    ) -> Ports {
+        let guards = &self.host.guards;
+        let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
+        let mut writer = writer.telling(lane.listener(self.status.clone()));
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
@@ -164,7 +184,7 @@ impl Controller {
             reads: reader,
             live,
             writes: writing,
-            events: self.host.recorder.clone(),
+            events: guards.limited(self.host.recorder.clone()),
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
         };

@@ -1,5 +1,6 @@
 //! Dispatch with a plugin that the test plays.
 
+mod circuit;
 mod held;
 mod outcomes;
 
@@ -23,6 +24,7 @@ use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
 use super::*;
+use crate::circuit::Guarded;
 use crate::clock::SystemClock;
 use crate::metrics::HostMetrics;
 use crate::outage::Switch;
@@ -101,6 +103,7 @@ impl Stage {
     fn with_ports(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores, ports: Ports) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (switch, outages) = Switch::new();
+        let circuit = Circuit::default();
         let fair = Fair::new(permits);
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
         let principal = Principal {
@@ -112,8 +115,11 @@ impl Stage {
             impersonate: None,
             fence: Fenced::default(),
         };
+        let metrics = HostMetrics::new().controller("a", "a");
+        let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
+        let played = Box::new(Played(sender));
         let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(Played(sender)),
+            plugin: Guarded::new(played, circuit.clone(), status.clone(), ports.events.clone()),
             share,
             controller: "a".into(),
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
@@ -125,18 +131,15 @@ impl Stage {
             gate: None,
             limits: CallLimits::default(),
             max_retries: 15,
-            outages,
+            outages: outages.with_circuit(circuit.clone()),
+            circuit,
             setbacks: Mutex::default(),
             stop: CancellationToken::new(),
             permit_worth: 0.5,
             last_call: CancellationToken::new(),
             unbegun: AtomicUsize::new(0),
             panics: Panics::default(),
-            status: Status::new(CancellationToken::new()).plugin("a").controller(
-                "a",
-                1,
-                HostMetrics::new().controller("a", "a"),
-            ),
+            status,
         });
         for _ in 0..workers {
             let dispatch = dispatch.clone();

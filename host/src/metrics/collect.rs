@@ -6,6 +6,7 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
 use prometheus_client::metrics::MetricType;
+use windlass_core::breaker;
 use windlass_core::expectations::Counts;
 use windlass_core::queue::{self, Histogram};
 use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
@@ -97,6 +98,12 @@ impl Sources {
         let given_up = controllers.iter().map(|it| (labels(it), gauge(it.given_up())));
         let help = "Keys that have used up their retries and are tried rarely";
         gauges(encoder, "windlass_keys_given_up", help, given_up)?;
+        let breakers = controllers.iter().filter_map(|it| Some((labels(it), breaker(it.circuit()?.state()))));
+        let help = "Whether a controller's calls are made (0), one is made to see (1), or none is (2), as they end without an answer";
+        gauges(encoder, "windlass_controller_breaker_state", help, breakers)?;
+        let slowed = controllers.iter().map(|it| (labels(it), gauge(it.slowed())));
+        let help = "Keys that write one object over and over, and are tried rarely";
+        gauges(encoder, "windlass_keys_in_slow_lane", help, slowed)?;
         let queues: Vec<_> =
             controllers.iter().filter_map(|it| Some((queue_labels(it), it.queue()?.metrics()))).collect();
         let gauge_of = |value: fn(&queue::Metrics) -> f64| queues.iter().map(move |(it, at)| (it.clone(), value(at)));
@@ -178,6 +185,14 @@ fn queue_labels(controller: &ControllerStatus) -> Owned {
     let mut labels = labels(controller);
     labels.push(("name", controller.name.to_string()));
     labels
+}
+
+fn breaker(state: breaker::State) -> i64 {
+    match state {
+        breaker::State::Closed => 0,
+        breaker::State::HalfOpen => 1,
+        breaker::State::Open => 2,
+    }
 }
 
 fn gauge(value: u64) -> i64 {

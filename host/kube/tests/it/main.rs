@@ -18,4 +18,5 @@ mod reader;
 mod review;
 mod script;
 mod settling;
+mod write_budget;
 mod writer;

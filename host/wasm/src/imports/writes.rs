@@ -112,9 +112,9 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     };
     let verb = operation.verb();
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
-    // On the caller's runtime: a busy guest thread must not delay it. Detached: when this call is cancelled, what has
-    // been sent must still be settled (§3.4).
-    let task = world.caller.spawn(async move { writes.write(call, operation).await });
+    // On the caller's runtime: a busy guest thread must not delay it. When this call is cancelled, what waits to be sent must
+    // not be; what has been sent is the port's to settle (§3.4).
+    let task = AbortOnDropHandle::new(world.caller.spawn(async move { writes.write(call, operation).await }));
     let written = awaited(state, import, task).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }

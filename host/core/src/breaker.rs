@@ -1,0 +1,272 @@
+//! A controller's circuit breaker: whether its plugin is to be called at all, after calls that came back without an answer.
+//!
+//! Code that traps over one key may have trouble with that key, and the key's backoff sees to it. Code that traps over one
+//! key after the other has trouble with all of them, and each further call only costs. Then the circuit *opens*: nothing is
+//! called for a while, and the keys stay queued. After that it is *half-open*: one call is made, the probe, and how it ends
+//! decides. The host's `circuit` asks and waits; nothing here reads a clock.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// Traps over so many different keys, with no answer between them, open a circuit.
+pub const DIFFERENT_KEYS: usize = 5;
+/// For how long a circuit opens first. Each probe that traps doubles it.
+pub const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// For how long it opens at most.
+pub const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// What a circuit is, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Calls are made.
+    Closed,
+    /// One call is made, or is about to be, to find out.
+    HalfOpen,
+    /// No call is made.
+    Open,
+}
+
+/// When a call may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Now.
+    Now,
+    /// At this moment, unless something changes.
+    At(Moment),
+    /// Not before the probe has ended.
+    AfterProbe,
+}
+
+/// What the end of a call has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It has opened, for so long.
+    Opened(Duration),
+    /// It has closed again.
+    Closed,
+}
+
+/// Since when things are as they are: a call belongs to the round in which it began, and says nothing in a later one. What
+/// was under way when the circuit opened must neither keep it open nor close it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round(u64);
+
+/// The circuit breaker of one generation of a controller. `K` is what its calls are about.
+#[derive(Clone, Debug)]
+pub struct Breaker<K> {
+    round: Round,
+    circuit: Circuit<K>,
+    openings: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Circuit<K> {
+    Closed {
+        /// The different keys that have trapped since the last answer, fewer than [`DIFFERENT_KEYS`].
+        trapped: Vec<K>,
+    },
+    Open {
+        until: Moment,
+        pause: Duration,
+        /// A call runs, or is about to. Only from `until` on.
+        probing: bool,
+    },
+}
+
+impl<K> Default for Breaker<K> {
+    fn default() -> Self {
+        Self { round: Round::default(), circuit: Circuit::Closed { trapped: Vec::new() }, openings: 0 }
+    }
+}
+
+impl<K: Clone + PartialEq> Breaker<K> {
+    /// What it is at `now`.
+    #[must_use]
+    pub fn state(&self, now: Moment) -> State {
+        match self.circuit {
+            Circuit::Closed { .. } => State::Closed,
+            Circuit::Open { until, .. } if now < until => State::Open,
+            Circuit::Open { .. } => State::HalfOpen,
+        }
+    }
+
+    /// When it stops being [`State::Open`].
+    #[must_use]
+    pub fn open_until(&self) -> Option<Moment> {
+        match self.circuit {
+            Circuit::Closed { .. } => None,
+            Circuit::Open { until, .. } => Some(until),
+        }
+    }
+
+    /// How often it has opened, probes that trapped included.
+    #[must_use]
+    pub fn openings(&self) -> u64 {
+        self.openings
+    }
+
+    /// In which round a call that begins now begins.
+    #[must_use]
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// When a call may begin.
+    #[must_use]
+    pub fn admission(&self, now: Moment) -> Admission {
+        match self.circuit {
+            Circuit::Closed { .. } => Admission::Now,
+            Circuit::Open { until, .. } if now < until => Admission::At(until),
+            Circuit::Open { probing: false, .. } => Admission::Now,
+            Circuit::Open { probing: true, .. } => Admission::AfterProbe,
+        }
+    }
+
+    /// Lets a call begin, if one may: when the circuit is half-open it is the probe, and no other may until it has ended.
+    pub fn admit(&mut self, now: Moment) -> Option<Round> {
+        let admitted = self.admission(now) == Admission::Now;
+        if let Circuit::Open { probing, .. } = &mut self.circuit {
+            *probing |= admitted;
+        }
+        admitted.then_some(self.round)
+    }
+
+    /// What was admitted in `round` is over. If it was the probe, and no call came of it, the next may be. True: that is so.
+    pub fn leave(&mut self, round: Round) -> bool {
+        match &mut self.circuit {
+            Circuit::Open { probing, .. } if round == self.round => std::mem::take(probing),
+            _ => false,
+        }
+    }
+
+    /// A call about `key`, which began in `round`, has ended: without an answer if it has `trapped`.
+    pub fn ended(&mut self, round: Round, key: &K, trapped: bool, now: Moment) -> Option<Change> {
+        if round != self.round {
+            return None;
+        }
+        match (&mut self.circuit, trapped) {
+            (Circuit::Closed { trapped }, false) => {
+                trapped.clear();
+                None
+            }
+            (Circuit::Closed { trapped }, true) => {
+                // One key, however often it traps, is one.
+                if !trapped.contains(key) {
+                    trapped.push(key.clone());
+                }
+                (trapped.len() >= DIFFERENT_KEYS).then(|| self.open(FIRST_PAUSE, now))
+            }
+            // Nothing was admitted in this round but the probe.
+            (Circuit::Open { probing: false, .. }, _) => None,
+            (Circuit::Open { .. }, false) => {
+                self.turn(Circuit::Closed { trapped: Vec::new() });
+                Some(Change::Closed)
+            }
+            (Circuit::Open { pause, .. }, true) => {
+                let pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                Some(self.open(pause, now))
+            }
+        }
+    }
+
+    fn open(&mut self, pause: Duration, now: Moment) -> Change {
+        self.openings += 1;
+        self.turn(Circuit::Open { until: now + pause, pause, probing: false });
+        Change::Opened(pause)
+    }
+
+    fn turn(&mut self, circuit: Circuit<K>) {
+        self.circuit = circuit;
+        self.round = Round(self.round.0 + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    /// A call from beginning to end.
+    fn call(breaker: &mut Breaker<u32>, key: u32, trapped: bool, now: Moment) -> Option<Change> {
+        let round = breaker.admit(now).expect("a call may begin");
+        let change = breaker.ended(round, &key, trapped, now);
+        breaker.leave(round);
+        change
+    }
+
+    fn opened() -> Breaker<u32> {
+        let mut breaker = Breaker::default();
+        let changes: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, at(0))).collect();
+        assert_eq!(changes, [Change::Opened(FIRST_PAUSE)]);
+        breaker
+    }
+
+    #[test]
+    fn one_key_never_opens_it_however_often_it_traps() {
+        let mut breaker = Breaker::default();
+        assert!((0..1000).all(|second| call(&mut breaker, 7, true, at(second)).is_none()));
+        assert_eq!(breaker.state(at(1000)), State::Closed);
+    }
+
+    #[test]
+    fn an_answer_between_traps_begins_the_count_anew() {
+        let mut breaker = Breaker::default();
+        for key in 0..100 {
+            assert_eq!(call(&mut breaker, key, key % 5 != 4, at(0)), None, "after {key}");
+        }
+    }
+
+    #[test]
+    fn while_it_is_open_nothing_may_begin_and_then_one_probe() {
+        let mut breaker = opened();
+        assert_eq!((breaker.state(at(9)), breaker.admission(at(9))), (State::Open, Admission::At(at(10))));
+        assert_eq!(breaker.admit(at(9)), None);
+        assert_eq!((breaker.state(at(10)), breaker.admission(at(10))), (State::HalfOpen, Admission::Now));
+        let probe = breaker.admit(at(10)).expect("a probe");
+        assert_eq!((breaker.admission(at(10)), breaker.admit(at(10))), (Admission::AfterProbe, None));
+        assert_eq!(breaker.ended(probe, &9, false, at(11)), Some(Change::Closed));
+        assert_eq!(breaker.state(at(11)), State::Closed);
+    }
+
+    #[test]
+    fn a_probe_that_traps_opens_it_for_twice_as_long_up_to_five_minutes() {
+        let mut breaker = opened();
+        let mut pauses = vec![];
+        for _ in 0..7 {
+            let now = breaker.open_until().expect("it is open");
+            let Some(Change::Opened(pause)) = call(&mut breaker, 1, true, now) else { panic!("it opens again") };
+            pauses.push(pause.as_secs());
+        }
+        assert_eq!(pauses, [20, 40, 80, 160, 300, 300, 300]);
+        let now = breaker.open_until().expect("it is open");
+        assert_eq!(call(&mut breaker, 1, false, now), Some(Change::Closed));
+        let again: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, now)).collect();
+        assert_eq!(again, [Change::Opened(FIRST_PAUSE)], "what has closed begins anew");
+    }
+
+    #[test]
+    fn what_was_under_way_when_it_opened_neither_closes_nor_prolongs_it() {
+        let mut breaker = Breaker::default();
+        let early: Vec<_> = (0..4).map(|_| breaker.admit(at(0)).expect("closed")).collect();
+        for key in 0..5 {
+            call(&mut breaker, key, true, at(0));
+        }
+        for (key, round) in (10..).zip(early) {
+            assert_eq!(breaker.ended(round, &key, key % 2 == 0, at(1)), None);
+            assert!(!breaker.leave(round));
+        }
+        assert_eq!(breaker.open_until(), Some(at(10)));
+    }
+
+    #[test]
+    fn a_probe_of_which_no_call_came_makes_room_for_the_next() {
+        let mut breaker = opened();
+        let round = breaker.admit(at(10)).expect("a probe");
+        assert!(breaker.leave(round));
+        assert_eq!(breaker.admission(at(10)), Admission::Now);
+    }
+}

@@ -1,0 +1,210 @@
+//! The keys that were found to loop, and when each may run again.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::compact::{Uid, Version};
+use crate::object::Header;
+
+/// How often a key runs that loops, as one does that has used up its retries (§3.1).
+pub const SLOW_LANE: Duration = Duration::from_secs(1000);
+/// A key that has not looped for so long since it left the lane is treated as one that never has.
+pub const CALM: Duration = Duration::from_mins(10);
+/// How long a change of the primary has to wait for a key that loops for the second time. It doubles with each time.
+const SECOND_PAUSE: Duration = Duration::from_secs(10);
+/// More keys are not held. A plugin within its budget of writes cannot even have so many found.
+const MOST: usize = 4096;
+
+/// What of a primary is somebody's will, and not what its controllers note on it: another mark is a change that a key is to
+/// run for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    uid: Uid,
+    deleting: bool,
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Spec {
+    Generation(i64),
+    /// Of a kind that has no generation, every change but the plugin's own.
+    Version(Version),
+}
+
+impl Mark {
+    /// That of an object.
+    #[must_use]
+    pub fn of(header: &Header) -> Self {
+        let spec = match header.generation {
+            0 => Spec::Version(header.version.clone()),
+            generation => Spec::Generation(generation),
+        };
+        Self { uid: header.uid.clone(), deleting: header.deleting, spec }
+    }
+}
+
+/// The slow lane of one controller.
+#[derive(Debug)]
+pub struct SlowLane<K> {
+    /// Also keys that have left it not long ago.
+    keys: HashMap<K, Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    since: Moment,
+    /// What it writes over and over again, for people.
+    object: Arc<str>,
+    /// None: the primary has gone.
+    mark: Option<Mark>,
+    /// How often it has looped before, without being calm between.
+    before: u32,
+    left: Option<Moment>,
+}
+
+impl Kept {
+    /// How long a change of the primary has to wait. Else two plugins that fight over a primary would let each other out.
+    fn pause(&self) -> Duration {
+        match self.before.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(times) => SECOND_PAUSE.saturating_mul(2_u32.saturating_pow(times)).min(SLOW_LANE),
+        }
+    }
+}
+
+impl<K> Default for SlowLane<K> {
+    fn default() -> Self {
+        Self { keys: HashMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> SlowLane<K> {
+    /// `key` loops over `object`; its primary is at `mark`. False: it is known to, or there is no room.
+    pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<Mark>, now: Moment) -> bool {
+        self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + CALM));
+        let is_full = self.keys.len() >= MOST;
+        match self.keys.get_mut(key) {
+            Some(Kept { left: None, .. }) => false,
+            Some(kept) => {
+                *kept = Kept { since: now, object, mark, before: kept.before.saturating_add(1), left: None };
+                true
+            }
+            None if is_full => false,
+            None => {
+                self.keys.insert(key.clone(), Kept { since: now, object, mark, before: 0, left: None });
+                true
+            }
+        }
+    }
+
+    /// The call that was under way when `key` was put here has ended, and has left its primary at `mark`.
+    pub fn left_at(&mut self, key: &K, mark: Option<Mark>) {
+        if let Some(kept) = self.keys.get_mut(key).filter(|kept| kept.left.is_none()) {
+            kept.mark = mark;
+        }
+    }
+
+    /// How long `key`, whose primary is at `mark`, has to wait. None: it runs, and is no longer held.
+    pub fn wait(&mut self, key: &K, mark: Option<&Mark>, now: Moment) -> Option<Duration> {
+        let kept = self.keys.get_mut(key).filter(|kept| kept.left.is_none())?;
+        let pause = if kept.mark.as_ref() == mark { SLOW_LANE } else { kept.pause() };
+        let wait = (kept.since + pause).0.saturating_sub(now.0);
+        if wait.is_zero() {
+            kept.left = Some(now);
+            return None;
+        }
+        Some(wait)
+    }
+
+    /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody changes
+    /// its primary.
+    pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
+        let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);
+        let left = |kept: &Kept| (kept.since + SLOW_LANE).0.saturating_sub(now.0);
+        held.map(|(key, kept)| (key.clone(), kept.object.clone(), left(kept))).collect()
+    }
+
+    /// How many keys are held.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.keys.values().filter(|kept| kept.left.is_none()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    fn mark(generation: i64) -> Mark {
+        Mark { uid: Uid::from("u"), deleting: false, spec: Spec::Generation(generation) }
+    }
+
+    fn seconds(lane: &mut SlowLane<u32>, generation: i64, now: u64) -> Option<u64> {
+        lane.wait(&1, Some(&mark(generation)), at(now)).map(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn a_key_waits_until_its_time_or_until_its_primary_is_changed() {
+        let mut lane = SlowLane::default();
+        assert_eq!(seconds(&mut lane, 1, 0), None, "one that does not loop");
+        assert!(lane.put(&1, "it".into(), Some(mark(1)), at(0)));
+        assert!(!lane.put(&1, "it".into(), Some(mark(1)), at(0)), "it is there");
+        assert_eq!(seconds(&mut lane, 1, 400), Some(600));
+        assert_eq!(seconds(&mut lane, 2, 400), None, "somebody changed it");
+        assert_eq!((seconds(&mut lane, 2, 400), lane.count()), (None, 0), "it has left");
+        assert!(lane.put(&1, "it".into(), Some(mark(2)), at(5_000)));
+        assert_eq!(seconds(&mut lane, 2, 6_000), None, "its time has come");
+    }
+
+    #[test]
+    fn that_a_primary_goes_lets_its_key_out() {
+        let mut lane = SlowLane::default();
+        lane.put(&1, "it".into(), Some(mark(1)), at(0));
+        assert_eq!(lane.wait(&1, None, at(1)), None);
+    }
+
+    #[test]
+    fn what_the_call_itself_changes_lets_no_key_out() {
+        let mut lane = SlowLane::default();
+        lane.put(&1, "it".into(), Some(mark(1)), at(0));
+        lane.left_at(&1, Some(mark(2)));
+        assert_eq!(seconds(&mut lane, 2, 1), Some(999));
+    }
+
+    #[test]
+    fn who_loops_again_soon_is_let_out_later_each_time() {
+        let mut lane = SlowLane::default();
+        let (mut now, mut waited) = (0, vec![]);
+        for generation in 0..10 {
+            assert!(lane.put(&1, "it".into(), Some(mark(generation)), at(now)));
+            let wait = seconds(&mut lane, generation + 1, now).unwrap_or_default();
+            now += wait;
+            assert_eq!(seconds(&mut lane, generation + 1, now), None);
+            waited.push(wait);
+        }
+        assert_eq!(waited, [0, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        now += CALM.as_secs();
+        assert!(lane.put(&1, "it".into(), Some(mark(1)), at(now)));
+        assert_eq!(seconds(&mut lane, 2, now), None, "it was calm meanwhile");
+    }
+
+    #[test]
+    fn no_more_keys_are_held_than_there_is_room_for_and_calm_ones_are_forgotten() {
+        let mut lane = SlowLane::default();
+        let put =
+            |lane: &mut SlowLane<u32>, now| (0..10_000).filter(|key| lane.put(key, "it".into(), None, at(now))).count();
+        assert_eq!(put(&mut lane, 0), MOST);
+        assert_eq!(lane.held(10, at(1)).len(), 10);
+        for key in 0..10_000 {
+            assert_eq!(lane.wait(&key, None, at(1_000)), None);
+        }
+        assert_eq!(put(&mut lane, 1_000 + CALM.as_secs()), MOST);
+    }
+}

@@ -1,0 +1,132 @@
+//! The circuit breaker under calls that overlap at random, beside a model that keeps the whole history.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use windlass_core::breaker::{Breaker, Change, DIFFERENT_KEYS, FIRST_PAUSE, LONGEST_PAUSE, Round, State};
+use windlass_core::clock::Moment;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// Somebody wants to call.
+    Begin {
+        key: u8,
+    },
+    /// One of the calls that run ends.
+    End {
+        which: usize,
+        how: How,
+    },
+    Pass(Duration),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    Answers,
+    Traps,
+    /// It never came to a call, as when the key is held after all.
+    Withdraws,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let how = prop_oneof![3 => Just(How::Traps), 1 => Just(How::Answers), 1 => Just(How::Withdraws)];
+    prop_oneof![
+        4 => (0..8_u8).prop_map(|key| Event::Begin { key }),
+        4 => (0..8_usize, how).prop_map(|(which, how)| Event::End { which, how }),
+        1 => (0..30_u64).prop_map(|seconds| Event::Pass(Duration::from_secs(seconds))),
+    ]
+}
+
+/// A call that runs, and how often the circuit had changed when it began.
+struct Call {
+    key: u8,
+    round: Round,
+    began: usize,
+}
+
+/// What the breaker is to do, from the whole history.
+#[derive(Default)]
+struct Model {
+    now: Duration,
+    /// Keys that trapped in calls which began since the last change, since the last such answer.
+    trapped: BTreeSet<u8>,
+    /// Until when it is open, and for how long that is. None: it is closed.
+    open: Option<(Duration, Duration)>,
+    changes: usize,
+}
+
+impl Model {
+    /// What the end of a call changes.
+    fn ended(&mut self, call: &Call, how: How) -> Option<Change> {
+        if call.began != self.changes || how == How::Withdraws {
+            return None;
+        }
+        let change = match (self.open, how) {
+            (None, How::Answers) => {
+                self.trapped.clear();
+                return None;
+            }
+            (None, _) => {
+                self.trapped.insert(call.key);
+                if self.trapped.len() < DIFFERENT_KEYS {
+                    return None;
+                }
+                Change::Opened(FIRST_PAUSE)
+            }
+            (Some(_), How::Answers) => Change::Closed,
+            (Some((_, pause)), _) => Change::Opened((pause * 2).min(LONGEST_PAUSE)),
+        };
+        self.changes += 1;
+        self.trapped.clear();
+        self.open = match change {
+            Change::Opened(pause) => Some((self.now + pause, pause)),
+            Change::Closed => None,
+        };
+        Some(change)
+    }
+
+    fn may_begin(&self, calls: &[Call]) -> bool {
+        self.open.is_none_or(|(until, _)| self.now >= until && !calls.iter().any(|call| call.began == self.changes))
+    }
+
+    fn state(&self) -> State {
+        match self.open {
+            None => State::Closed,
+            Some((until, _)) if self.now < until => State::Open,
+            Some(_) => State::HalfOpen,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn it_opens_probes_and_closes_as_its_whole_history_says(events in prop::collection::vec(event(), 1..200)) {
+        let (mut breaker, mut model, mut calls) = (Breaker::<u8>::default(), Model::default(), Vec::<Call>::new());
+        for event in events {
+            let now = Moment(model.now);
+            match event {
+                Event::Pass(time) => model.now += time,
+                Event::Begin { key } => {
+                    let may = model.may_begin(&calls);
+                    let round = breaker.admit(now);
+                    prop_assert_eq!(round.is_some(), may);
+                    calls.extend(round.map(|round| Call { key, round, began: model.changes }));
+                }
+                Event::End { which, how } if !calls.is_empty() => {
+                    let call = calls.swap_remove(which % calls.len());
+                    let expected = model.ended(&call, how);
+                    let trapped = how == How::Traps;
+                    let change =
+                        if how == How::Withdraws { None } else { breaker.ended(call.round, &call.key, trapped, now) };
+                    breaker.leave(call.round);
+                    prop_assert_eq!(change, expected);
+                }
+                Event::End { .. } => {}
+            }
+            prop_assert_eq!(breaker.state(Moment(model.now)), model.state());
+        }
+    }
+}

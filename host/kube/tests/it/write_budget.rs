@@ -1,0 +1,93 @@
+//! Budgets of writes, and who is told of a write, seen at the API server.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+use windlass_core::grants::Grants;
+use windlass_core::ports::{CallContext, Writes as _};
+use windlass_core::principal::Role;
+use windlass_core::write::{Operation, WriteOptions};
+use windlass_kube::{Discovery, WriteBudget, WriteRate, Writer};
+
+use crate::script::{Reply, Script, call, pod};
+
+/// A writer that may write twice at once and then ten times a second, and what it may be told.
+fn writer(script: &Script) -> Writer {
+    let budget = WriteBudget::new(WriteRate { per_second: 10, burst: 2 });
+    Writer::new(script.client(), Discovery::new(script.client())).within(budget)
+}
+
+fn creates(count: usize) -> Vec<Operation> {
+    let object = |at| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{at}")}});
+    let create = |at| Operation::Create { object: object(at).to_string(), options: WriteOptions::default() };
+    (0..count).map(create).collect()
+}
+
+fn fine() -> Script {
+    Script::default().mutations([Reply::Json(201, pod("answer", "u", 7))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_beyond_the_budget_wait_for_their_turn_and_none_fails() {
+    let script = fine();
+    let began = Instant::now();
+    let results = writer(&script).batch(Arc::new(call()), creates(12)).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    assert_eq!((script.mutations_asked().len(), began.elapsed().as_millis()), (12, 1_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_when_its_call_ends_is_never_sent() {
+    let script = fine();
+    let writer = writer(&script);
+    let mut creates = creates(3).into_iter();
+    for create in creates.by_ref().take(2) {
+        writer.write(Arc::new(call()), create).await.expect("within the burst");
+    }
+    let last = writer.write(Arc::new(call()), creates.next().expect("a third"));
+    timeout(Duration::from_millis(50), last).await.expect_err("it waits");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(script.mutations_asked().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
+    let script = fine();
+    let call = call();
+    let keeper = call.principal.in_role(Role::Finalizer, Grants::default());
+    keeper.grants.replace((*call.principal.grants()).clone());
+    let call = Arc::new(CallContext { principal: Arc::new(keeper), ..call });
+    let began = Instant::now();
+    for create in creates(20) {
+        writer(&script).write(call.clone(), create).await.expect("allowed");
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_write_that_was_carried_out_is_told_and_no_other() {
+    let refused = Reply::Json(409, json!({"reason": "AlreadyExists"}));
+    let object = |version| {
+        Reply::Json(
+            201,
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "c0", "namespace": "prod", "uid": "u", "resourceVersion": version}}),
+        )
+    };
+    let script = Script::default().mutations([object("7"), refused, object("8"), object("9")]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listener = told.clone();
+    let writer = writer(&script).telling(Arc::new(move |_, object, version| {
+        let version = version.map(ToString::to_string);
+        listener.lock().expect("no panic").push((object.to_string(), version));
+    }));
+    for dry_run in [false, false, true, false] {
+        let Some(Operation::Create { object, .. }) = creates(1).pop() else { unreachable!("it creates") };
+        let options = WriteOptions { dry_run, ..WriteOptions::default() };
+        drop(writer.write(Arc::new(call()), Operation::Create { object, options }).await);
+    }
+    let seen = |version: &str| ("ConfigMap prod/c0".to_owned(), Some(version.to_owned()));
+    assert_eq!(*told.lock().expect("no panic"), [seen("7"), seen("9")]);
+}

@@ -1,0 +1,143 @@
+//! The circuit breaker, seen from the queue: who is called when, and that nothing is lost meanwhile.
+
+use windlass_core::breaker::State;
+
+use super::*;
+
+fn trapped() -> CallResult {
+    CallResult::Trapped { reason: "trap", message: "the plugin trapped: unreachable".into() }
+}
+
+/// A stage whose circuit has just opened, and whose keys `a0` to `a4` wait for their backoff of a minute.
+async fn opened(workers: usize) -> Stage {
+    let mut stage = Stage::new(workers);
+    for number in 0..5 {
+        let name = format!("a{number}");
+        stage.dispatch.queue.add(key(&name));
+        stage.answer(&name, trapped()).await;
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.circuit.state(), State::Open);
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_traps_over_five_keys_nothing_is_called_for_ten_seconds_and_nothing_is_lost() {
+    let mut stage = opened(3).await;
+    let began = Instant::now();
+    for name in ["b", "c", "d", "e"] {
+        stage.dispatch.queue.add(key(name));
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.queue.len(), 4, "no worker takes a key");
+    let permits: Vec<_> = (0..8).map_while(|_| stage.other.acquire().now_or_never()).collect();
+    assert_eq!(permits.len(), 8, "another plugin has all permits for itself");
+    permits.into_iter().for_each(Permit::unused);
+    let probe = stage.call().await;
+    let waited = began.elapsed();
+    assert!(waited >= Duration::from_secs(9) && waited <= Duration::from_secs(10), "{waited:?}");
+    assert!(stage.is_quiet().await, "one call at a time, to see");
+    assert_eq!((probe.request.key, probe.request.attempt), (key("b"), 0));
+    probe.answer.send(CallResult::Done).expect("the worker waits");
+    let mut called = [stage.call().await, stage.call().await, stage.call().await].map(|call| call.request.key);
+    called.sort();
+    assert_eq!(called, [key("c"), key("d"), key("e")], "and all that waited, once it answers");
+    assert_eq!(stage.dispatch.queue.num_requeues(&key("a0")), 1, "to wait is no failure");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_probe_that_traps_opens_it_for_twice_as_long() {
+    let mut stage = opened(1).await;
+    stage.dispatch.queue.add(key("b"));
+    let mut last = Instant::now();
+    let mut waits = vec![];
+    for _ in 0..7 {
+        let probe = stage.call().await;
+        waits.push(last.elapsed().as_secs_f64().round());
+        last = Instant::now();
+        probe.answer.send(trapped()).expect("the worker waits");
+        // The queue is never short of keys: those that trapped come back, and new ones come.
+        stage.dispatch.queue.add(key("c"));
+    }
+    assert_eq!(waits, [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]);
+    let probe = stage.call().await;
+    probe.answer.send(CallResult::Done).expect("the worker waits");
+    assert!(stage.call().await.answer.send(CallResult::Done).is_ok(), "the next follows at once");
+    assert!(last.elapsed() < Duration::from_secs(301));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_key_that_traps_again_and_again_opens_nothing() {
+    let mut stage = Stage::new(1);
+    for _ in 0..14 {
+        stage.dispatch.queue.add(key("bad"));
+        stage.answer("bad", trapped()).await;
+    }
+    assert_eq!(stage.dispatch.circuit.state(), State::Closed);
+    stage.dispatch.queue.add(key("good"));
+    stage.answer("good", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_the_plugin_reports_is_an_answer() {
+    let mut stage = Stage::new(1);
+    for number in 0..20 {
+        let name = format!("a{number}");
+        stage.dispatch.queue.add(key(&name));
+        let failed = CallResult::Failed(vec![Failure::Transient("told to fail".into())]);
+        stage.answer(&name, if number % 5 == 4 { failed } else { trapped() }).await;
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.circuit.state(), State::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_comes_to_nothing_makes_room_for_the_next() {
+    let mut stage = opened(2).await;
+    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.queue.add(key("c"));
+    // The host falls, and not the plugin: that says nothing of it.
+    drop(stage.call().await);
+    let next = stage.call().await;
+    assert_eq!(next.request.key, key("c"));
+    next.answer.send(CallResult::Done).expect("the worker waits");
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.circuit.state(), State::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_workers_have_when_it_opens_wait_with_them() {
+    let mut stage = Stage::with_clock(7, 5, Arc::new(SystemClock::new()));
+    let names: Vec<_> = (0..7).map(|number| format!("a{number}")).collect();
+    for name in &names {
+        stage.dispatch.queue.add(key(name));
+    }
+    let mut calls = vec![];
+    for _ in 0..5 {
+        calls.push(stage.call().await);
+    }
+    let began = Instant::now();
+    for call in calls {
+        call.answer.send(trapped()).expect("the worker waits");
+    }
+    let mut late = vec![];
+    for _ in 0..2 {
+        let call = stage.call().await;
+        late.push((call.request.key.clone(), call.request.attempt));
+        call.answer.send(CallResult::Done).expect("the worker waits");
+    }
+    late.sort();
+    assert_eq!(late, [(key("a5"), 0), (key("a6"), 0)], "none is lost: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_it_is_open_waits_for_nothing() {
+    let stage = opened(1).await;
+    let phases = Phases::of(CancellationToken::new());
+    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
+    running.work();
+    stage.dispatch.queue.add(key("b"));
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean);
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+}
