@@ -9,6 +9,7 @@ mod finalizers;
 mod grant;
 mod inspect;
 mod leases;
+mod limits;
 mod marked;
 mod run;
 mod size;
@@ -22,6 +23,7 @@ use tokio::runtime::Runtime;
 
 use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
+use self::limits::LimitArgs;
 use self::size::Size;
 use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
@@ -151,6 +153,8 @@ pub(crate) struct PluginArgs {
     /// How often one plugin may read the API server itself, at once.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]

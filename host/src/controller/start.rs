@@ -28,6 +28,7 @@ use crate::overdue::Overdue;
 use crate::pause::Pausable;
 use crate::phases::Phases;
 use crate::resync::resync;
+use crate::reuse::Reusable;
 use crate::route::{Route, Stores};
 use crate::running::Running;
 use crate::status::ControllerState;
@@ -110,7 +111,8 @@ impl Controller {
             impersonate,
             fence: self.tenure.fence.clone(),
         });
-        let mut plugin = self.callee(&primaries, declared);
+        let instances = self.host.policies.instances(self.plugin.name());
+        let mut plugin: Box<dyn Reconcile> = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {
             plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
         }
@@ -127,7 +129,7 @@ impl Controller {
             config: self.configured.clone(),
             queue,
             gate,
-            limits: CallLimits { deadline: Some(options.deadline()) },
+            limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
             permit_worth: self.host.permit_worth,
             outages: self.host.outages.with_pause(self.host.policies.pause(self.plugin.name())),
