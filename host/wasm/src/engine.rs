@@ -110,6 +110,18 @@ mod tests {
     use wasmtime::component::{Component, Linker};
 
     use super::*;
+    use crate::limits::Setting;
+
+    #[test]
+    fn there_is_an_engine_whatever_an_operator_may_set() {
+        for setting in Setting::ALL {
+            for value in [setting.least, setting.most, u64::midpoint(setting.least, setting.most) + 1] {
+                let mut limits = Limits::default();
+                setting.set(&mut limits, value).expect("it is within its range");
+                new(&limits, 1, 0).unwrap_or_else(|error| panic!("{}={value}: {error}", setting.name));
+            }
+        }
+    }
 
     #[tokio::test]
     async fn every_slot_has_room_for_the_largest_component() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use wasmtime::Engine;
+use wasmtime::{Engine, PoolingAllocatorMetrics};
 
 use crate::abi::v0_1_0;
 use crate::engine::{self, EngineError};
@@ -95,7 +95,7 @@ impl Sandbox {
         let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
         let compilations = Semaphore::new(1);
         let (limits, sweeping) = (Arc::new(limits), Arc::default());
-        let shared = Shared { limits, engine, linker, memory, ticker, guests, calls, compilations, sweeping };
+        let shared = Shared { limits, engine, linker, memory, compilations, guests, ticker, calls, sweeping };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -103,12 +103,13 @@ impl Sandbox {
     #[must_use]
     pub fn stats(&self) -> SandboxStats {
         let pool = self.shared.engine.pooling_allocator_metrics();
+        let pool = pool.as_ref();
         SandboxStats {
             reserved_memory: self.shared.memory.reserved(),
             waiting_for_memory: self.shared.memory.waiting(),
             parked_instances: self.shared.memory.lot.len(),
-            warm_slots: pool.as_ref().map_or(0, |pool| pool.unused_warm_memories() as usize),
-            warm_bytes: pool.as_ref().map_or(0, |pool| pool.unused_memory_bytes_resident()),
+            warm_slots: pool.map_or(0, |pool| pool.unused_warm_memories() as usize),
+            warm_bytes: pool.map_or(0, PoolingAllocatorMetrics::unused_memory_bytes_resident),
         }
     }
 

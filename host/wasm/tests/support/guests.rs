@@ -74,7 +74,7 @@ impl Default for Core {
 pub(crate) const CLAIM_IMPORT: &str =
     r#"(import "windlass:plugin/owners@0.1.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
 
-/// Claims ConfigMaps: a call of the host that the test's port may keep waiting.
+/// Claims objects: a call of the host that the test's port may keep waiting.
 pub(crate) const CLAIM: &str =
     "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0)
     (i32.const 0) (i32.const 1024))";
