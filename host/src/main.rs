@@ -29,6 +29,7 @@ mod policies;
 mod policy;
 mod resolve;
 mod resync;
+mod reuse;
 mod reviews;
 mod route;
 mod running;

@@ -16,7 +16,7 @@ use windlass_kube::client::{self, Connection};
 use windlass_kube::{
     Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, WriteRate, Writer,
 };
-use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 use crate::admin::{self, Admin};
 use crate::cli::PluginArgs;
@@ -27,7 +27,7 @@ use crate::guards::{GuardSettings, Guards};
 use crate::kinds::Kinds;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
 use crate::leftovers;
-use crate::metrics::{HostMetrics, Sources};
+use crate::metrics::{Guests, HostMetrics, Sources};
 use crate::outage::Outages;
 use crate::phases::{self, Phases};
 use crate::policies::{GrantMode, Policies, PolicySettings};
@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     config_dir: Option<PathBuf>,
     namespace: Option<String>,
     concurrent_calls: u32,
+    /// What plugins may use.
+    limits: Limits,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
@@ -73,6 +75,7 @@ impl Settings {
         }
         Ok(Self {
             leases,
+            limits: arguments.limits.limits()?,
             features: arguments.feature_gates.features(),
             read_only: arguments.read_only,
             policies: PolicySettings {
@@ -155,8 +158,12 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     // To the very end: how it stops is shown too.
     let _admin = start_admin(&shown, settings.admin_address).await?;
     let trust = Trust::with(settings.http_ca.as_deref())?;
-    let sandbox =
-        Sandbox::new(SandboxOptions { concurrent_calls: settings.concurrent_calls, ..SandboxOptions::default() })?;
+    let sandbox = Sandbox::new(SandboxOptions {
+        limits: settings.limits.clone(),
+        concurrent_calls: settings.concurrent_calls,
+        ..SandboxOptions::default()
+    })?;
+    shown.metrics.collect(Box::new(Guests(sandbox.clone())));
     // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
     let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins, &shown)).await
     else {

@@ -6,6 +6,7 @@
 //! name of another's or of the host's.
 
 mod collect;
+mod guests;
 mod plugin;
 mod ports;
 
@@ -21,6 +22,7 @@ use prometheus_client::registry::Registry;
 use windlass_core::features::Features;
 
 pub(crate) use self::collect::{Sources, counters, gauges};
+pub(crate) use self::guests::Guests;
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 

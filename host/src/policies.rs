@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use windlass_core::grants::{Allowance, Denials, Forbidden, ForeignKind};
 use windlass_wasm::Plugin;
 
-pub(crate) use self::changes::{Changes, Pause};
+pub(crate) use self::changes::{Changes, InstancesOf, Pause};
 pub(crate) use self::read::{SUFFIX, read_ceiling, read_policy};
 use self::read::{plugin_of, take_policy};
 pub(crate) use self::settings::{GrantMode, PoliciesError, PolicySettings};
@@ -152,6 +152,11 @@ impl Policies {
     /// Whether calls of the plugin are paused.
     pub(crate) fn pause(&self, plugin: &str) -> Pause {
         Pause { plugin: plugin.to_owned(), paused: self.pauses.subscribe() }
+    }
+
+    /// In which instances calls of the plugin take place.
+    pub(crate) fn instances(&self, plugin: &str) -> InstancesOf {
+        InstancesOf { plugin: plugin.to_owned(), state: self.state.subscribe() }
     }
 
     /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use windlass_core::grants::Allowance;
 use windlass_core::principal::ServiceAccount;
+use windlass_wasm::Instances;
 
 pub(crate) use problem::PolicyError;
 
@@ -24,6 +25,8 @@ pub(crate) struct Policy {
     pub(crate) plugin: String,
     /// No call is made, until it is lifted.
     pub(crate) paused: bool,
+    /// In which instances its calls take place.
+    pub(crate) instances: Instances,
     /// As whom the plugin acts. None: as the host.
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) allowance: Arc<Allowance>,

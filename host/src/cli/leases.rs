@@ -64,7 +64,8 @@ fn instance(text: &str) -> Result<String, String> {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// A time on the command line.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "a time is a whole number and its unit: 500ms, 15s, 2m".to_owned();
     let digits = text.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(digits);

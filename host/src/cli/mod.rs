@@ -9,6 +9,7 @@ mod finalizers;
 mod grant;
 mod inspect;
 mod leases;
+mod limits;
 mod marked;
 mod run;
 mod size;
@@ -22,6 +23,7 @@ use tokio::runtime::Runtime;
 
 use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
+use self::limits::LimitArgs;
 use self::size::Size;
 use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
@@ -161,6 +163,8 @@ pub(crate) struct PluginArgs {
     /// object that it did so for. 0: never.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) hot_loop_writes: u16,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]

@@ -29,6 +29,7 @@ use crate::overdue::Overdue;
 use crate::pause::Pausable;
 use crate::phases::Phases;
 use crate::resync::resync;
+use crate::reuse::Reusable;
 use crate::route::{Route, Stores};
 use crate::running::Running;
 use crate::slow_lane::{Lane, Slowed};
@@ -115,7 +116,8 @@ impl Controller {
         // What runs now is judged anew.
         let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
         self.status.guarded_by(circuit.clone(), lane.clone());
-        let plugin = self.callee(&primaries, declared);
+        let instances = self.host.policies.instances(self.plugin.name());
+        let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
         let mut plugin: Box<dyn Reconcile> =
             Guarded::new(plugin, circuit.clone(), self.status.clone(), self.host.recorder.clone());
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {
@@ -134,7 +136,7 @@ impl Controller {
             config: self.configured.clone(),
             queue,
             gate,
-            limits: CallLimits { deadline: Some(options.deadline()) },
+            limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
             permit_worth: self.host.permit_worth,
             outages: self

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::watch;
+use windlass_wasm::Instances;
 
 use super::State;
 
@@ -15,6 +16,20 @@ impl Changes {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// In which instances one plugin's calls take place.
+#[derive(Clone, Debug)]
+pub(crate) struct InstancesOf {
+    pub(super) plugin: String,
+    pub(super) state: watch::Receiver<State>,
+}
+
+impl InstancesOf {
+    /// As the policy that is in force has it; without one, each in its own.
+    pub(crate) fn now(&self) -> Instances {
+        self.state.borrow().policies.get(&self.plugin).map(|policy| policy.instances).unwrap_or_default()
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, P
         }
         Policy {
             plugin: plugin.to_owned(),
+            instances: document.instances.as_ref().map(|instances| instances.value.into()).unwrap_or_default(),
             paused: document.paused.as_ref().is_some_and(|paused| paused.value),
             impersonate: document.impersonate.as_ref().and_then(|text| service_account(text, &mut problems)),
             allowance: Arc::new(allowance(document, &mut problems)),
@@ -62,6 +63,7 @@ pub(crate) fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, Policy
         let of_policies = [
             ("plugin", document.plugin.as_ref().map(|it| it.referenced.line())),
             ("paused", document.paused.as_ref().map(|it| it.referenced.line())),
+            ("instances", document.instances.as_ref().map(|it| it.referenced.line())),
             ("impersonate", document.impersonate.as_ref().map(|it| it.referenced.line())),
         ];
         for (field, at) in of_policies.into_iter().filter(|(_, at)| at.is_some()) {

@@ -1,104 +1,193 @@
-//! One call of one export: a fresh store and instance, its limits, and what became of it.
+//! One call of one export: its instance, its limits, and what became of it.
+//!
+//! The instance is fresh and gone afterwards, unless the operator wants the plugin's instances used again; then it is one
+//! that has ended every call before well, and only what the guest itself keeps in its memory is older than the call.
 
 pub(crate) mod compose;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::time::error::Elapsed;
-use wasmtime::{Engine, Store, UpdateDeadline};
+use wasmtime::{Store, UpdateDeadline};
 use windlass_core::outcome::CallResult;
 
-use crate::abi::v0_1_0;
-use crate::limits::{Limit, Limits};
+use crate::abi::v0_1_0::{self, Instance};
+use crate::cpu::CpuTime;
+use crate::limits::{Limit, Limits, Overrun};
 use crate::meter::Meter;
-use crate::plugin::Request;
+use crate::parked::Parked;
+use crate::plugin::{Counters, Instances, Request};
+use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
+use crate::timing::CallTime;
 use crate::trap::{self, Stopped};
 
-/// A guest that runs is stopped at an epoch, where its backtrace is known; only after that is one that waits.
-const GRACE: Duration = Duration::from_millis(50);
-
-/// Calls `describe` in `world`.
-pub(crate) async fn describe(
-    engine: &Engine,
-    plugin: &v0_1_0::Plugin,
-    limits: &Limits,
-    world: DescribeWorld,
-) -> Result<String, Stopped> {
-    let limits = Arc::new(limits.of_describe());
-    let time = (Limit::DescribeDeadline, limits.deadline);
-    let mut store = store(engine, Meter::new(limits, time), World::Describe(Box::new(world)));
-    let deadline = latest_end(&store);
-    let answer = tokio::time::timeout_at(deadline, async {
-        let instance = plugin.instantiate(&mut store).await?;
-        instance.describe(&mut store).await
-    });
-    let answer = answer.await;
-    ended(answer, store.data())
+/// What is called, and within what.
+pub(crate) struct Callee<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) code: &'a v0_1_0::Plugin,
+    pub(crate) counters: &'a Arc<Counters>,
+    pub(crate) instances: Instances,
+    pub(crate) limits: Arc<Limits>,
+    /// How long the call may take, and which limit says so.
+    pub(crate) time: (Limit, std::time::Duration),
+    pub(crate) cpu: &'a CpuTime,
 }
 
-/// Calls `reconcile` with `request` in `world`, for at most `time`.
+/// An export with its arguments.
+pub(super) trait Question: Sync {
+    type Answer: Send;
+
+    fn ask(
+        &self,
+        instance: &Instance,
+        store: &mut Store<CallState>,
+    ) -> impl Future<Output = wasmtime::Result<Self::Answer>> + Send;
+}
+
+struct Describe;
+
+impl Question for Describe {
+    type Answer = String;
+
+    async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<String> {
+        instance.describe(store).await
+    }
+}
+
+impl Question for Request {
+    type Answer = CallResult;
+
+    async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<CallResult> {
+        instance.reconcile(store, self).await
+    }
+}
+
+/// Calls `describe` in `world`.
+pub(crate) async fn describe(shared: &Shared, code: &v0_1_0::Plugin, world: DescribeWorld) -> Result<String, Stopped> {
+    let limits = Arc::new(shared.limits.of_describe());
+    let (counters, cpu) = (Arc::default(), CpuTime::default());
+    let time = (Limit::DescribeDeadline, limits.deadline);
+    let instances = Instances::Fresh;
+    let callee = Callee { shared, code, counters: &counters, instances, limits, time, cpu: &cpu };
+    cpu.metered(callee.call(&Describe, World::Describe(Box::new(world)))).await
+}
+
+/// Calls `reconcile` with `request` in `world`.
 pub(crate) async fn reconcile(
-    engine: &Engine,
-    plugin: &v0_1_0::Plugin,
-    limits: Arc<Limits>,
-    time: Duration,
+    callee: &Callee<'_>,
     request: &Request,
     world: ReconcileWorld,
 ) -> Result<CallResult, Stopped> {
-    let meter = Meter::new(limits, (Limit::Deadline, time));
-    let mut store = store(engine, meter, World::Reconcile(world));
-    let deadline = latest_end(&store);
-    let answer = tokio::time::timeout_at(deadline, async {
-        let instance = plugin.instantiate(&mut store).await?;
-        instance.reconcile(&mut store, request).await
-    });
-    let answer = answer.await;
-    report_dropped_lines(store.data());
-    ended(answer, store.data())
+    check_size(request.object.as_ref().map_or(0, |object| object.len()), &callee.limits)?;
+    callee.call(request, World::Reconcile(world)).await
 }
 
-pub(crate) fn store(engine: &Engine, meter: Meter, world: World) -> Store<CallState> {
-    let transfer = meter.limits().transfer_bytes;
-    let mut store = Store::new(engine, CallState::new(meter, world));
-    store.set_hostcall_fuel(transfer);
-    store.limiter(|state| &mut state.meter);
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(|store| {
-        store.data().meter.check_deadline()?;
-        Ok(UpdateDeadline::Yield(1))
-    });
-    store
-}
+impl Callee<'_> {
+    /// Makes one call, in `world`.
+    async fn call<Q: Question>(&self, question: &Q, world: World) -> Result<Q::Answer, Stopped> {
+        let Seat { mut store, mut instance, calls } = self.seat(world).await;
+        let time = store.data().meter.time().clone();
+        let answer = time.limited(async {
+            let instance = match &mut instance {
+                Some(instance) => instance,
+                none => none.insert(self.code.instantiate(&mut store).await?),
+            };
+            question.ask(instance, &mut store).await
+        });
+        let answer = answer.await;
+        report_dropped_lines(store.data());
+        self.counters.memory_used(store.data().meter.memory().used());
+        let answer = ended(answer, store.data());
+        if let (Ok(_), Some(instance), Instances::Reuse) = (&answer, instance, self.instances) {
+            self.park(store, instance, calls + 1);
+        }
+        answer
+    }
 
-pub(crate) fn latest_end(store: &Store<CallState>) -> tokio::time::Instant {
-    let end: Instant = store.data().meter.deadline() + GRACE;
-    end.into()
-}
+    /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
+    async fn seat(&self, world: World) -> Seat {
+        let parked = (self.instances == Instances::Reuse).then(|| self.shared.memory.lot.take(self.counters)).flatten();
+        let begins = || CallTime::of(self.time.0, self.time.1);
+        if let Some(Parked { mut store, instance, calls, .. }) = parked {
+            store.data_mut().world = world;
+            store.data_mut().meter.begin_another(self.limits.clone(), begins(), self.cpu.clone());
+            store.set_epoch_deadline(1);
+            return Seat { store, instance: Some(instance), calls };
+        }
+        let memory = self.shared.memory.reserve(self.counters.memory_expected()).await;
+        let meter = Meter::new(self.limits.clone(), begins(), self.cpu.clone(), memory);
+        Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0 }
+    }
 
-pub(crate) fn ended<R>(answer: Result<wasmtime::Result<R>, Elapsed>, state: &CallState) -> Result<R, Stopped> {
-    match answer {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(trap::stopped(&error, state)),
-        Err(Elapsed { .. }) => Err(trap::out_of_time(state)),
+    fn store(&self, state: CallState) -> Store<CallState> {
+        let mut store = Store::new(&self.shared.engine, state);
+        store.set_hostcall_fuel(self.limits.transfer_bytes);
+        store.limiter_async(|state| &mut state.meter);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|store| {
+            store.data().meter.check_time()?;
+            Ok(UpdateDeadline::Yield(1))
+        });
+        store
+    }
+
+    /// Keeps the instance for the next call, if it may serve one.
+    fn park(&self, mut store: Store<CallState>, instance: Instance, calls: u32) {
+        // What is kept back is for those who cannot go on without.
+        if calls >= self.limits.calls_per_instance || store.data().meter.memory().has_kept_back() {
+            return;
+        }
+        store.data_mut().park();
+        let owner = self.counters.clone();
+        self.shared.park(Parked { owner, store, instance, calls, since: Instant::now() });
     }
 }
 
-pub(crate) fn report_dropped_lines(state: &CallState) {
+/// Where a call takes place.
+struct Seat {
+    store: Store<CallState>,
+    /// None: it is still to be made.
+    instance: Option<Instance>,
+    /// How many calls the instance has served.
+    calls: u32,
+}
+
+fn ended<R>(answer: Option<wasmtime::Result<R>>, state: &CallState) -> Result<R, Stopped> {
+    match answer {
+        Some(Ok(answer)) => Ok(answer),
+        Some(Err(error)) => Err(trap::stopped(&error, state)),
+        None => Err(trap::out_of_time(state)),
+    }
+}
+
+/// A guest does not ask for what it is called with, so that is bounded before it is called.
+fn check_size(size: usize, limits: &Limits) -> Result<(), Stopped> {
+    if size <= limits.response_bytes {
+        return Ok(());
+    }
+    let overrun = Overrun::bytes(Limit::Request, limits.response_bytes);
+    Err(Stopped { reason: overrun.limit.reason(), message: format!("the plugin was not called: {overrun}") })
+}
+
+fn report_dropped_lines(state: &CallState) {
     let dropped = state.meter.dropped_log_lines();
     let (Some(call), Some(counters)) = (state.world.call(), state.world.counters()) else { return };
-    if dropped > 0 {
-        counters.log_lines_dropped(dropped);
-        let limits = state.meter.limits();
-        tracing::warn!(
-            plugin = &*call.principal.plugin,
-            controller = &*call.controller,
-            key = %call.primary_key,
-            trace_id = &*call.trace_id,
-            "dropped {dropped} log lines of one call: it may log {} lines and {} bytes",
-            limits.log_lines,
-            limits.log_bytes,
-        );
+    if dropped == 0 || !counters.log_lines_dropped(dropped) {
+        return;
     }
+    let limits = state.meter.limits();
+    tracing::warn!(
+        plugin = &*call.principal.plugin,
+        controller = &*call.controller,
+        key = %call.primary_key,
+        trace_id = &*call.trace_id,
+        "dropped {dropped} log lines of one call: a call may log {} lines and {} bytes (`--limit log-lines=N`, `--limit \
+         log-bytes=SIZE`), and all calls of a plugin {} lines and {} bytes a second (`--limit log-lines-per-second=N`, \
+         `--limit log-bytes-per-second=SIZE`); more are counted",
+        limits.log_lines,
+        limits.log_bytes,
+        limits.log_lines_per_second,
+        limits.log_bytes_per_second,
+    );
 }

@@ -14,19 +14,34 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time that a future has used, to be read when it has ended, in whatever way. Clones are the same figure.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CpuTime(Arc<AtomicU64>);
+pub(crate) struct CpuTime(Arc<Figures>);
+
+/// In nanoseconds.
+#[derive(Debug, Default)]
+struct Figures {
+    /// By polls that have ended.
+    used: AtomicU64,
+    /// The thread's time when the poll that runs began.
+    since: AtomicU64,
+}
 
 impl CpuTime {
-    /// What was used up to now.
+    /// What was used by polls that have ended.
     pub(crate) fn used(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        Duration::from_nanos(self.0.used.load(Ordering::Relaxed))
+    }
+
+    /// What was used up to now, for who is within a poll: on its thread.
+    pub(crate) fn used_within_poll(&self) -> Duration {
+        let since = Duration::from_nanos(self.0.since.load(Ordering::Relaxed));
+        self.used() + thread_time().saturating_sub(since)
     }
 
     /// Runs `future` and counts its polls.
     pub(crate) async fn metered<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| {
-            let _poll = RunningPoll { cpu: self, since: thread_time() };
+            let _poll = RunningPoll::of(self);
             future.as_mut().poll(context)
         })
         .await
@@ -39,11 +54,23 @@ struct RunningPoll<'a> {
     since: Duration,
 }
 
+impl<'a> RunningPoll<'a> {
+    fn of(cpu: &'a CpuTime) -> Self {
+        let since = thread_time();
+        cpu.0.since.store(nanoseconds(since), Ordering::Relaxed);
+        Self { cpu, since }
+    }
+}
+
 impl Drop for RunningPoll<'_> {
     fn drop(&mut self) {
         let used = thread_time().saturating_sub(self.since);
-        self.cpu.0.fetch_add(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.cpu.0.used.fetch_add(nanoseconds(used), Ordering::Relaxed);
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The processor time of this thread since it began.
@@ -82,6 +109,19 @@ mod tests {
         let cpu = CpuTime::default();
         tokio::join!(cpu.metered(tokio::task::yield_now()), async { work(Duration::from_millis(50)) });
         assert!(cpu.used() < Duration::from_millis(50), "{:?}", cpu.used());
+    }
+
+    #[tokio::test]
+    async fn who_is_within_a_poll_sees_what_was_used_so_far() {
+        let cpu = CpuTime::default();
+        let each = Duration::from_millis(2);
+        let seen = cpu.metered(async {
+            work(each);
+            tokio::task::yield_now().await;
+            work(each);
+            cpu.used_within_poll()
+        });
+        assert!(seen.await >= 2 * each);
     }
 
     #[tokio::test]

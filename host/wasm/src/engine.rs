@@ -12,6 +12,9 @@ use crate::limits::Limits;
 /// saves a third of a fresh call.
 const KEEP_RESIDENT: usize = 2 << 20;
 
+/// Slots that are kept warm while no call uses them: 64 MiB at the most.
+const WARM_SLOTS: u32 = 32;
+
 /// What the host's own code may need of a fibre's stack beyond the guest's.
 const HOST_STACK: usize = 1536 << 10;
 
@@ -34,12 +37,15 @@ pub enum EngineError {
     Unsupported(wasmtime::Error),
 }
 
-/// An engine for `concurrent_calls` calls at a time, each within `limits`.
-pub(crate) fn new(limits: &Limits, concurrent_calls: u32) -> Result<Engine, EngineError> {
+/// An engine for `concurrent_calls` calls at a time, each within `limits`, and `parked` instances between two calls.
+pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result<Engine, EngineError> {
     let mut config = base(limits);
     // Without a pool the engine needs no memory worth the name: whether it starts tells the two failures apart.
     Engine::new(&config).map_err(EngineError::Unsupported)?;
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits, concurrent_calls)));
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(
+        limits,
+        concurrent_calls.saturating_add(parked),
+    )));
     Engine::new(&config).map_err(|source| EngineError::Pool { concurrent_calls, source })
 }
 
@@ -76,19 +82,68 @@ fn deterministic(config: &mut Config) {
     config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
 }
 
-fn pool(limits: &Limits, concurrent_calls: u32) -> PoolingAllocationConfig {
+/// Slots for `instances` at a time, of whichever components: who has a permit, or the place of a parked instance, finds what
+/// the largest component may need. (Go, Python and `SpiderMonkey` components are made of up to 40 core instances with as many
+/// tables.) So the pool is never exhausted; what is scarce are the permits, and they are waited for. It is address space, and
+/// no memory before it is used.
+fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(concurrent_calls)
-        .total_stacks(concurrent_calls)
-        .total_core_instances(concurrent_calls.saturating_mul(limits.instances))
-        .total_tables(concurrent_calls.saturating_mul(limits.instances))
-        .total_memories(concurrent_calls.saturating_mul(limits.memories))
+    pool.total_component_instances(instances)
+        .total_stacks(instances)
+        .total_core_instances(instances.saturating_mul(limits.instances))
+        .total_tables(instances.saturating_mul(limits.instances))
+        .total_memories(instances.saturating_mul(limits.memories))
         .max_core_instances_per_component(limits.instances)
         .max_tables_per_component(limits.instances)
         .max_memories_per_component(limits.memories)
         .max_memory_size(limits.memory_bytes)
         .table_elements(limits.table_elements.min(40_000))
-        .max_unused_warm_slots(concurrent_calls)
+        // Each keeps up to `KEEP_RESIDENT` bytes, whichever plugin used it last.
+        .max_unused_warm_slots(WARM_SLOTS.min(instances))
         .linear_memory_keep_resident(KEEP_RESIDENT);
     pool
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::Store;
+    use wasmtime::component::{Component, Linker};
+
+    use super::*;
+    use crate::limits::Setting;
+
+    #[test]
+    fn there_is_an_engine_whatever_an_operator_may_set() {
+        for setting in Setting::ALL {
+            for value in [setting.least, setting.most, u64::midpoint(setting.least, setting.most) + 1] {
+                let mut limits = Limits::default();
+                setting.set(&mut limits, value).expect("it is within its range");
+                new(&limits, 1, 0).unwrap_or_else(|error| panic!("{}={value}: {error}", setting.name));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_slot_has_room_for_the_largest_component() {
+        let limits = Limits::default();
+        let engine = new(&limits, 1, 1).expect("an engine");
+        let instances = "(core instance (instantiate $m))".repeat(limits.instances as usize);
+        let text = format!(
+            "(component (core module $m (table 40000 funcref)) (core module $n (memory 1)) {} \
+             (core instance (instantiate $n)) (core instance (instantiate $n)))",
+            &instances[..instances.len() * 38 / 40],
+        );
+        let bytes = wat::parse_str(text).expect("it is well-formed");
+        let component = Component::from_binary(&engine, &bytes).expect("it compiles");
+        let linked = Linker::<()>::new(&engine).instantiate_pre(&component).expect("it needs nothing");
+        let mut stores = [(); 3].map(|()| Store::new(&engine, ()));
+        for store in &mut stores {
+            store.set_epoch_deadline(1);
+        }
+        let [call, parked, more] = &mut stores;
+        for store in [call, parked] {
+            linked.instantiate_async(store).await.expect("there is room");
+        }
+        linked.instantiate_async(more).await.expect_err("it would have no permit");
+    }
 }

@@ -1,11 +1,32 @@
 //! What a plugin may use: one number each, and for each the label and the message of its overrun.
 //!
 //! Limits are values here; `meter` counts against them, and `call` and `loader` turn an overrun into a result.
+//!
+//! What bounds the texts and lists that cross between the host and a guest:
+//!
+//! | from | what | bounded by |
+//! |---|---|---|
+//! | guest | arguments of any import, the answer of any export | `transfer`: wasmtime stops the guest before it copies more |
+//! | guest | what `describe` answers | 1 MiB, as `transfer` of that call |
+//! | guest | the body of a write | `write_bytes`; it fails with `too-large` |
+//! | guest | a line of the log; all lines of a call; those of a plugin per second | `log_line_bytes`, cut; `log-lines` and `log-bytes`; `log-lines-per-second` and `log-bytes-per-second`, dropped |
+//! | guest | names, selectors, tokens, pointers, failures | `convert` and `core::outcome`: refused or cut |
+//! | host | objects that `cache`, `live` and `writes` return, all of one import call together | `response`; they fail with `too-large`, pages end sooner |
+//! | host | a response of `http`, headers included | `response`, and before that the host's own limit of a fetch |
+//! | host | names of claimed objects | `response` |
+//! | host | the object of a `reconcile`; all that a `compose` is given | `response`: the plugin is not called (`request`) |
+//! | host | random bytes | `random-bytes` |
+//! | host | the configuration | the size of its file, and that of its Secrets |
+//! | host | errors | their number by `host-calls`, each by what the API server and the host say, which are not guests |
+
+mod settings;
+
+pub use self::settings::{SetLimitError, Setting, Unit};
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a call may use, and what a file may be. The defaults suit plugins in any language.
+/// What a call may use, what all of them may together, and what a file may be. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of a call, all memories of the component together.
@@ -20,6 +41,10 @@ pub struct Limits {
     pub stack_bytes: usize,
     /// Wall time of a call, host calls included, unless the controller's options say otherwise.
     pub deadline: Duration,
+    /// The most wall time that the options of a controller may give its calls.
+    pub most_deadline: Duration,
+    /// Processor time of a call: of the guest's code, and of what the host does for it on the guest's thread.
+    pub cpu: Duration,
     /// Wall time of one `describe`.
     pub describe_deadline: Duration,
     /// What a guest may hand to the host in one import call or as its result, all strings and lists together.
@@ -30,6 +55,8 @@ pub struct Limits {
     pub write_bytes: usize,
     /// Import calls that the host works for, in one call. Logging, metrics, time and randomness do not count.
     pub host_calls: u32,
+    /// Writes in one call, each operation of a batch by itself.
+    pub writes: u32,
     /// Reads of the API server itself, in one call; more are refused.
     pub live_reads: u32,
     /// Random bytes in one import call.
@@ -38,10 +65,21 @@ pub struct Limits {
     pub log_lines: u32,
     /// Bytes of all log lines of a call; more are dropped and counted.
     pub log_bytes: usize,
+    /// Log lines of one plugin per second, over all its calls and in the long run; more are dropped and counted.
+    pub log_lines_per_second: u32,
+    /// The same, in bytes.
+    pub log_bytes_per_second: usize,
     /// Bytes of one log line; longer ones are cut.
     pub log_line_bytes: usize,
     /// Values of metrics in one call; more are dropped and counted.
     pub metric_values: u32,
+    /// Linear memory of all running calls together, with instances that wait for their next call; calls wait for it. Never
+    /// less than what one call may have. None: half of the machine's, or of the control group's.
+    pub guest_memory_bytes: Option<usize>,
+    /// Calls that one instance serves, where the operator has instances used again.
+    pub calls_per_instance: u32,
+    /// How long such an instance waits for its next call before it is given up.
+    pub idle_instance: Duration,
     /// The file of a plugin.
     pub file_bytes: u64,
     /// Wall time of compiling one.
@@ -59,17 +97,25 @@ impl Default for Limits {
             memories: 2,
             stack_bytes: 512 << 10,
             deadline: Duration::from_secs(30),
+            most_deadline: Duration::from_mins(10),
+            cpu: Duration::from_secs(1),
             describe_deadline: Duration::from_secs(10),
             transfer_bytes: 8 << 20,
             response_bytes: 8 << 20,
             write_bytes: 3 << 20,
             host_calls: 10_000,
+            writes: 1_000,
             live_reads: 100,
             random_bytes: 64 << 10,
             log_lines: 1_000,
             log_bytes: 256 << 10,
+            log_lines_per_second: 1_000,
+            log_bytes_per_second: 512 << 10,
             log_line_bytes: 8 << 10,
             metric_values: 10_000,
+            guest_memory_bytes: None,
+            calls_per_instance: 10_000,
+            idle_instance: Duration::from_mins(1),
             file_bytes: 64 << 20,
             compile_deadline: Duration::from_mins(2),
             manifest_bytes: 1 << 20,
@@ -82,6 +128,14 @@ impl Limits {
     pub(crate) fn of_describe(&self) -> Self {
         Self { deadline: self.describe_deadline, transfer_bytes: self.manifest_bytes, ..self.clone() }
     }
+
+    /// The wall time of a call whose controller wants `asked`, and the limit that it comes from.
+    pub(crate) fn deadline(&self, asked: Option<Duration>) -> (Limit, Duration) {
+        match asked.unwrap_or(self.deadline) {
+            asked if asked > self.most_deadline => (Limit::MostDeadline, self.most_deadline),
+            asked => (Limit::Deadline, asked),
+        }
+    }
 }
 
 /// A limit at which a guest is stopped.
@@ -93,17 +147,23 @@ pub enum Limit {
     Table,
     /// The guest's stack.
     Stack,
-    /// Wall time of a `reconcile`.
+    /// Wall time of a `reconcile` or `compose`, as its controller has it.
     Deadline,
+    /// The same, as the host has it.
+    MostDeadline,
+    /// Processor time.
+    Cpu,
     /// Wall time of a `describe`.
     DescribeDeadline,
     /// What it hands over in one go.
     Transfer,
     /// Import calls.
     HostCalls,
+    /// Mutations.
+    Writes,
     /// Random bytes in one import call.
     RandomBytes,
-    /// What a composer is given.
+    /// What it is called with.
     Request,
 }
 
@@ -115,9 +175,11 @@ impl Limit {
             Self::Memory => "memory",
             Self::Table => "table",
             Self::Stack => "stack",
-            Self::Deadline | Self::DescribeDeadline => "deadline",
+            Self::Deadline | Self::MostDeadline | Self::DescribeDeadline => "deadline",
+            Self::Cpu => "cpu",
             Self::Transfer => "transfer",
             Self::HostCalls => "host-calls",
+            Self::Writes => "writes",
             Self::RandomBytes => "random-bytes",
             Self::Request => "request",
         }
@@ -126,16 +188,20 @@ impl Limit {
     fn how_to_raise(self) -> &'static str {
         match self {
             Self::Deadline => "raise it with `options.deadlineMs` of the controller in the manifest",
-            Self::DescribeDeadline => "`describe_deadline`, a limit of the host; it has only to answer with a constant",
-            Self::Memory => "`memory_bytes`, a limit of the host for all plugins",
-            Self::Table => "`table_elements`, a limit of the host for all plugins",
-            Self::Stack => "`stack_bytes`, a limit of the host for all plugins; look for endless recursion first",
-            Self::Transfer => "`transfer_bytes`, a limit of the host for all plugins; hand over less at a time",
-            Self::HostCalls => "`host_calls`, a limit of the host for all plugins; list instead of single reads",
-            Self::RandomBytes => "`random_bytes`, a limit of the host for all plugins; ask for less at a time",
+            Self::MostDeadline => "its manifest asks for more; raise it with `--limit deadline=TIME`",
+            Self::DescribeDeadline => {
+                "it has only to answer with a constant; raise it with `--limit describe-deadline=TIME`"
+            }
+            Self::Cpu => "look for work that grows with the number of objects, or raise it with `--limit cpu=TIME`",
+            Self::Memory => "raise it with `--limit memory=SIZE`",
+            Self::Table => "raise it with `--limit table=N`",
+            Self::Stack => "look for endless recursion, or raise it with `--limit stack=SIZE`",
+            Self::Transfer => "hand over less at a time, or raise it with `--limit transfer=SIZE`",
+            Self::HostCalls => "list instead of single reads, or raise it with `--limit host-calls=N`",
+            Self::Writes => "go on in the next call, or raise it with `--limit writes=N`",
+            Self::RandomBytes => "ask for less at a time, or raise it with `--limit random-bytes=SIZE`",
             Self::Request => {
-                "`response_bytes`, a limit of the host for all plugins; project its watches to fewer fields, or map fewer \
-                 objects"
+                "project its watches to fewer fields, map fewer objects, or raise it with `--limit response=SIZE`"
             }
         }
     }
@@ -177,11 +243,15 @@ impl fmt::Display for Overrun {
             Limit::Memory => write!(f, "it needs more than {value} of memory"),
             Limit::Table => write!(f, "its tables need more than {value} elements"),
             Limit::Stack => write!(f, "it needs more than {value} of stack"),
-            Limit::Deadline | Limit::DescribeDeadline => write!(f, "it had not ended after {value}"),
+            Limit::Deadline | Limit::MostDeadline | Limit::DescribeDeadline => {
+                write!(f, "it had not ended after {value}")
+            }
+            Limit::Cpu => write!(f, "it used more than {value} of processor time"),
             Limit::Transfer => write!(f, "it hands more than {value} to the host at once"),
             Limit::HostCalls => write!(f, "it makes more than {value} calls to the host"),
+            Limit::Writes => write!(f, "it makes more than {value} writes"),
             Limit::RandomBytes => write!(f, "it asks for more than {value} of randomness at once"),
-            Limit::Request => write!(f, "its parent, children and related objects are more than {value} together"),
+            Limit::Request => write!(f, "what it is called with has more than {value}"),
         }?;
         write!(f, " ({})", self.limit.how_to_raise())
     }
@@ -213,8 +283,17 @@ mod tests {
         );
         assert_eq!(
             Overrun::bytes(Limit::Memory, 128 << 20).to_string(),
-            "it needs more than 128 MiB of memory (`memory_bytes`, a limit of the host for all plugins)",
+            "it needs more than 128 MiB of memory (raise it with `--limit memory=SIZE`)",
         );
+    }
+
+    #[test]
+    fn a_controller_has_the_time_that_it_asks_for_up_to_the_hosts_most() {
+        let limits = Limits { most_deadline: Duration::from_mins(1), ..Limits::default() };
+        let time = |seconds| limits.deadline(Some(Duration::from_secs(seconds)));
+        assert_eq!(time(60), (Limit::Deadline, Duration::from_mins(1)));
+        assert_eq!(time(61), (Limit::MostDeadline, Duration::from_mins(1)));
+        assert_eq!(limits.deadline(None), (Limit::Deadline, Duration::from_secs(30)));
     }
 
     #[test]

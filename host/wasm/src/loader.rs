@@ -221,8 +221,8 @@ async fn describe(shared: &Arc<Shared>, code: &v0_1_0::Plugin) -> Result<Value, 
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };
-        let (engine, limits, code) = (shared.engine.clone(), shared.limits.clone(), code.clone());
-        let task = async move { call::describe(&engine, &code, &limits, world).await };
+        let (within, code) = (shared.clone(), code.clone());
+        let task = async move { call::describe(&within, &code, world).await };
         let answer = shared.run(task).await?;
         let answer = answer.map_err(|Stopped { reason, message }| LoadProblem::Describe { reason, message })?;
         answers.push(serde_json::from_str(&answer).map_err(ManifestError::NotJson)?);

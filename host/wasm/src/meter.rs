@@ -1,22 +1,37 @@
 //! What one call has used so far, counted against its limits. The only place that says no.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use wasmtime::ResourceLimiter;
+use wasmtime::ResourceLimiterAsync;
 
+use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
+use crate::memory::Account;
+use crate::timing::CallTime;
 
-/// The account of one call.
+/// The account of one call, and of the instance that serves it.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Arc<Limits>,
-    /// How long the call may take, under the limit's own name.
-    time: (Limit, Duration),
-    deadline: Instant,
-    memory: usize,
+    time: CallTime,
+    cpu: CpuTime,
+    of_instance: OfInstance,
+    used: Used,
+}
+
+/// What an instance has, over all calls that it serves.
+#[derive(Debug)]
+struct OfInstance {
+    memory: Account,
     table_elements: usize,
+}
+
+/// What one call has used so far.
+#[derive(Debug, Default)]
+struct Used {
     host_calls: u32,
+    writes: u32,
     live_reads: u32,
     log_lines: u32,
     log_bytes: usize,
@@ -25,103 +40,118 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// An account of a call that begins now and may take `time`, the value of a limit.
-    pub(crate) fn new(limits: Arc<Limits>, time: (Limit, Duration)) -> Self {
-        let deadline = Instant::now() + time.1;
-        Self {
-            limits,
-            time,
-            deadline,
-            memory: 0,
-            table_elements: 0,
-            host_calls: 0,
-            live_reads: 0,
-            log_lines: 0,
-            log_bytes: 0,
-            dropped_log_lines: 0,
-            metric_values: 0,
-        }
+    /// An account of a call that begins now, in an instance that has `memory` and begins too.
+    pub(crate) fn new(limits: Arc<Limits>, time: CallTime, cpu: CpuTime, memory: Account) -> Self {
+        Self { limits, time, cpu, of_instance: OfInstance { memory, table_elements: 0 }, used: Used::default() }
+    }
+
+    /// An account of a call that begins now, in an instance that has served another.
+    pub(crate) fn begin_another(&mut self, limits: Arc<Limits>, time: CallTime, cpu: CpuTime) {
+        (self.limits, self.time, self.cpu, self.used) = (limits, time, cpu, Used::default());
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
+    pub(crate) fn time(&self) -> &CallTime {
+        &self.time
+    }
+
+    /// The memory of the instance.
+    pub(crate) fn memory(&self) -> &Account {
+        &self.of_instance.memory
     }
 
     /// Until the deadline.
     pub(crate) fn time_left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+        self.time.left()
     }
 
-    pub(crate) fn deadline_overrun(&self) -> Overrun {
-        Overrun::time(self.time.0, self.time.1)
-    }
-
-    pub(crate) fn check_deadline(&self) -> Result<(), Overrun> {
-        if Instant::now() < self.deadline { Ok(()) } else { Err(self.deadline_overrun()) }
+    /// Whether the call may go on, by its wall time and its processor time. To be asked on the thread that runs it.
+    pub(crate) fn check_time(&self) -> Result<(), Overrun> {
+        if self.time.left().is_zero() {
+            return Err(self.time.overrun());
+        }
+        let most = self.limits.cpu;
+        if self.cpu.used_within_poll() < most { Ok(()) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
 
     /// One more import call that the host works for.
     pub(crate) fn host_call(&mut self) -> Result<(), Overrun> {
-        if self.host_calls >= self.limits.host_calls {
+        if self.used.host_calls >= self.limits.host_calls {
             return Err(Overrun::count(Limit::HostCalls, self.limits.host_calls as usize));
         }
-        self.host_calls += 1;
+        self.used.host_calls += 1;
+        Ok(())
+    }
+
+    /// So many writes more.
+    pub(crate) fn writes(&mut self, more: usize) -> Result<(), Overrun> {
+        let writes = (self.used.writes as usize).saturating_add(more);
+        match u32::try_from(writes) {
+            Ok(writes) if writes <= self.limits.writes => self.used.writes = writes,
+            _ => return Err(Overrun::count(Limit::Writes, self.limits.writes as usize)),
+        }
         Ok(())
     }
 
     /// Whether the call may read the API server itself once more.
     pub(crate) fn live_read(&mut self) -> bool {
-        let is_allowed = self.live_reads < self.limits.live_reads;
-        self.live_reads += u32::from(is_allowed);
+        let is_allowed = self.used.live_reads < self.limits.live_reads;
+        self.used.live_reads += u32::from(is_allowed);
         is_allowed
     }
 
     /// Whether a log line of `bytes` is still within the limits. If not, it is counted as dropped.
     pub(crate) fn log_line(&mut self, bytes: usize) -> bool {
-        let bytes = self.log_bytes.saturating_add(bytes);
-        if self.log_lines >= self.limits.log_lines || bytes > self.limits.log_bytes {
-            self.dropped_log_lines += 1;
+        let bytes = self.used.log_bytes.saturating_add(bytes);
+        if self.used.log_lines >= self.limits.log_lines || bytes > self.limits.log_bytes {
+            self.used.dropped_log_lines += 1;
             return false;
         }
-        self.log_lines += 1;
-        self.log_bytes = bytes;
+        self.used.log_lines += 1;
+        self.used.log_bytes = bytes;
         true
+    }
+
+    /// Counts a line that was dropped for another reason.
+    pub(crate) fn drop_log_line(&mut self) {
+        self.used.dropped_log_lines += 1;
     }
 
     /// Whether one more value of a metric is still within the limits.
     pub(crate) fn metric_value(&mut self) -> bool {
-        let is_within = self.metric_values < self.limits.metric_values;
-        self.metric_values += u32::from(is_within);
+        let is_within = self.used.metric_values < self.limits.metric_values;
+        self.used.metric_values += u32::from(is_within);
         is_within
     }
 
     pub(crate) fn dropped_log_lines(&self) -> u64 {
-        self.dropped_log_lines
+        self.used.dropped_log_lines
     }
 }
 
 /// An error stops the guest at once, with a backtrace that shows who wanted more; refusing the growth would have most
-/// languages abort later and without a reason.
-impl ResourceLimiter for Meter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let memory = self.memory.saturating_add(desired.saturating_sub(current));
+/// languages abort later and without a reason. What other guests use is waited for.
+#[async_trait::async_trait]
+impl ResourceLimiterAsync for Meter {
+    async fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let account = &mut self.of_instance.memory;
+        let memory = account.used().saturating_add(desired.saturating_sub(current));
         if memory > self.limits.memory_bytes {
             return Err(Overrun::bytes(Limit::Memory, self.limits.memory_bytes).into());
         }
-        self.memory = memory;
+        account.grow_to(memory, &self.time).await;
         Ok(true)
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let elements = self.table_elements.saturating_add(desired.saturating_sub(current));
+    async fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let elements = self.of_instance.table_elements.saturating_add(desired.saturating_sub(current));
         if elements > self.limits.table_elements {
             return Err(Overrun::count(Limit::Table, self.limits.table_elements).into());
         }
-        self.table_elements = elements;
+        self.of_instance.table_elements = elements;
         Ok(true)
     }
 
@@ -140,19 +170,44 @@ impl ResourceLimiter for Meter {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
+    use crate::memory::GuestMemory;
+    use crate::parked::ParkingLot;
 
     fn meter(limits: Limits) -> Meter {
-        Meter::new(Arc::new(limits), (Limit::Deadline, Duration::from_secs(1)))
+        let memory = GuestMemory::new(1 << 30, limits.memory_bytes, ParkingLot::new(0, 0));
+        let account = memory.reserve(0).now_or_never().expect("all of it is free");
+        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1));
+        Meter::new(Arc::new(limits), time, CpuTime::default(), account)
+    }
+
+    #[tokio::test]
+    async fn the_memories_of_a_component_share_one_limit() {
+        let mut meter = meter(Limits { memory_bytes: 100, ..Limits::default() });
+        assert!(meter.memory_growing(0, 60, None).await.is_ok_and(|allowed| allowed));
+        assert!(meter.memory_growing(0, 40, None).await.is_ok_and(|allowed| allowed));
+        let overrun = meter.memory_growing(60, 61, None).await.expect_err("one byte too many");
+        assert_eq!(overrun.downcast_ref::<Overrun>().map(|overrun| overrun.limit), Some(Limit::Memory));
     }
 
     #[test]
-    fn the_memories_of_a_component_share_one_limit() {
-        let mut meter = meter(Limits { memory_bytes: 100, ..Limits::default() });
-        assert!(meter.memory_growing(0, 60, None).is_ok_and(|allowed| allowed));
-        assert!(meter.memory_growing(0, 40, None).is_ok_and(|allowed| allowed));
-        let overrun = meter.memory_growing(60, 61, None).expect_err("one byte too many");
-        assert_eq!(overrun.downcast_ref::<Overrun>().map(|overrun| overrun.limit), Some(Limit::Memory));
+    fn writes_are_counted_before_they_are_sent() {
+        let mut meter = meter(Limits { writes: 3, ..Limits::default() });
+        assert_eq!(meter.writes(2), Ok(()));
+        assert_eq!(meter.writes(2), Err(Overrun::count(Limit::Writes, 3)));
+        assert_eq!((meter.writes(1), meter.writes(usize::MAX).is_err()), (Ok(()), true));
+    }
+
+    #[tokio::test]
+    async fn the_next_call_of_an_instance_has_all_but_its_memory_anew() {
+        let mut meter = meter(Limits { memory_bytes: 100, host_calls: 1, ..Limits::default() });
+        assert!(meter.memory_growing(0, 60, None).await.is_ok() && meter.host_call().is_ok());
+        let limits = meter.limits.clone();
+        meter.begin_another(limits, CallTime::of(Limit::Deadline, Duration::from_mins(1)), CpuTime::default());
+        assert!(meter.host_call().is_ok());
+        assert!(meter.memory_growing(60, 101, None).await.is_err());
     }
 
     #[test]

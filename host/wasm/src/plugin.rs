@@ -1,9 +1,10 @@
 //! A loaded plugin: what it said of itself, and how to call it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use windlass_core::compose::Composition;
@@ -13,9 +14,11 @@ use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::abi::{AbiVersion, v0_1_0};
-use crate::call;
+use crate::call::{self, Callee};
 use crate::component::Entry;
 use crate::cpu::CpuTime;
+use crate::limits::Limits;
+use crate::log_budget::LogBudget;
 use crate::manifest::Manifest;
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
@@ -54,11 +57,23 @@ pub struct CompositionRequest {
     pub config: Confidential,
 }
 
-/// Limits that a single call has instead of the sandbox's.
+/// What a single call has instead of what the sandbox has for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Wall time, host calls included.
+    /// Wall time, host calls included; at most the sandbox's `most_deadline`.
     pub deadline: Option<Duration>,
+    /// In which instance it takes place.
+    pub instances: Instances,
+}
+
+/// Where calls of a plugin take place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Instances {
+    /// Each in an instance of its own, which is gone when the call has ended.
+    #[default]
+    Fresh,
+    /// In one that has served calls before, if one is free: quicker, and what the plugin keeps in its memory is still there.
+    Reuse,
 }
 
 /// A call that has ended.
@@ -80,16 +95,18 @@ pub struct Composed {
 }
 
 /// What a plugin has lost to limits since it was loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginStats {
-    /// Log lines beyond a call's limit.
+    /// Log lines beyond a call's limit, or the plugin's.
     pub dropped_log_lines: u64,
     /// Values of metrics beyond a call's limit.
     pub dropped_metric_values: u64,
+    /// Calls that were stopped, by the class of what stopped them: `memory`, `cpu`, `trap`, ….
+    pub stopped: BTreeMap<&'static str, u64>,
 }
 
 /// One generation of a plugin: the bytes of a file at one time. Calls of it may run concurrently, each in an instance
-/// of its own, which is gone when the call has ended.
+/// that no other call uses meanwhile.
 #[derive(Debug)]
 pub struct Plugin {
     pub(crate) name: Arc<str>,
@@ -176,7 +193,7 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// Calls `reconcile` in a fresh instance on a guest thread, as soon as one of the sandbox's permits is free; the
+    /// Calls `reconcile` on a guest thread, as soon as one of the sandbox's permits is free; the
     /// deadline counts from then. Whose turn it is when permits are scarce, the caller decides: the sandbox does not. Whatever the guest does, this returns soon after its deadline.
     ///
     /// Must be called within a tokio runtime, where the writes of the call are then carried out. Dropping the future
@@ -190,15 +207,12 @@ impl Plugin {
     ) -> Called {
         let cpu = CpuTime::default();
         let world = crate::state::ReconcileWorld::new(ports.clone(), call, Handle::current(), self.counters.clone());
-        let plugin = self.clone();
-        let metered = cpu.clone();
+        let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
-            let shared = &plugin.shared;
-            let time = limits.deadline.unwrap_or(shared.limits.deadline);
-            let call = call::reconcile(&shared.engine, &plugin.code.0, shared.limits.clone(), time, &request, world);
-            metered.metered(call).await
+            let callee = plugin.callee(&limits, &metered);
+            metered.metered(call::reconcile(&callee, &request, world)).await
         };
-        let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
+        let result = self.ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
         Called { result, cpu: cpu.used() }
     }
 
@@ -211,41 +225,68 @@ impl Plugin {
     ) -> Composed {
         let cpu = CpuTime::default();
         let world = call::compose::world(&request.request, call, self.counters.clone());
-        let plugin = self.clone();
-        let metered = cpu.clone();
+        let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
-            let shared = &plugin.shared;
-            let time = limits.deadline.unwrap_or(shared.limits.deadline);
-            let limits = shared.limits.clone();
-            let call = call::compose::compose(&shared.engine, &plugin.code.0, limits, time, &request, world);
-            metered.metered(call).await
+            let callee = plugin.callee(&limits, &metered);
+            metered.metered(call::compose::compose(&callee, &request, world)).await
         };
-        let answer = ended(self.shared.run(task).await).and_then(|answer| answer);
+        let answer = self.ended(self.shared.run(task).await).and_then(|answer| answer);
         Composed { answer, cpu: cpu.used() }
     }
-}
 
-/// What the guest answered; else how it was stopped.
-fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
-    match call {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(Stopped { reason, message })) => Err(CallResult::Trapped { reason, message }),
-        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => {
-            Err(CallResult::Trapped { reason: "host", message: error.to_string() })
+    fn callee<'a>(&'a self, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {
+        let shared = &*self.shared;
+        Callee {
+            shared,
+            code: &self.code.0,
+            counters: &self.counters,
+            instances: limits.instances,
+            limits: shared.limits.clone(),
+            time: shared.limits.deadline(limits.deadline),
+            cpu,
         }
+    }
+
+    /// What the guest answered; else how it was stopped.
+    fn ended<T>(&self, call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
+        let (reason, message) = match call {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(Stopped { reason, message })) => (reason, message),
+            Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => ("host", error.to_string()),
+        };
+        self.counters.stopped(reason);
+        Err(CallResult::Trapped { reason, message })
     }
 }
 
-/// [`PluginStats`] while they are counted.
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        // Instances that wait for a call of this generation wait in vain.
+        self.shared.memory.lot.forget(&self.counters);
+    }
+}
+
+/// [`PluginStats`] while they are counted, and what is known of the plugin's calls for those to come.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     log_lines: AtomicU64,
     metric_values: AtomicU64,
+    stopped: Mutex<BTreeMap<&'static str, u64>>,
+    log_budget: LogBudget,
+    /// What a call is expected to need, in bytes.
+    memory: AtomicUsize,
 }
 
 impl Counters {
-    pub(crate) fn log_lines_dropped(&self, lines: u64) {
+    /// Counts lines that were dropped. Returns whether it is time to tell somebody.
+    pub(crate) fn log_lines_dropped(&self, lines: u64) -> bool {
         self.log_lines.fetch_add(lines, Ordering::Relaxed);
+        self.log_budget.tell(Instant::now())
+    }
+
+    /// Whether the plugin may log one more line.
+    pub(crate) fn log_line(&self, limits: &Limits, bytes: usize) -> bool {
+        self.log_budget.line(limits, bytes, Instant::now())
     }
 
     /// Returns whether it was the first.
@@ -253,10 +294,32 @@ impl Counters {
         self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
     }
 
+    /// What the next call will probably need.
+    pub(crate) fn memory_expected(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// A call has needed so much: what is expected is the most of late, so that one large call does not hold the others up
+    /// for ever.
+    pub(crate) fn memory_used(&self, bytes: usize) {
+        // Calls that end at the same time may overwrite each other's: it is an estimate.
+        let expected = self.memory_expected();
+        self.memory.store(bytes.max(expected - expected.saturating_sub(bytes) / 8), Ordering::Relaxed);
+    }
+
+    fn stopped(&self, reason: &'static str) {
+        *self.by_reason().entry(reason).or_default() += 1;
+    }
+
+    fn by_reason(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn snapshot(&self) -> PluginStats {
         PluginStats {
             dropped_log_lines: self.log_lines.load(Ordering::Relaxed),
             dropped_metric_values: self.metric_values.load(Ordering::Relaxed),
+            stopped: self.by_reason().clone(),
         }
     }
 }

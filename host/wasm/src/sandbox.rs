@@ -4,17 +4,26 @@
 //! ask for is carried out on the caller's runtime, so that it never waits for them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{self, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use wasmtime::Engine;
+use wasmtime::{Engine, PoolingAllocatorMetrics};
 
 use crate::abi::v0_1_0;
 use crate::engine::{self, EngineError};
 use crate::limits::Limits;
+use crate::machine;
+use crate::memory::GuestMemory;
+use crate::parked::{Parked, ParkingLot};
 use crate::ticker::{Running, Ticker};
+
+/// Instances that wait for their next call, of all plugins: each takes address space.
+const MOST_PARKED: u32 = 256;
+/// And of one plugin: more would rarely be called at once.
+const MOST_PARKED_OF_ONE: usize = 8;
 
 /// How a sandbox is laid out.
 #[derive(Clone, Debug)]
@@ -49,6 +58,21 @@ pub enum SandboxError {
     Imports(#[source] wasmtime::Error),
 }
 
+/// What the plugins of a sandbox use together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SandboxStats {
+    /// Linear memory that calls and parked instances have, or have reserved, in bytes.
+    pub reserved_memory: usize,
+    /// Calls that wait for memory.
+    pub waiting_for_memory: usize,
+    /// Instances between two calls.
+    pub parked_instances: usize,
+    /// Slots of memory that no instance uses and that are kept for the next.
+    pub warm_slots: usize,
+    /// What these hold of the machine's memory, in bytes.
+    pub warm_bytes: usize,
+}
+
 /// Loads plugins. What it owns lives as long as it or any [`Plugin`](crate::Plugin) that it loaded.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
@@ -60,15 +84,33 @@ impl Sandbox {
     pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
         let SandboxOptions { limits, threads, concurrent_calls } = options;
         let concurrent_calls = concurrent_calls.max(1);
-        let engine = engine::new(&limits, concurrent_calls)?;
+        let parked = concurrent_calls.min(MOST_PARKED);
+        let engine = engine::new(&limits, concurrent_calls, parked)?;
+        let lot = ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE);
+        let budget = limits.guest_memory_bytes.unwrap_or_else(machine::half_of_memory);
+        let memory = GuestMemory::new(budget, limits.memory_bytes, lot);
         let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
         let ticker = Arc::new(Ticker::start(engine.clone()).map_err(SandboxError::Threads)?);
         let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
         let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
         let compilations = Semaphore::new(1);
-        Ok(Self {
-            shared: Arc::new(Shared { limits: Arc::new(limits), engine, linker, ticker, guests, calls, compilations }),
-        })
+        let (limits, sweeping) = (Arc::new(limits), Arc::default());
+        let shared = Shared { limits, engine, linker, memory, compilations, guests, ticker, calls, sweeping };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What all plugins use now.
+    #[must_use]
+    pub fn stats(&self) -> SandboxStats {
+        let pool = self.shared.engine.pooling_allocator_metrics();
+        let pool = pool.as_ref();
+        SandboxStats {
+            reserved_memory: self.shared.memory.reserved(),
+            waiting_for_memory: self.shared.memory.waiting(),
+            parked_instances: self.shared.memory.lot.len(),
+            warm_slots: pool.map_or(0, |pool| pool.unused_warm_memories() as usize),
+            warm_bytes: pool.map_or(0, PoolingAllocatorMetrics::unused_memory_bytes_resident),
+        }
     }
 
     /// The limits of calls.
@@ -83,11 +125,14 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) engine: Engine,
     pub(crate) linker: v0_1_0::Linker,
+    pub(crate) memory: Arc<GuestMemory>,
     /// Compiling is parallel in itself and hungry for memory: one at a time.
     pub(crate) compilations: Semaphore,
     guests: Guests,
     ticker: Arc<Ticker>,
     calls: Arc<Semaphore>,
+    /// Somebody gives up parked instances that nobody has called for long.
+    sweeping: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -125,6 +170,26 @@ impl Shared {
             result
         };
         joined(self.guests.runtime().spawn(task)).await
+    }
+
+    /// Keeps an instance for the next call of its plugin, for a while.
+    pub(crate) fn park(&self, instance: Parked) {
+        self.memory.lot.park(instance, || self.memory.waiting() > 0);
+        if !self.sweeping.swap(true, Ordering::SeqCst) {
+            let (memory, sweeping, idle) = (self.memory.clone(), self.sweeping.clone(), self.limits.idle_instance);
+            self.guests.runtime().spawn(async move {
+                loop {
+                    while let Some(due) = memory.lot.evict_idle(idle) {
+                        tokio::time::sleep_until(due.into()).await;
+                    }
+                    sweeping.store(false, Ordering::SeqCst);
+                    // What was parked between the last look and now found somebody who was still at it.
+                    if memory.lot.len() == 0 || sweeping.swap(true, Ordering::SeqCst) {
+                        return;
+                    }
+                }
+            });
+        }
     }
 
     /// Runs `work`, which may block, beside the guests' threads. After `time` it is left to itself, for a thread cannot

@@ -28,13 +28,15 @@ pub(crate) enum World {
     Reconcile(ReconcileWorld),
     /// `compose`: time stands still, randomness follows from the request, nothing can be done.
     Compose(Box<ComposeWorld>),
+    /// No call: the instance waits for the next.
+    Parked,
 }
 
 impl World {
     /// For whom the guest works; nobody in `describe`.
     pub(crate) fn call(&self) -> Option<&CallContext> {
         match self {
-            Self::Describe(_) => None,
+            Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.call),
             Self::Compose(world) => Some(&world.call),
         }
@@ -43,7 +45,7 @@ impl World {
     /// What is counted of the plugin.
     pub(crate) fn counters(&self) -> Option<&Counters> {
         match self {
-            Self::Describe(_) => None,
+            Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.counters),
             Self::Compose(world) => Some(&world.counters),
         }
@@ -104,6 +106,11 @@ impl CallState {
         Self { meter, world, waiting_in: None, last_error: None }
     }
 
+    /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.
+    pub(crate) fn park(&mut self) {
+        (self.world, self.waiting_in, self.last_error) = (World::Parked, None, None);
+    }
+
     /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.
     pub(crate) fn enter(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
         self.meter.host_call()?;
@@ -114,7 +121,7 @@ impl CallState {
     pub(crate) fn reconcile(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
         match &mut self.world {
             World::Reconcile(world) => Ok(world),
-            World::Describe(_) => Err(ForbiddenImport { export: "describe", import }.into()),
+            World::Describe(_) | World::Parked => Err(ForbiddenImport { export: "describe", import }.into()),
             // Not linked; no more than a second lock on the same door.
             World::Compose(_) => Err(ForbiddenImport { export: "compose", import }.into()),
         }

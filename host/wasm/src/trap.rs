@@ -56,7 +56,7 @@ pub(crate) fn stopped(error: &wasmtime::Error, state: &CallState) -> Stopped {
 
 /// The deadline passed while the guest waited for the host.
 pub(crate) fn out_of_time(state: &CallState) -> Stopped {
-    let overrun = state.meter.deadline_overrun();
+    let overrun = state.meter.time().overrun();
     let waiting = state.waiting_in.map(|import| format!("; it was waiting for `{import}`")).unwrap_or_default();
     Stopped { reason: overrun.limit.reason(), message: format!("the plugin was stopped: {overrun}{waiting}") }
 }

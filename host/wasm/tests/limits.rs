@@ -5,10 +5,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::guests::{Core, chameleon};
-use support::ports::quiet;
-use support::{limits, load, reconcile, sandbox, trapped};
+use support::ports::{FakePorts, WriteMode, quiet};
+use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped};
 use windlass_core::outcome::CallResult;
-use windlass_wasm::Limits;
+use windlass_wasm::{Called, Limits};
 
 /// What became of one call of `guest`, which is named `name`.
 async fn stopped(limits: Limits, name: &str, guest: &[u8]) -> (&'static str, String) {
@@ -29,11 +29,41 @@ async fn a_spinning_guest_is_stopped_at_its_deadline() {
 }
 
 #[tokio::test]
+async fn a_guest_that_works_for_too_long_is_stopped_by_its_processor_time() {
+    let limits = Limits { cpu: Duration::from_millis(200), ..Limits::default() };
+    let plugin = load(&sandbox(limits), "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
+    let Called { result, cpu } = called(&plugin, &quiet(), None).await;
+    let (reason, message) = trapped(result);
+    assert_eq!(reason, "cpu");
+    assert!(message.contains("more than 200ms of processor time") && message.contains("--limit cpu=TIME"), "{message}");
+    assert!(message.contains("; in "), "where it spun: {message}");
+    assert!((Duration::from_millis(200)..Duration::from_secs(2)).contains(&cpu), "{cpu:?}");
+    assert_eq!(plugin.stats().stopped, [("cpu", 1)].into());
+}
+
+#[tokio::test]
+async fn what_a_call_waits_takes_nothing_of_its_processor_time() {
+    let limits = Limits { cpu: Duration::from_millis(500), ..Limits::default() };
+    let plugin = load(&sandbox(limits), "chameleon", &chameleon("batch")).await.expect("it loads");
+    let slow = FakePorts::with_writes(WriteMode::After(Duration::from_millis(700)));
+    let result = reconcile(&plugin, &slow.ports()).await;
+    assert!(matches!(result, CallResult::Failed(_)), "it ends as it always does: {result:?}");
+}
+
+#[tokio::test]
+async fn a_controller_gets_no_more_time_than_the_host_allows() {
+    let limits = Limits { most_deadline: Duration::from_millis(300), ..Limits::default() };
+    let (reason, message) = stopped(limits, "chameleon", &chameleon("reconcile-loops")).await;
+    assert_eq!(reason, "deadline");
+    assert!(message.contains("not ended after 300ms") && message.contains("--limit deadline=TIME"), "{message}");
+}
+
+#[tokio::test]
 async fn a_guest_that_eats_memory_is_stopped() {
     let limits = Limits { memory_bytes: 32 << 20, ..Limits::default() };
     let (reason, message) = stopped(limits, "chameleon", &chameleon("reconcile-allocates")).await;
     assert_eq!(reason, "memory");
-    assert!(message.contains("more than 32 MiB of memory (`memory_bytes`"), "{message}");
+    assert!(message.contains("more than 32 MiB of memory (raise it with `--limit memory=SIZE`)"), "{message}");
 }
 
 #[tokio::test]
@@ -96,6 +126,32 @@ async fn a_flood_of_host_calls_is_stopped() {
 }
 
 #[tokio::test]
+async fn a_flood_of_writes_is_stopped_before_any_of_it_is_sent() {
+    for (writes, reason) in [(3, Some("writes")), (4, None)] {
+        let sandbox = sandbox(Limits { writes, ..Limits::default() });
+        let plugin = load(&sandbox, "chameleon", &chameleon("batch")).await.expect("it loads");
+        let ports = FakePorts::with_writes(WriteMode::Echo);
+        let result = reconcile(&plugin, &ports.ports()).await;
+        assert_eq!(ports.written.lock().expect("not poisoned").is_empty(), reason.is_some());
+        if let Some(reason) = reason {
+            let (stopped, message) = trapped(result);
+            assert_eq!(stopped, reason);
+            assert!(message.contains("more than 3 writes") && message.contains("--limit writes=N"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_too_large_to_be_handed_over_is_not() {
+    let limits = Limits { response_bytes: 1_000, ..Limits::default() };
+    let plugin = load(&sandbox(limits), "chameleon", &chameleon("good")).await.expect("it loads");
+    let text = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(1_000));
+    let (reason, message) = trapped(reconcile_object(&plugin, &quiet(), Some(&text)).await);
+    assert_eq!(reason, "request");
+    assert!(message.contains("not called") && message.contains("--limit response=SIZE"), "{message}");
+}
+
+#[tokio::test]
 async fn randomness_is_given_in_moderation() {
     let import = r#"(import "windlass:plugin/random@0.1.0" "get-bytes" (func $random (param i32 i32)))"#;
     let ask = |bytes: u32| format!("(call $random (i32.const {bytes}) (i32.const 1024))");
@@ -119,6 +175,22 @@ async fn a_flood_of_log_lines_is_dropped_and_counted() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_logs_in_each_of_many_calls_is_cut_too() {
+    let import = r#"(import "windlass:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    let line = "(call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))";
+    // Ten may be logged at once, and then one a second.
+    let limits = Limits { log_lines_per_second: 1, ..Limits::default() };
+    let plugin = load(&sandbox(limits), "guest", &Core::reconciling(import, line)).await.expect("it loads");
+    let began = Instant::now();
+    for _ in 0..30 {
+        assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+    }
+    let since = began.elapsed().as_secs() + 1;
+    let dropped = plugin.stats().dropped_log_lines;
+    assert!(dropped <= 20 && dropped + since >= 20, "{dropped} dropped in {since} s");
+}
+
+#[tokio::test]
 async fn a_component_with_more_memory_than_allowed_does_not_load() {
     let greedy = Core { pages: 3000, ..Core::default() }.component();
     let message = load(&sandbox(Limits::default()), "guest", &greedy).await.expect_err("too much").to_string();
@@ -127,7 +199,8 @@ async fn a_component_with_more_memory_than_allowed_does_not_load() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
-    let sandbox = sandbox(Limits { deadline: Duration::from_secs(3), ..Limits::default() });
+    let sandbox =
+        sandbox(Limits { deadline: Duration::from_secs(3), cpu: Duration::from_mins(1), ..Limits::default() });
     let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
     let good = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
     let spinners: Vec<_> = (0..3)
@@ -159,4 +232,32 @@ async fn a_call_that_nobody_waits_for_gives_its_place_back() {
     assert!(abandoned.is_err(), "it spins until its deadline of 30 s");
     let result = tokio::time::timeout(Duration::from_secs(10), reconcile(&good, &ports)).await;
     assert_eq!(result, Ok(CallResult::Done));
+}
+
+/// On a thread of its own, as the host's timers and leases are on threads of their own.
+#[tokio::test(flavor = "current_thread")]
+async fn the_callers_runtime_goes_on_in_time_while_guests_spin_on_every_thread() {
+    let sandbox = sandbox(Limits { cpu: Duration::from_mins(1), ..Limits::default() });
+    let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
+    let writing = load(&sandbox, "chameleon", &chameleon("batch")).await.expect("it loads");
+    let (quiet, slow) = (quiet(), FakePorts::with_writes(WriteMode::After(Duration::from_millis(20))));
+    let spinners = [(); 3].map(|()| {
+        let (spinning, quiet) = (spinning.clone(), quiet.clone());
+        tokio::spawn(async move { reconcile(&spinning, &quiet).await })
+    });
+    let mut late: Vec<Duration> = Vec::new();
+    for _ in 0..20 {
+        let due = Instant::now() + Duration::from_millis(10);
+        tokio::time::sleep_until(due.into()).await;
+        late.push(due.elapsed());
+    }
+    late.sort();
+    // The middle one: the machine has other work too.
+    assert!(late[10] < Duration::from_millis(50), "{late:?}");
+    // What a guest asks of the ports goes on there as well.
+    let result = tokio::time::timeout(Duration::from_secs(10), reconcile(&writing, &slow.ports())).await;
+    assert!(matches!(result, Ok(CallResult::Failed(_))), "{result:?}");
+    assert_eq!(slow.written.lock().expect("not poisoned").len(), 3);
+    assert!(spinners.iter().all(|spinner| !spinner.is_finished()), "the others still spin");
+    spinners.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 use windlass_core::grants::{HttpRule, Rule, Scheme};
+use windlass_wasm::Instances;
 
 /// A document, in whichever of its two kinds.
 #[derive(Deserialize)]
@@ -13,6 +14,7 @@ pub(super) struct Document {
     pub(super) kind: String,
     pub(super) plugin: Option<Spanned<String>>,
     pub(super) paused: Option<Spanned<bool>>,
+    pub(super) instances: Option<Spanned<InstancesDocument>>,
     pub(super) impersonate: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) rules: Vec<Spanned<RuleDocument>>,
@@ -55,6 +57,22 @@ pub(super) struct HttpDocument {
 pub(super) enum SchemeDocument {
     Https,
     Http,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum InstancesDocument {
+    Fresh,
+    Reuse,
+}
+
+impl From<InstancesDocument> for Instances {
+    fn from(instances: InstancesDocument) -> Self {
+        match instances {
+            InstancesDocument::Fresh => Self::Fresh,
+            InstancesDocument::Reuse => Self::Reuse,
+        }
+    }
 }
 
 /// What every document of ours begins with.

@@ -3,6 +3,7 @@
 use windlass_core::egress::{self, Host, Surroundings, Target};
 use windlass_core::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};
 use windlass_core::object::ObjectKey;
+use windlass_wasm::Instances;
 
 use super::*;
 
@@ -48,6 +49,16 @@ fn a_policy_reads_as_it_is_written() {
     assert_eq!((crds.len(), finalizers.len()), (1, 1));
     let least = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
     assert_eq!(read(least).expect("valid").allowance, Arc::default());
+}
+
+#[test]
+fn instances_are_used_once_unless_the_policy_says_otherwise() {
+    let instances = |text: &str| read(&FULL.replace("paused: true", text)).map(|policy| policy.instances);
+    assert_eq!(instances("paused: true"), Ok(Instances::Fresh));
+    assert_eq!(instances("instances: fresh"), Ok(Instances::Fresh));
+    assert_eq!(instances("instances: reuse"), Ok(Instances::Reuse));
+    let said = instances("instances: reused").expect_err("misspelt");
+    assert!(said.contains(":4:") && said.contains("did you mean `reuse`?"), "{said}");
 }
 
 #[test]

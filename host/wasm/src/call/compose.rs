@@ -1,44 +1,37 @@
 //! A call of `compose`: as one of `reconcile`, in a world in which nothing can be done and equal requests are equal.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use sha2::{Digest as _, Sha256};
-use wasmtime::Engine;
+use wasmtime::Store;
 use windlass_core::compose::Composition;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::CallContext;
 
-use super::{ended, latest_end, report_dropped_lines, store};
-use crate::abi::v0_1_0;
-use crate::limits::{Limit, Limits, Overrun};
-use crate::meter::Meter;
+use super::{Callee, Question, check_size};
+use crate::abi::v0_1_0::Instance;
 use crate::plugin::{CompositionRequest, Counters, Request};
-use crate::state::{ComposeWorld, World, now};
+use crate::state::{CallState, ComposeWorld, World, now};
 use crate::trap::Stopped;
 
-/// Calls `compose` with `request`, for at most `time`. The inner error is what the plugin says went wrong.
+impl Question for CompositionRequest {
+    type Answer = Result<Composition, CallResult>;
+
+    async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<Self::Answer> {
+        instance.compose(store, self).await
+    }
+}
+
+/// Calls `compose` with `request`. The inner error is what the plugin says went wrong.
 pub(crate) async fn compose(
-    engine: &Engine,
-    plugin: &v0_1_0::Plugin,
-    limits: Arc<Limits>,
-    time: Duration,
+    callee: &Callee<'_>,
     request: &CompositionRequest,
     world: ComposeWorld,
 ) -> Result<Result<Composition, CallResult>, Stopped> {
-    check_size(request, &limits)?;
-    let meter = Meter::new(limits, (Limit::Deadline, time));
-    let mut store = store(engine, meter, World::Compose(Box::new(world)));
-    let deadline = latest_end(&store);
-    let answer = tokio::time::timeout_at(deadline, async {
-        let instance = plugin.instantiate(&mut store).await?;
-        instance.compose(&mut store, request).await
-    });
-    let answer = answer.await;
-    report_dropped_lines(store.data());
-    ended(answer, store.data())
+    check_size(size(request), &callee.limits)?;
+    callee.call(request, World::Compose(Box::new(world))).await
 }
 
 /// The world of a call about `request`.
@@ -59,16 +52,9 @@ fn seed(request: &Request) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// A guest asks for nothing here, so what it is given is bounded before it is called.
-fn check_size(request: &CompositionRequest, limits: &Limits) -> Result<(), Stopped> {
+fn size(request: &CompositionRequest) -> usize {
     let lists = request.children.iter().chain(&request.related);
-    let texts = lists.map(|text| text.len());
-    let size = texts.sum::<usize>() + request.parent.len() + request.config.len();
-    if size <= limits.response_bytes {
-        return Ok(());
-    }
-    let overrun = Overrun::bytes(Limit::Request, limits.response_bytes);
-    Err(Stopped { reason: overrun.limit.reason(), message: format!("the plugin was not called: {overrun}") })
+    lists.map(|text| text.len()).sum::<usize>() + request.parent.len() + request.config.len()
 }
 
 #[cfg(test)]

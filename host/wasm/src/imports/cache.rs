@@ -3,7 +3,7 @@
 use crate::abi::v0_1_0::bindings::windlass::plugin::cache::{Host, ListQuery};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 use crate::abi::v0_1_0::convert;
-use crate::imports::{malformed, too_large};
+use crate::imports::{RAISE_RESPONSE, malformed, too_large};
 use crate::state::CallState;
 
 /// After so many reads of one import call, other guests get their turn.
@@ -28,7 +28,7 @@ impl Host for CallState {
         let mut answers = Vec::with_capacity(targets.len());
         for (index, target) in targets.into_iter().enumerate() {
             if index % READS_PER_TURN == READS_PER_TURN - 1 {
-                self.meter.check_deadline()?;
+                self.meter.check_time()?;
                 tokio::task::yield_now().await;
             }
             let answer = read(self, target, fields.as_deref(), budget)?;
@@ -68,7 +68,7 @@ fn read(
     };
     Ok(match world.ports.reads.get(&world.call, &target, fields) {
         Ok(Some(object)) if object.len() > budget => {
-            let message = format!("{target} does not fit: one call returns at most `response_bytes` in all");
+            let message = format!("{target} does not fit: one call returns no more at once ({RAISE_RESPONSE})");
             Err(too_large("get", message))
         }
         Ok(object) => Ok(object.as_deref().map(str::to_owned)),

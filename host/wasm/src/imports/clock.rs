@@ -9,6 +9,7 @@ impl Host for CallState {
             World::Describe(world) => world.now,
             World::Reconcile(world) => world.now(),
             World::Compose(world) => world.now,
+            World::Parked => std::time::Duration::ZERO,
         };
         // Until 2106.
         let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);

@@ -6,6 +6,7 @@ use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreRe
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_1_0::convert::milliseconds;
+use crate::imports::RAISE_RESPONSE;
 use crate::sandbox::AbortOnDrop;
 use crate::state::CallState;
 use crate::trap::HostFailed;
@@ -46,7 +47,7 @@ fn within(response: HttpResponse, limit: usize) -> Result<HttpResponse, CoreErro
     if size <= limit {
         return Ok(response);
     }
-    let message = format!("the response has {size} bytes, and one call returns at most `response_bytes`, {limit}");
+    let message = format!("the response has {size} bytes, a guest gets at most {limit} at once ({RAISE_RESPONSE})");
     Err(CoreError { reason: CoreReason::TooLarge, message })
 }
 

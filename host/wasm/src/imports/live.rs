@@ -6,7 +6,7 @@ use windlass_core::ports::LiveQuery;
 use crate::abi::v0_1_0::bindings::windlass::plugin::live::{Host, ListQuery};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 use crate::abi::v0_1_0::convert::{self, Malformed};
-use crate::imports::{elsewhere, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, elsewhere, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -59,7 +59,10 @@ fn charge(state: &mut CallState, verb: &'static str) -> Result<(), ApiError> {
         return Ok(());
     }
     let most = state.meter.limits().live_reads;
-    let message = format!("a call reads live at most {most} times (`live_reads`): list instead, or watch what is read");
+    let message = format!(
+        "a call reads live at most {most} times: list instead, or watch what is read, or raise it with `--limit \
+         live-reads=N`"
+    );
     Err(refused(ApiReason::TooManyRequests, verb, message))
 }
 
@@ -70,7 +73,8 @@ fn fits(state: &CallState, verb: &'static str, size: usize) -> Result<(), ApiErr
         return Ok(());
     }
     let most = Value::Bytes(most);
-    Err(too_large(verb, format!("the answer has {size} bytes, a guest gets at most {most} (`response_bytes`)")))
+    let message = format!("the answer has {size} bytes, a guest gets at most {most} at once ({RAISE_RESPONSE})");
+    Err(too_large(verb, message))
 }
 
 fn live_query(query: ListQuery) -> Result<LiveQuery, Malformed> {

@@ -17,8 +17,14 @@ impl Host for CallState {
         // Refused in `describe`, yet a panic's text has been kept for the message.
         self.logging()?;
         let fields = text::fields(&fields, limit / 2);
-        if self.meter.log_line(message.len() + fields.len()) {
-            emit(self.logging()?, level, &message, &fields);
+        let bytes = message.len() + fields.len();
+        if self.meter.log_line(bytes) {
+            let is_within = self.world.counters().is_none_or(|plugin| plugin.log_line(self.meter.limits(), bytes));
+            if is_within {
+                emit(self.logging()?, level, &message, &fields);
+            } else {
+                self.meter.drop_log_line();
+            }
         }
         Ok(())
     }

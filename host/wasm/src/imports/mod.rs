@@ -20,6 +20,9 @@ use crate::abi::v0_1_0::convert;
 use crate::state::CallState;
 use crate::trap::HostFailed;
 
+/// What to do where one import call would return too much.
+const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
+
 // The interface has types only.
 impl types::Host for CallState {}
 

@@ -11,7 +11,7 @@ impl Host for CallState {
     fn get_u32(&mut self) -> wasmtime::Result<u32> {
         Ok(match &mut self.world {
             World::Describe(world) => world.random.next_u32(),
-            World::Reconcile(_) => rand::rng().next_u32(),
+            World::Reconcile(_) | World::Parked => rand::rng().next_u32(),
             World::Compose(world) => world.random.next_u32(),
         })
     }
@@ -24,7 +24,7 @@ impl Host for CallState {
         let mut bytes = vec![0; length as usize];
         match &mut self.world {
             World::Describe(world) => world.random.fill_bytes(&mut bytes),
-            World::Reconcile(_) => rand::rng().fill_bytes(&mut bytes),
+            World::Reconcile(_) | World::Parked => rand::rng().fill_bytes(&mut bytes),
             World::Compose(world) => world.random.fill_bytes(&mut bytes),
         }
         Ok(bytes)

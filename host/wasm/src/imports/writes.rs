@@ -10,7 +10,7 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_1_0::convert;
-use crate::imports::{malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 use crate::trap::HostFailed;
@@ -56,6 +56,7 @@ impl Host for CallState {
         for _ in &operations {
             self.meter.host_call()?;
         }
+        self.meter.writes(operations.len())?;
         let limits = self.meter.limits();
         let (limit, budget) = (limits.write_bytes, limits.response_bytes);
         let sound: Vec<_> = operations.into_iter().map(|operation| checked(operation, limit)).collect();
@@ -105,7 +106,9 @@ fn verb(operation: &wit::Operation) -> &'static str {
 async fn write(state: &mut CallState, import: &'static str, operation: wit::Operation) -> wasmtime::Result<Answer> {
     let limits = state.meter.limits();
     let (limit, mut left) = (limits.write_bytes, limits.response_bytes);
-    let world = state.enter(import)?;
+    state.enter(import)?;
+    state.meter.writes(1)?;
+    let world = state.reconcile(import)?;
     let operation = match checked(operation, limit) {
         Ok(operation) => operation,
         Err(error) => return Ok(Err(error)),
@@ -135,9 +138,8 @@ async fn awaited<T>(
 fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> Answer {
     let size = object.map_or(0, str::len);
     if size > *left {
-        let message =
-            "it was carried out, but the object does not fit: one call returns at most `response_bytes` in all";
-        return Err(too_large(verb, message.to_owned()));
+        let message = "it was carried out, but the object does not fit: one call returns no more at once";
+        return Err(too_large(verb, format!("{message} ({RAISE_RESPONSE})")));
     }
     *left -= size;
     Ok(object.map(str::to_owned))

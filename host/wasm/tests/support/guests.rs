@@ -84,6 +84,15 @@ impl Default for Core {
     }
 }
 
+/// The import that [`CLAIM`] calls.
+pub(crate) const CLAIM_IMPORT: &str =
+    r#"(import "windlass:plugin/owners@0.1.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
+
+/// Claims objects: a call of the host that the test's port may keep waiting.
+pub(crate) const CLAIM: &str =
+    "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0)
+    (i32.const 0) (i32.const 1024))";
+
 impl Core {
     /// A guest that does `reconcile`, with `imports`.
     pub(crate) fn reconciling(imports: &str, reconcile: &str) -> Vec<u8> {

@@ -91,18 +91,28 @@ pub(crate) async fn reconcile_object(plugin: &Arc<Plugin>, ports: &Ports, object
 
 /// The same, with what the call cost.
 pub(crate) async fn called(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> Called {
-    let key = ObjectKey::namespaced("prod", "shop");
-    let call = call_of(plugin, &key);
+    let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
+    call_with(plugin, ports, call, object, CallLimits::default()).await
+}
+
+/// The same, with limits of its own and a context that the test has too.
+pub(crate) async fn call_with(
+    plugin: &Arc<Plugin>,
+    ports: &Ports,
+    call: Arc<CallContext>,
+    object: Option<&str>,
+    limits: CallLimits,
+) -> Called {
     let request = Request {
         controller: call.controller.clone(),
-        key,
+        key: call.primary_key.clone(),
         uid: None,
         object: object.map(Arc::from),
         deleting: false,
         attempt: 0,
         trace_id: call.trace_id.clone(),
     };
-    plugin.reconcile(request, ports, call, CallLimits::default()).await
+    plugin.reconcile(request, ports, call, limits).await
 }
 
 /// Calls `reconcile` about an object that is gone.

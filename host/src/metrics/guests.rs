@@ -1,0 +1,32 @@
+//! What all plugins use of the machine together, looked up when somebody asks.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use windlass_wasm::{Sandbox, SandboxStats};
+
+use super::gauges;
+
+/// Where it is looked up.
+#[derive(Debug)]
+pub(crate) struct Guests(pub(crate) Sandbox);
+
+impl Collector for Guests {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let SandboxStats { reserved_memory, waiting_for_memory, parked_instances, warm_slots, warm_bytes } =
+            self.0.stats();
+        let all = [
+            ("windlass_guest_memory_bytes", reserved_memory, "Memory that calls of plugins have, or have reserved"),
+            ("windlass_calls_waiting_for_memory", waiting_for_memory, "Calls that wait for memory of other calls"),
+            ("windlass_parked_instances", parked_instances, "Instances of plugins between two calls"),
+            ("windlass_warm_slots", warm_slots, "Places of instances that are empty and kept ready"),
+            ("windlass_warm_bytes", warm_bytes, "Memory of the machine that these hold"),
+        ];
+        for (name, value, help) in all {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            gauges(&mut encoder, name, help, [(vec![], value)])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! The limits that an operator may set: their names, and between what they may be.
+//!
+//! Who reads a command line turns a text into the number here; what a number means is the same for all of them.
+
+use std::time::Duration;
+
+use super::Limits;
+
+/// What the number of a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// How many.
+    Count,
+    /// Milliseconds.
+    Time,
+}
+
+/// A limit that can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// As it is called, for the most part like the label of its overrun.
+    pub name: &'static str,
+    /// What its number is.
+    pub unit: Unit,
+    /// The least that it may be.
+    pub least: u64,
+    /// The most that it may be.
+    pub most: u64,
+    /// What it bounds.
+    pub about: &'static str,
+    field: fn(&mut Limits) -> Field<'_>,
+}
+
+enum Field<'a> {
+    Bytes(&'a mut usize),
+    Maybe(&'a mut Option<usize>),
+    Wide(&'a mut u64),
+    Count(&'a mut u32),
+    Time(&'a mut Duration),
+}
+
+/// A number that a limit cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetLimitError {
+    /// Less than makes sense, or more than this host allows.
+    #[error("it is outside of what the limit may be")]
+    Range {
+        /// `Setting::least`
+        least: u64,
+        /// `Setting::most`
+        most: u64,
+    },
+}
+
+const KI: u64 = 1 << 10;
+const MI: u64 = 1 << 20;
+const SECOND: u64 = 1_000;
+const MINUTE: u64 = 60 * SECOND;
+
+impl Setting {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        bytes("memory", (MI, 512 * MI), "linear memory of a call", |it| Field::Bytes(&mut it.memory_bytes)),
+        time("cpu", (10, 10 * MINUTE), "processor time of a call", |it| Field::Time(&mut it.cpu)),
+        time("deadline", (10, 60 * MINUTE), "the most wall time that a manifest may give a call", |it| {
+            Field::Time(&mut it.most_deadline)
+        }),
+        time("describe-deadline", (10, 10 * MINUTE), "wall time of a `describe`", |it| {
+            Field::Time(&mut it.describe_deadline)
+        }),
+        count("table", (1_000, 1_000_000), "elements of all tables of a call", |it| {
+            Field::Bytes(&mut it.table_elements)
+        }),
+        bytes("stack", (64 * KI, 4 * MI), "stack of a call", |it| Field::Bytes(&mut it.stack_bytes)),
+        bytes("transfer", (64 * KI, 64 * MI), "what a call hands to the host at once", |it| {
+            Field::Bytes(&mut it.transfer_bytes)
+        }),
+        bytes("response", (64 * KI, 64 * MI), "what a call is given at once", |it| {
+            Field::Bytes(&mut it.response_bytes)
+        }),
+        count(
+            "host-calls",
+            (1, 1_000_000),
+            "calls to the host in a call, without logging, time and randomness",
+            |it| Field::Count(&mut it.host_calls),
+        ),
+        count("writes", (1, 100_000), "writes in a call", |it| Field::Count(&mut it.writes)),
+        count("live-reads", (1, 10_000), "reads of the API server itself in a call; more are refused", |it| {
+            Field::Count(&mut it.live_reads)
+        }),
+        bytes("random-bytes", (KI, MI), "random bytes at a time", |it| Field::Count(&mut it.random_bytes)),
+        count("log-lines", (0, 100_000), "log lines of a call; more are dropped", |it| Field::Count(&mut it.log_lines)),
+        bytes("log-bytes", (0, 16 * MI), "bytes of all log lines of a call; more are dropped", |it| {
+            Field::Bytes(&mut it.log_bytes)
+        }),
+        count(
+            "log-lines-per-second",
+            (1, 100_000),
+            "log lines of a plugin, over all its calls; more are dropped",
+            |it| Field::Count(&mut it.log_lines_per_second),
+        ),
+        bytes("log-bytes-per-second", (KI, 64 * MI), "the same, in bytes", |it| {
+            Field::Bytes(&mut it.log_bytes_per_second)
+        }),
+        count("metric-values", (0, 1_000_000), "values of metrics in a call; more are dropped", |it| {
+            Field::Count(&mut it.metric_values)
+        }),
+        bytes("file", (MI, 512 * MI), "the file of a plugin", |it| Field::Wide(&mut it.file_bytes)),
+        bytes("guest-memory", (MI, 1 << 42), "linear memory of all running calls; more calls wait", |it| {
+            Field::Maybe(&mut it.guest_memory_bytes)
+        }),
+    ];
+
+    /// The one that is called so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        const ALL: &[Setting] = &Setting::ALL;
+        ALL.iter().find(|setting| setting.name == name)
+    }
+
+    /// What it is in `limits`. None: it follows from the machine.
+    #[must_use]
+    pub fn value(&self, limits: &Limits) -> Option<u64> {
+        let mut limits = limits.clone();
+        Some(match (self.field)(&mut limits) {
+            Field::Bytes(bytes) => *bytes as u64,
+            Field::Maybe(bytes) => (*bytes)? as u64,
+            Field::Wide(bytes) => *bytes,
+            Field::Count(count) => u64::from(*count),
+            Field::Time(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Whether it may be `value`.
+    pub fn check(&self, value: u64) -> Result<(), SetLimitError> {
+        if (self.least..=self.most).contains(&value) {
+            Ok(())
+        } else {
+            Err(SetLimitError::Range { least: self.least, most: self.most })
+        }
+    }
+
+    /// Sets it in `limits`.
+    pub fn set(&self, limits: &mut Limits, value: u64) -> Result<(), SetLimitError> {
+        self.check(value)?;
+        let bytes = usize::try_from(value).unwrap_or(usize::MAX);
+        match (self.field)(limits) {
+            Field::Bytes(field) => *field = bytes,
+            Field::Maybe(field) => *field = Some(bytes),
+            Field::Wide(field) => *field = value,
+            Field::Count(field) => *field = u32::try_from(value).unwrap_or(u32::MAX),
+            Field::Time(field) => *field = Duration::from_millis(value),
+        }
+        Ok(())
+    }
+}
+
+type Choose = fn(&mut Limits) -> Field<'_>;
+
+const fn bytes(name: &'static str, range: (u64, u64), about: &'static str, field: Choose) -> Setting {
+    Setting { name, unit: Unit::Bytes, least: range.0, most: range.1, about, field }
+}
+
+const fn count(name: &'static str, range: (u64, u64), about: &'static str, field: Choose) -> Setting {
+    Setting { name, unit: Unit::Count, least: range.0, most: range.1, about, field }
+}
+
+const fn time(name: &'static str, range: (u64, u64), about: &'static str, field: Choose) -> Setting {
+    Setting { name, unit: Unit::Time, least: range.0, most: range.1, about, field }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limit;
+
+    #[test]
+    fn every_default_is_within_its_range_and_stays_what_it_is_set_to() {
+        for setting in Setting::ALL {
+            let mut limits = Limits::default();
+            if let Some(value) = setting.value(&limits) {
+                assert_eq!(setting.check(value), Ok(()), "{}", setting.name);
+            }
+            for value in [setting.least, setting.most] {
+                assert_eq!(setting.set(&mut limits, value), Ok(()), "{}", setting.name);
+                assert_eq!(setting.value(&limits), Some(value), "{}", setting.name);
+            }
+            assert!(setting.set(&mut limits, setting.most + 1).is_err(), "{}", setting.name);
+            assert_eq!(setting.value(&limits), Some(setting.most), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn a_message_that_says_how_to_raise_a_limit_names_one_that_there_is() {
+        let limits = [
+            Limit::Memory,
+            Limit::Table,
+            Limit::Stack,
+            Limit::MostDeadline,
+            Limit::DescribeDeadline,
+            Limit::Cpu,
+            Limit::Transfer,
+            Limit::HostCalls,
+            Limit::Writes,
+            Limit::RandomBytes,
+            Limit::Request,
+        ];
+        for limit in limits {
+            let (_, flag) = limit.how_to_raise().split_once("`--limit ").expect("it names the flag");
+            let (name, _) = flag.split_once('=').expect("and a value");
+            assert!(Setting::named(name).is_some(), "{name}");
+        }
+    }
+}

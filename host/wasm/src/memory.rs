@@ -1,0 +1,231 @@
+//! The memory of all guests of the host together.
+//!
+//! A call reserves what its plugin's calls have needed lately before its instance is made, and waits for that; so few calls
+//! outgrow what they have. (Reserving the most that a call may need instead would leave a small host with two calls at a
+//! time, of plugins that need one hundredth of it.) One that does outgrow it takes more of what is free. If nothing is,
+//! it waits for that *or* for the part of the budget that is kept back, which is as large as one call's limit and which one
+//! call has at a time: whoever has it waits for memory no more, ends by its own deadline, and with it everything that it
+//! holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no two wait for each other.
+//! While a call waits here, its deadline does not come nearer (`timing`).
+//!
+//! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to wait.
+//! Tables (1.6 MB a call at most) and stacks are not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::parked::ParkingLot;
+use crate::timing::CallTime;
+
+/// What linear memories grow by.
+const PAGE: usize = 64 << 10;
+
+/// The budget.
+#[derive(Debug)]
+pub(crate) struct GuestMemory {
+    /// Pages that calls share, all of them.
+    shared: u32,
+    /// Those that are free.
+    free: Arc<Semaphore>,
+    /// One permit: the part that is kept back.
+    kept_back: Arc<Semaphore>,
+    /// Calls that wait now.
+    waiting: AtomicUsize,
+    pub(crate) lot: ParkingLot,
+}
+
+impl GuestMemory {
+    /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough.
+    pub(crate) fn new(budget: usize, of_call: usize, lot: ParkingLot) -> Arc<Self> {
+        let shared = pages(budget.saturating_sub(of_call));
+        Arc::new(Self {
+            shared,
+            free: Arc::new(Semaphore::new(shared as usize)),
+            kept_back: Arc::new(Semaphore::new(1)),
+            waiting: AtomicUsize::new(0),
+            lot,
+        })
+    }
+
+    /// An account for a call that will probably need `bytes`. Waits until it has them, or all that can be had at once.
+    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Account {
+        let wanted = pages(bytes).min(self.shared);
+        let held = match self.at_once(wanted) {
+            Some(held) => held,
+            None => self.wait_for(wanted).await,
+        };
+        Account { budget: self.clone(), held: Some(held), kept_back: None, used: 0 }
+    }
+
+    /// Bytes that are reserved, without the part that is kept back.
+    pub(crate) fn reserved(&self) -> usize {
+        (self.shared as usize).saturating_sub(self.free.available_permits()) * PAGE
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    fn try_take(&self, pages: u32) -> Option<OwnedSemaphorePermit> {
+        self.free.clone().try_acquire_many_owned(pages).ok()
+    }
+
+    /// What is free, or can be made free, without waiting.
+    fn at_once(&self, pages: u32) -> Option<OwnedSemaphorePermit> {
+        let mut taken = self.try_take(pages);
+        while taken.is_none() && self.lot.evict_oldest() {
+            taken = self.try_take(pages);
+        }
+        taken
+    }
+
+    async fn wait_for(&self, pages: u32) -> OwnedSemaphorePermit {
+        let _waiting = Waiting::of(self);
+        // Who parked before it could see that somebody waits.
+        while self.lot.evict_oldest() {}
+        self.free.clone().acquire_many_owned(pages).await.expect("never closed")
+    }
+}
+
+/// A call waits, and nothing is parked meanwhile.
+struct Waiting<'a>(&'a GuestMemory);
+
+impl<'a> Waiting<'a> {
+    fn of(memory: &'a GuestMemory) -> Self {
+        memory.waiting.fetch_add(1, Ordering::SeqCst);
+        Self(memory)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What one instance has of the budget, and uses of it. Dropping it gives all of it back.
+#[derive(Debug)]
+pub(crate) struct Account {
+    budget: Arc<GuestMemory>,
+    held: Option<OwnedSemaphorePermit>,
+    kept_back: Option<OwnedSemaphorePermit>,
+    used: usize,
+}
+
+impl Account {
+    /// Bytes that are in use.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Whether it has the part that is kept back for those that cannot go on without.
+    pub(crate) fn has_kept_back(&self) -> bool {
+        self.kept_back.is_some()
+    }
+
+    /// Has `bytes` in use. Waits for them with the clock of the call stopped.
+    pub(crate) async fn grow_to(&mut self, bytes: usize, time: &CallTime) {
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = pages(bytes).saturating_sub(u32::try_from(held).unwrap_or(u32::MAX));
+        if more > 0 && self.kept_back.is_none() {
+            match self.budget.at_once(more) {
+                Some(taken) => self.hold(taken),
+                None => time.stopped_for(self.wait_for(more)).await,
+            }
+        }
+        self.used = bytes;
+    }
+
+    async fn wait_for(&mut self, more: u32) {
+        let budget = self.budget.clone();
+        let kept_back = budget.kept_back.clone().acquire_owned();
+        if more > budget.shared {
+            self.kept_back = Some(kept_back.await.expect("never closed"));
+            return;
+        }
+        tokio::select! {
+            biased;
+            taken = budget.wait_for(more) => self.hold(taken),
+            kept_back = kept_back => self.kept_back = Some(kept_back.expect("never closed")),
+        }
+    }
+
+    fn hold(&mut self, taken: OwnedSemaphorePermit) {
+        match &mut self.held {
+            Some(held) => held.merge(taken),
+            none => *none = Some(taken),
+        }
+    }
+}
+
+fn pages(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PAGE)).unwrap_or(u32::MAX).min(u32::MAX >> 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::limits::Limit;
+
+    fn memory(budget: usize, of_call: usize) -> Arc<GuestMemory> {
+        GuestMemory::new(budget * PAGE, of_call * PAGE, ParkingLot::new(0, 0))
+    }
+
+    fn time() -> CallTime {
+        CallTime::of(Limit::Deadline, Duration::from_secs(30))
+    }
+
+    #[tokio::test]
+    async fn a_call_waits_for_what_its_plugin_needed_before() {
+        let memory = memory(14, 4);
+        let first = memory.reserve(6 * PAGE).await;
+        let mut second = std::pin::pin!(memory.reserve(6 * PAGE));
+        assert!(second.as_mut().now_or_never().is_none(), "4 of 10 pages are free");
+        assert_eq!(memory.waiting(), 1);
+        drop(first);
+        second.await;
+        assert_eq!((memory.waiting(), memory.reserved()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn two_that_outgrow_their_reservations_do_not_wait_for_each_other() {
+        let (memory, time) = (memory(14, 8), time());
+        let mut first = memory.reserve(3 * PAGE).await;
+        let mut second = memory.reserve(3 * PAGE).await;
+        first.grow_to(8 * PAGE, &time).await;
+        assert!(first.has_kept_back());
+        {
+            let mut growing = std::pin::pin!(second.grow_to(5 * PAGE, &time));
+            assert!(growing.as_mut().now_or_never().is_none(), "nothing is left");
+            drop(first);
+            growing.await;
+        }
+        assert!(!second.has_kept_back(), "what the first gave back is enough");
+    }
+
+    #[tokio::test]
+    async fn with_a_budget_for_one_call_one_runs_after_the_other() {
+        let (memory, time) = (memory(4, 4), time());
+        let (mut first, mut second) = (memory.reserve(9 * PAGE).await, memory.reserve(PAGE).await);
+        first.grow_to(4 * PAGE, &time).await;
+        let mut growing = std::pin::pin!(second.grow_to(PAGE, &time));
+        assert!(growing.as_mut().now_or_never().is_none());
+        drop(first);
+        growing.await;
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_takes_nothing_along() {
+        let memory = memory(14, 4);
+        let first = memory.reserve(6 * PAGE).await;
+        assert!(memory.reserve(10 * PAGE).now_or_never().is_none());
+        drop(first);
+        assert_eq!((memory.waiting(), memory.reserved()), (0, 0));
+    }
+}

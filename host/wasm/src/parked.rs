@@ -1,0 +1,107 @@
+//! Instances between two calls, of plugins whose operator wants them used again.
+//!
+//! Bounded in number for each plugin and for all, in how long they wait, and in how many calls one serves; what memory they
+//! have counts (`memory`), and they are given up as soon as a call waits for memory. A store that is parked knows nothing of
+//! the call before: its state has been put aside (`CallState::parked`), or a key would never come to rest.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use wasmtime::Store;
+
+use crate::abi::v0_1_0::Instance;
+use crate::plugin::Counters;
+use crate::state::CallState;
+
+/// An instance that may serve the next call.
+pub(crate) struct Parked {
+    /// Whose it is: one generation of a plugin has one of these.
+    pub(crate) owner: Arc<Counters>,
+    pub(crate) store: Store<CallState>,
+    pub(crate) instance: Instance,
+    /// How many calls it has served.
+    pub(crate) calls: u32,
+    pub(crate) since: Instant,
+}
+
+/// Where they wait, the one that has waited longest first.
+pub(crate) struct ParkingLot {
+    parked: Mutex<VecDeque<Parked>>,
+    most: usize,
+    most_of_one: usize,
+}
+
+impl std::fmt::Debug for ParkingLot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParkingLot").field("most", &self.most).field("parked", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl ParkingLot {
+    /// For `most` instances, of which no plugin has more than `most_of_one`.
+    pub(crate) fn new(most: usize, most_of_one: usize) -> Self {
+        Self { parked: Mutex::default(), most, most_of_one }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.parked().len()
+    }
+
+    /// The one of `owner`'s that was used last: its memory is the warmest.
+    pub(crate) fn take(&self, owner: &Arc<Counters>) -> Option<Parked> {
+        let mut parked = self.parked();
+        let last = parked.iter().rposition(|one| Arc::ptr_eq(&one.owner, owner))?;
+        parked.remove(last)
+    }
+
+    /// Keeps `one` if there is room, unless `is_needed` says that its memory is needed. The answer is taken while nothing can
+    /// be evicted, so that who waits sees either the instance or its memory.
+    pub(crate) fn park(&self, one: Parked, is_needed: impl FnOnce() -> bool) {
+        let mut parked = self.parked();
+        let of_one = parked.iter().filter(|other| Arc::ptr_eq(&other.owner, &one.owner)).count();
+        if is_needed() || of_one >= self.most_of_one || self.most == 0 {
+            drop(parked);
+            return drop(one);
+        }
+        let oldest = if parked.len() >= self.most { parked.pop_front() } else { None };
+        parked.push_back(one);
+        // A store takes its time to go: nobody need wait for that.
+        drop(parked);
+        drop(oldest);
+    }
+
+    /// Gives up the one that has waited longest. False: there is none.
+    pub(crate) fn evict_oldest(&self) -> bool {
+        let oldest = self.parked().pop_front();
+        oldest.is_some()
+    }
+
+    /// Gives up those that nobody has called for `time`. Returns when the next will be due; None: none is left.
+    pub(crate) fn evict_idle(&self, time: Duration) -> Option<Instant> {
+        loop {
+            let mut parked = self.parked();
+            let due = parked.front()?.since + time;
+            if due > Instant::now() {
+                return Some(due);
+            }
+            let idle = parked.pop_front();
+            drop(parked);
+            drop(idle);
+        }
+    }
+
+    /// Gives up all of `owner`'s.
+    pub(crate) fn forget(&self, owner: &Arc<Counters>) {
+        let mut parked = self.parked();
+        let is_its = |one: &Parked| Arc::ptr_eq(&one.owner, owner);
+        let (its, others): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut *parked).into_iter().partition(is_its);
+        *parked = others;
+        drop(parked);
+        drop(its);
+    }
+
+    fn parked(&self) -> MutexGuard<'_, VecDeque<Parked>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

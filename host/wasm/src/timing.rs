@@ -1,0 +1,119 @@
+//! How long a call may take: its wall time, which stands still while the host has the call wait for memory that its
+//! neighbours use.
+//!
+//! `meter` asks it at each turn of the guest; `call` has the whole call end by it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::limits::{Limit, Overrun};
+
+/// A guest that runs is stopped at an epoch, where its backtrace is known; only after that is one that waits.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// The wall time of one call. Clones are the same clock.
+#[derive(Clone, Debug)]
+pub(crate) struct CallTime(Arc<Clock>);
+
+#[derive(Debug)]
+struct Clock {
+    /// The limit's own name, and its value.
+    allowed: (Limit, Duration),
+    began: Instant,
+    waits: Mutex<Waits>,
+}
+
+/// What does not count.
+#[derive(Debug, Default)]
+struct Waits {
+    over: Duration,
+    since: Option<Instant>,
+}
+
+impl CallTime {
+    /// Of a call that begins now.
+    pub(crate) fn of(limit: Limit, allowed: Duration) -> Self {
+        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default() }))
+    }
+
+    /// When the call must have ended, as far as is known now.
+    pub(crate) fn deadline(&self) -> Instant {
+        let waits = self.waits();
+        let waited = waits.over + waits.since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.0.began + self.0.allowed.1 + waited
+    }
+
+    /// Until the deadline.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline().saturating_duration_since(Instant::now())
+    }
+
+    pub(crate) fn overrun(&self) -> Overrun {
+        Overrun::time(self.0.allowed.0, self.0.allowed.1)
+    }
+
+    /// Waits for `work` with the clock stopped.
+    pub(crate) async fn stopped_for<F: Future>(&self, work: F) -> F::Output {
+        let _stopped = StoppedClock::of(self);
+        work.await
+    }
+
+    /// Runs `call` until it ends. None: it had not when its time was over.
+    pub(crate) async fn limited<F: Future>(&self, call: F) -> Option<F::Output> {
+        let mut call = std::pin::pin!(call);
+        loop {
+            let end = self.deadline() + GRACE;
+            if let Ok(answer) = tokio::time::timeout_at(end.into(), &mut call).await {
+                return Some(answer);
+            }
+            // What was true when the wait began need not be any more: the clock may have stood still.
+            if Instant::now() >= self.deadline() + GRACE {
+                return None;
+            }
+        }
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.0.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The clock goes on when this is dropped, so also when the wait is given up.
+struct StoppedClock<'a>(&'a CallTime);
+
+impl<'a> StoppedClock<'a> {
+    fn of(time: &'a CallTime) -> Self {
+        time.waits().since = Some(Instant::now());
+        Self(time)
+    }
+}
+
+impl Drop for StoppedClock<'_> {
+    fn drop(&mut self) {
+        let mut waits = self.0.waits();
+        let waited = waits.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        waits.over += waited;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_does_not_end_is_given_up() {
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(1));
+        assert_eq!(time.limited(std::future::pending::<()>()).await, None);
+        assert_eq!(time.left(), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_memory_takes_nothing_of_the_time() {
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(20));
+        let waits_long = async {
+            time.stopped_for(tokio::time::sleep(Duration::from_millis(200))).await;
+            "ended"
+        };
+        assert_eq!(time.limited(waits_long).await, Some("ended"));
+    }
+}

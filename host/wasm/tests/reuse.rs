@@ -1,0 +1,134 @@
+//! Instances that serve more than one call: what they keep, what they do not, and when they go.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::guests::{CLAIM, CLAIM_IMPORT, Core};
+use support::ports::quiet;
+use support::{call_of, call_with, load, sandbox};
+use windlass_core::object::ObjectKey;
+use windlass_core::outcome::CallResult;
+use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Sandbox};
+
+/// A guest that counts its calls in its memory, and traps in the third.
+fn counting() -> Core {
+    let count = "(global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+        (if (i32.eq (global.get $calls) (i32.const 3)) (then unreachable))";
+    Core {
+        imports: CLAIM_IMPORT.to_owned(),
+        items: "(global $calls (mut i32) (i32.const 0))".to_owned(),
+        reconcile: format!("{count} {CLAIM}"),
+        ..Core::default()
+    }
+}
+
+async fn loaded(limits: Limits, guest: &Core) -> (Sandbox, Arc<Plugin>) {
+    let sandbox = sandbox(limits);
+    let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
+    (sandbox, plugin)
+}
+
+async fn call(plugin: &Arc<Plugin>, instances: Instances) -> CallResult {
+    let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
+    let limits = CallLimits { instances, ..CallLimits::default() };
+    let result = call_with(plugin, &quiet(), call.clone(), None, limits).await.result;
+    assert_eq!(Arc::strong_count(&call), 1, "nothing holds on to a call that has ended");
+    result
+}
+
+/// Whether each of `calls` calls in a row was stopped.
+async fn stopped(plugin: &Arc<Plugin>, calls: usize, instances: Instances) -> Vec<bool> {
+    let mut stopped = Vec::new();
+    for _ in 0..calls {
+        stopped.push(call(plugin, instances).await != CallResult::Done);
+    }
+    stopped
+}
+
+#[tokio::test]
+async fn an_instance_serves_calls_until_one_is_stopped() {
+    let (sandbox, plugin) = loaded(Limits::default(), &counting()).await;
+    assert_eq!(stopped(&plugin, 5, Instances::Reuse).await, [false, false, true, false, false]);
+    assert_eq!(sandbox.stats().parked_instances, 1);
+    assert_eq!(stopped(&plugin, 4, Instances::Fresh).await, [false; 4]);
+}
+
+#[tokio::test]
+async fn an_instance_serves_so_many_calls_and_no_more() {
+    let (sandbox, plugin) = loaded(Limits { calls_per_instance: 2, ..Limits::default() }, &counting()).await;
+    assert_eq!(stopped(&plugin, 6, Instances::Reuse).await, [false; 6]);
+    assert_eq!(sandbox.stats().parked_instances, 0);
+}
+
+#[tokio::test]
+async fn each_call_of_an_instance_has_its_own_limits() {
+    let guest = Core { imports: CLAIM_IMPORT.to_owned(), reconcile: CLAIM.to_owned(), ..Core::default() };
+    let (_sandbox, plugin) =
+        loaded(Limits { host_calls: 1, deadline: Duration::from_secs(1), ..Limits::default() }, &guest).await;
+    for _ in 0..3 {
+        assert_eq!(call(&plugin, Instances::Reuse).await, CallResult::Done);
+        // The deadline of the first is over when the last begins.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_an_instance_has_grown_to_counts_in_its_next_call() {
+    let guest = Core { reconcile: "(drop (memory.grow (i32.const 100)))".to_owned(), ..Core::default() };
+    // Room for two hundred pages and a few.
+    let (sandbox, plugin) = loaded(Limits { memory_bytes: 210 << 16, ..Limits::default() }, &guest).await;
+    assert_eq!(stopped(&plugin, 2, Instances::Reuse).await, [false, false]);
+    assert_eq!(sandbox.stats().reserved_memory, 202 << 16, "it counts while it is parked");
+    let CallResult::Trapped { reason, .. } = call(&plugin, Instances::Reuse).await else {
+        panic!("it grows too large")
+    };
+    assert_eq!(reason, "memory");
+    assert_eq!(sandbox.stats().reserved_memory, 0);
+}
+
+#[tokio::test]
+async fn an_instance_that_nobody_calls_is_given_up() {
+    let limits = Limits { idle_instance: Duration::from_millis(50), ..Limits::default() };
+    let (sandbox, plugin) = loaded(limits, &counting()).await;
+    for _ in 0..2 {
+        assert_eq!(call(&plugin, Instances::Reuse).await, CallResult::Done);
+        until(|| sandbox.stats().parked_instances == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn instances_go_with_their_plugin() {
+    let (sandbox, plugin) = loaded(Limits::default(), &counting()).await;
+    assert_eq!(call(&plugin, Instances::Reuse).await, CallResult::Done);
+    assert_eq!(sandbox.stats().parked_instances, 1);
+    drop(plugin);
+    // The task of the last call may still hold it for a moment.
+    until(|| sandbox.stats().parked_instances == 0).await;
+    until(|| sandbox.stats().reserved_memory == 0).await;
+}
+
+#[tokio::test]
+async fn instances_make_room_for_calls_that_need_memory() {
+    let large = Core { pages: 400, ..counting() };
+    let limits = Limits { memory_bytes: 512 << 16, guest_memory_bytes: Some(1_024 << 16), ..Limits::default() };
+    let (sandbox, parked) = loaded(limits, &large).await;
+    let other = load(&sandbox, "guest", &large.component()).await.expect("it loads");
+    assert_eq!(call(&parked, Instances::Reuse).await, CallResult::Done);
+    assert_eq!(sandbox.stats().reserved_memory, 400 << 16);
+    for _ in 0..3 {
+        assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
+    }
+    assert_eq!(sandbox.stats().parked_instances, 0);
+}
+
+/// Waits until `done`, which must come soon.
+async fn until(done: impl Fn() -> bool) {
+    let waited = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it comes soon");
+}
