@@ -17,7 +17,7 @@ use windlass_kube::{Discovery, InformerOptions, Informers, LiveBudget, LiveReade
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use crate::admin::{self, Admin};
-use crate::cli::PluginArgs;
+use crate::cli::{self, PluginArgs};
 use crate::directory;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     config_dir: Option<PathBuf>,
     namespace: Option<String>,
     concurrent_calls: u32,
+    /// Where compiled plugins are kept.
+    cache_dir: Option<PathBuf>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
@@ -80,6 +82,7 @@ impl Settings {
             config_dir: arguments.config_dir,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
+            cache_dir: arguments.cache_dir.or_else(windlass_wasm::default_cache_dir),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
             admin_address: arguments.admin_address,
@@ -89,6 +92,18 @@ impl Settings {
                 burst: arguments.live_reads_burst.into(),
             },
         })
+    }
+
+    fn sandbox(&self) -> anyhow::Result<Sandbox> {
+        if self.cache_dir.is_none() {
+            tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
+        }
+        Ok(Sandbox::new(SandboxOptions {
+            concurrent_calls: self.concurrent_calls,
+            compiler: cli::compiler()?,
+            cache: self.cache_dir.clone(),
+            ..SandboxOptions::default()
+        })?)
     }
 }
 
@@ -141,8 +156,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     // To the very end: how it stops is shown too.
     let _admin = start_admin(&shown, settings.admin_address).await?;
     let trust = Trust::with(settings.http_ca.as_deref())?;
-    let sandbox =
-        Sandbox::new(SandboxOptions { concurrent_calls: settings.concurrent_calls, ..SandboxOptions::default() })?;
+    let sandbox = settings.sandbox()?;
     // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
     let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins, &shown)).await
     else {
