@@ -44,6 +44,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // Before anything else of the host: it is another program then.
+    if std::env::args_os().nth(1).is_some_and(|first| first == cli::COMPILER) {
+        return windlass_wasm::compile_child();
+    }
     let cli = cli::Cli::parse();
     match cli.run() {
         Ok(code) => code,

@@ -19,7 +19,7 @@ use windlass_kube::{
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 use crate::admin::{self, Admin};
-use crate::cli::PluginArgs;
+use crate::cli::{self, PluginArgs};
 use crate::directory;
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     concurrent_calls: u32,
     /// What plugins may use.
     limits: Limits,
+    /// Where compiled plugins are kept.
+    cache_dir: Option<PathBuf>,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
     /// The most that any one cache may hold, in bytes.
@@ -88,6 +90,7 @@ impl Settings {
             config_dir: arguments.config_dir,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
+            cache_dir: arguments.cache_dir.or_else(windlass_wasm::default_cache_dir),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
             admin_address: arguments.admin_address,
@@ -104,6 +107,19 @@ impl Settings {
                 hot_loop_writes: arguments.hot_loop_writes.into(),
             },
         })
+    }
+
+    fn sandbox(&self) -> anyhow::Result<Sandbox> {
+        if self.cache_dir.is_none() {
+            tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
+        }
+        Ok(Sandbox::new(SandboxOptions {
+            limits: self.limits.clone(),
+            concurrent_calls: self.concurrent_calls,
+            compiler: cli::compiler()?,
+            cache: self.cache_dir.clone(),
+            ..SandboxOptions::default()
+        })?)
     }
 }
 
@@ -158,11 +174,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     // To the very end: how it stops is shown too.
     let _admin = start_admin(&shown, settings.admin_address).await?;
     let trust = Trust::with(settings.http_ca.as_deref())?;
-    let sandbox = Sandbox::new(SandboxOptions {
-        limits: settings.limits.clone(),
-        concurrent_calls: settings.concurrent_calls,
-        ..SandboxOptions::default()
-    })?;
+    let sandbox = settings.sandbox()?;
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
     // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
     let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins, &shown)).await

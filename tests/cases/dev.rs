@@ -70,6 +70,7 @@ async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
     let kubeconfig = directory.path().join("kubeconfig");
     let plugins = plugin_directory()?;
     let mut host = tokio::process::Command::new(paths::windlass()?)
+        .env("WINDLASS_CACHE_DIR", paths::cache()?)
         .args(["dev".as_ref(), "--plugins".as_ref(), plugins.path().as_os_str()])
         .args(["--kubeconfig-out".as_ref(), kubeconfig.as_os_str()])
         .stderr(Stdio::piped())

@@ -59,6 +59,8 @@ impl Host {
         let binary = paths::windlass()?;
         let mut process = Command::new(&binary)
             .args(arguments)
+            // Not the developer's own. What one story compiled, the others find.
+            .env("WINDLASS_CACHE_DIR", paths::cache()?)
             .envs(environment.iter().copied())
             .current_dir(paths::root())
             .stdin(Stdio::null())

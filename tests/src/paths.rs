@@ -19,6 +19,11 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     existing(built, "the windlass binary", "make build")
 }
 
+/// Where hosts under test keep compiled plugins: beside the binary, so that it goes when that is cleaned.
+pub fn cache() -> anyhow::Result<PathBuf> {
+    Ok(windlass()?.with_file_name("compiled-plugins"))
+}
+
 /// The directory of built plugins: `WINDLASS_PLUGIN_DIR`, else `target/plugins`.
 pub fn plugins() -> anyhow::Result<PathBuf> {
     let directory = from_environment("WINDLASS_PLUGIN_DIR", "target/plugins");

@@ -26,9 +26,9 @@ pub(super) struct ClusterArgs {
     context: Option<String>,
 }
 
-/// Loads a plugin without running it.
+/// Loads a plugin without running it. Nothing of it is kept.
 pub(super) async fn load(path: &Path) -> anyhow::Result<Arc<Plugin>> {
-    let sandbox = Sandbox::new(SandboxOptions::default())?;
+    let sandbox = Sandbox::new(SandboxOptions { compiler: super::compiler()?, ..SandboxOptions::default() })?;
     Ok(sandbox.load(path).await?)
 }
 

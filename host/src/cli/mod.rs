@@ -18,8 +18,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
+use windlass_wasm::Compiler;
 
 use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
@@ -27,6 +29,15 @@ use self::limits::LimitArgs;
 use self::size::Size;
 use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
+
+/// The first argument of the host's own compiler: no command of the host's users, and hence none of [`Command`]'s.
+pub(crate) const COMPILER: &str = "compile-component";
+
+/// The host's compiler: this program as another process.
+pub(crate) fn compiler() -> anyhow::Result<Compiler> {
+    Compiler::this_program(vec![COMPILER.into()])
+        .context("cannot find this program's own file, to compile plugins with")
+}
 
 /// A Kubernetes reconciler host: operators as sandboxed WebAssembly components.
 #[derive(Debug, Parser)]
@@ -141,6 +152,9 @@ pub(crate) struct PluginArgs {
     /// How much any one cache may hold, whoever shares it.
     #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
     pub(crate) cache_limit: Size,
+    /// Where compiled plugins are kept, for this user alone. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
     /// Where /healthz, /readyz, /metrics and /plugins are served, to everyone who can connect. Without it, nowhere.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
     pub(crate) admin_address: Option<SocketAddr>,
@@ -237,6 +251,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_compiler_is_no_command_of_its_users() {
+        let mut command = Cli::command();
+        assert!(
+            command.find_subcommand(COMPILER).is_none() && !command.render_long_help().to_string().contains(COMPILER)
+        );
     }
 
     #[test]

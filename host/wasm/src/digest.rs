@@ -4,8 +4,38 @@ use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of `bytes`, 64 hexadecimal digits.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Whether `text` is what [`sha256`] returns: it becomes a part of a file's name.
+pub(crate) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// What is `Hash`, as a name that is the same in every process of this build.
+#[derive(Default)]
+pub(crate) struct Hasher(Sha256);
+
+impl Hasher {
+    /// 64 hexadecimal digits.
+    pub(crate) fn hex(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+impl std::hash::Hasher for Hasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let hash = self.0.clone().finalize();
+        hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+
+fn hex(hash: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let hash = Sha256::digest(bytes);
     hash.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
@@ -13,6 +43,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 mod tests {
     #[test]
     fn a_digest_is_the_one_that_sha256sum_prints() {
+        assert!(super::is_sha256(&super::sha256(b"abc")) && !super::is_sha256(&"../".repeat(22)[..64]));
         assert_eq!(super::sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

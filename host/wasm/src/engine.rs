@@ -49,6 +49,12 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
     Engine::new(&config).map_err(|source| EngineError::Pool { concurrent_calls, source })
 }
 
+/// An engine that compiles what an engine of [`new`] with the same `limits` runs, and reserves nothing. The pool has no say
+/// in the code.
+pub(crate) fn for_compiling(limits: &Limits) -> Result<Engine, EngineError> {
+    Engine::new(&base(limits)).map_err(EngineError::Unsupported)
+}
+
 fn base(limits: &Limits) -> Config {
     let mut config = Config::new();
     config

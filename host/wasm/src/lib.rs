@@ -4,11 +4,16 @@
 //! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through `windlass_core::ports`; this
 //! crate knows neither the API server nor the workqueue.
 //!
+//! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from `compile`, a
+//! process of its own) → `loader` (link, describe, validate).
+//!
 //! The way of a call: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit, a task on the guests' own threads) → `call` (store,
 //! instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
 
 mod abi;
+mod artefacts;
 mod call;
+mod compile;
 mod component;
 mod cpu;
 mod digest;
@@ -21,6 +26,7 @@ mod machine;
 pub mod manifest;
 mod memory;
 mod meter;
+mod obtain;
 mod parked;
 mod plugin;
 mod sandbox;
@@ -31,6 +37,8 @@ mod timing;
 mod trap;
 
 pub use abi::AbiVersion;
+pub use artefacts::{CacheError, default_cache_dir};
+pub use compile::{CompileFailure, Compiler, TooMuch, compile_child};
 pub use component::{ComponentError, Entry};
 pub use engine::EngineError;
 pub use limits::{Limit, Limits, SetLimitError, Setting, Unit};

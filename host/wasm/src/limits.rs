@@ -84,6 +84,16 @@ pub struct Limits {
     pub file_bytes: u64,
     /// Wall time of compiling one.
     pub compile_deadline: Duration,
+    /// Address space that compiling one may use, beside the program that compiles it.
+    pub compile_memory_bytes: u64,
+    /// Processor time of compiling one, all threads together; whole seconds.
+    pub compile_cpu: Duration,
+    /// Functions that a component may have, all its modules together.
+    pub functions: u32,
+    /// Code of one function.
+    pub function_bytes: u32,
+    /// Types, imports, exports, instances and aliases of a component together.
+    pub definitions: u32,
     /// What `describe` answers.
     pub manifest_bytes: usize,
 }
@@ -118,6 +128,11 @@ impl Default for Limits {
             idle_instance: Duration::from_mins(1),
             file_bytes: 64 << 20,
             compile_deadline: Duration::from_mins(2),
+            compile_memory_bytes: 2 << 30,
+            compile_cpu: Duration::from_mins(1),
+            functions: 80_000,
+            function_bytes: 2 << 20,
+            definitions: 50_000,
             manifest_bytes: 1 << 20,
         }
     }

@@ -1,8 +1,6 @@
-//! From a file to a [`Plugin`]: read, compile, link, `describe` twice, validate. Nothing of the plugin's has any effect
+//! From a file to a [`Plugin`]: obtain its code, link, `describe` twice, validate. Nothing of the plugin's has any effect
 //! until all of it has gone well.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +8,14 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
-use wasmtime::component::Component;
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
-use crate::component::{ComponentError, check_imports, check_preamble, entry, imports};
+use crate::compile::CompileFailure;
+use crate::component::{ComponentError, check_imports, entry, imports};
 use crate::digest;
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
+use crate::obtain::{Obtained, cached, obtain};
 use crate::plugin::{Code, Plugin};
 use crate::sandbox::{Sandbox, Shared, TaskError};
 use crate::state::DescribeWorld;
@@ -69,6 +68,9 @@ pub enum LoadProblem {
     /// It is broken, or uses what this host does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
+    /// Compiling it was stopped at a limit, or fell.
+    #[error(transparent)]
+    Stopped(#[from] CompileFailure),
     /// Its imports or exports have the right names and other types.
     #[error("it does not fit the interface `windlass:plugin@{abi}`, so it was built from another text of it: {reason}")]
     Link {
@@ -123,6 +125,7 @@ impl LoadProblem {
             Self::FileName { .. } | Self::OtherName { .. } => "name",
             Self::Component(_) => "component",
             Self::Compile(_) => "compile",
+            Self::Stopped(failure) => failure.reason(),
             Self::Link { .. } => "link",
             Self::Describe { .. } | Self::Unstable { .. } => "describe",
             Self::Manifest(_) => "manifest",
@@ -143,17 +146,54 @@ impl Sandbox {
         let loaded = load(&self.shared, path).await;
         loaded.map(Arc::new).map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
+
+    /// Loads the plugin `name` of the component with `digest` from the cache of compiled plugins, whatever is in the file
+    /// `path` by now, which is only what it says of itself. None: the cache does not have it, which it promises for nothing:
+    /// it may have been emptied, or the host be of another version.
+    pub async fn load_digest(&self, name: &str, path: &Path, digest: &str) -> Result<Option<Arc<Plugin>>, LoadError> {
+        let loaded = load_cached(&self.shared, name, path, digest).await;
+        loaded.map(|plugin| plugin.map(Arc::new)).map_err(|problem| LoadError { path: path.to_owned(), problem })
+    }
 }
 
 async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> {
     let name = plugin_name(path)?;
-    let Compiled { component, digest, size } = compile(shared, path).await?;
+    let obtained = obtain(shared, path).await?;
+    plugin(shared, name, path, obtained).await
+}
+
+async fn load_cached(
+    shared: &Arc<Shared>,
+    name: &str,
+    path: &Path,
+    digest: &str,
+) -> Result<Option<Plugin>, LoadProblem> {
+    if !digest::is_sha256(digest) {
+        return Ok(None);
+    }
+    match cached(shared, digest).await? {
+        Some(obtained) => plugin(shared, name.to_owned(), path, obtained).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The plugin `name` of what was obtained.
+async fn plugin(shared: &Arc<Shared>, name: String, path: &Path, obtained: Obtained) -> Result<Plugin, LoadProblem> {
+    let Obtained { component, digest, size, manifest: known, kept } = obtained;
     let (entry, abi) = entry(&shared.engine, &component)?;
     check_imports(&shared.engine, &component, entry)?;
     let linked = shared.linker.link(&component, entry);
     let code = linked.map_err(|error| LoadProblem::Link { abi, reason: explained(&error) })?;
-    let manifest = Manifest::from_value(describe(shared, &code).await?)?;
+    let answer = match &known {
+        Some(text) => serde_json::from_str(text).map_err(ManifestError::NotJson)?,
+        None => describe(shared, &code).await?,
+    };
+    let text = (known.is_none() && kept.pinned.is_some()).then(|| answer.to_string());
+    let manifest = Manifest::from_value(answer)?;
     manifest.check_entry(entry)?;
+    if let Some(text) = text {
+        keep_manifest(shared, &digest, text).await?;
+    }
     if *manifest.name != *name {
         return Err(LoadProblem::OtherName { manifest: manifest.name, file: name });
     }
@@ -168,8 +208,17 @@ async fn load(shared: &Arc<Shared>, path: &Path) -> Result<Plugin, LoadProblem> 
         manifest,
         counters: Arc::default(),
         code: Code(code),
+        kept,
         shared: shared.clone(),
     })
+}
+
+/// Keeps what `describe` answered, so that it need not be asked again for the same bytes.
+async fn keep_manifest(shared: &Arc<Shared>, digest: &str, manifest: String) -> Result<(), TaskError> {
+    let Some(artefacts) = shared.artefacts.clone() else { return Ok(()) };
+    let digest = digest.to_owned();
+    let keep = move || artefacts.keep_manifest(&digest, &manifest);
+    shared.run_blocking(shared.limits.compile_deadline, keep).await.map(drop)
 }
 
 fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
@@ -179,41 +228,6 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
     } else {
         Err(LoadProblem::FileName { stem: single_line(&stem, 80) })
     }
-}
-
-struct Compiled {
-    component: Component,
-    digest: String,
-    size: u64,
-}
-
-async fn compile(shared: &Arc<Shared>, path: &Path) -> Result<Compiled, LoadProblem> {
-    let _permit = shared.compilations.acquire().await.map_err(|_| TaskError::ShutDown)?;
-    let (engine, limit, path) = (shared.engine.clone(), shared.limits.file_bytes, path.to_owned());
-    let work = move || {
-        // Read once: what is compiled is what has the digest, whatever becomes of the file meanwhile.
-        let bytes = read(&path, limit)?;
-        check_preamble(&bytes)?;
-        let component =
-            Component::from_binary(&engine, &bytes).map_err(|error| LoadProblem::Compile(explained(&error)))?;
-        Ok(Compiled { component, digest: digest::sha256(&bytes), size: bytes.len() as u64 })
-    };
-    let time = shared.limits.compile_deadline;
-    shared.run_blocking(time, work).await?.unwrap_or_else(|| {
-        Err(LoadProblem::Compile(format!("it had not ended after {time:?} (`compile_deadline`, a limit of the host)")))
-    })
-}
-
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
-    // Before opening it: opening a pipe waits for its other end.
-    if !path.metadata().map_err(LoadProblem::Read)?.is_file() {
-        return Err(LoadProblem::NotAFile);
-    }
-    let mut bytes = Vec::new();
-    // Not by its size, which may change: by what comes out.
-    let file = File::open(path).map_err(LoadProblem::Read)?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadProblem::Read)?;
-    if bytes.len() as u64 > limit { Err(LoadProblem::TooLarge { limit }) } else { Ok(bytes) }
 }
 
 /// Calls `describe` in both worlds, and returns what both answered.
@@ -254,7 +268,7 @@ fn first_difference(a: &Value, b: &Value) -> Option<String> {
 }
 
 /// wasmtime's error with its causes, on one line. Parts of it are names that the plugin's author chose.
-fn explained(error: &wasmtime::Error) -> String {
+pub(crate) fn explained(error: &wasmtime::Error) -> String {
     single_line(&format!("{error:#}"), 1000)
 }
 

@@ -14,6 +14,7 @@ use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::abi::{AbiVersion, v0_1_0};
+use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
 use crate::component::Entry;
 use crate::cpu::CpuTime;
@@ -119,7 +120,17 @@ pub struct Plugin {
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: Code,
+    pub(crate) kept: Kept,
     pub(crate) shared: Arc<Shared>,
+}
+
+/// What the cache of compiled plugins has to do with a plugin.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// It was not compiled for this plugin.
+    pub(crate) found: bool,
+    /// What it holds in the cache. None: there is no cache.
+    pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
 /// What is called.
@@ -185,6 +196,18 @@ impl Plugin {
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// Whether its code was found in the cache, and it was not compiled.
+    #[must_use]
+    pub fn was_cached(&self) -> bool {
+        self.kept.found
+    }
+
+    /// Whether its code is in the cache, and can be loaded from there by [`Sandbox::load_digest`](crate::Sandbox::load_digest).
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        self.kept.pinned.is_some()
     }
 
     /// What it has lost to limits since it was loaded.

@@ -3,6 +3,7 @@
 //! Guests never run on the caller's runtime, so that a busy one cannot delay leases, informers or the writer; what they
 //! ask for is carried out on the caller's runtime, so that it never waits for them.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,6 +14,8 @@ use tokio::task::JoinHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
 
 use crate::abi::v0_1_0;
+use crate::artefacts::Artefacts;
+use crate::compile::Compiler;
 use crate::engine::{self, EngineError};
 use crate::limits::Limits;
 use crate::machine;
@@ -24,6 +27,8 @@ use crate::ticker::{Running, Ticker};
 const MOST_PARKED: u32 = 256;
 /// And of one plugin: more would rarely be called at once.
 const MOST_PARKED_OF_ONE: usize = 8;
+/// Files of plugins that are read at the same time, to be looked up in the cache.
+const READERS: usize = 4;
 
 /// How a sandbox is laid out.
 #[derive(Clone, Debug)]
@@ -34,13 +39,18 @@ pub struct SandboxOptions {
     pub threads: usize,
     /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
     pub concurrent_calls: u32,
+    /// Who compiles plugins.
+    pub compiler: Compiler,
+    /// The directory where compiled plugins are kept. None: nowhere, and each is compiled whenever it is loaded.
+    pub cache: Option<PathBuf>,
 }
 
 impl Default for SandboxOptions {
-    /// A thread per core, and 32 calls at the same time.
+    /// A thread per core, and 32 calls at the same time. Plugins are compiled in this process, and not kept.
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self { limits: Limits::default(), threads, concurrent_calls: 32 }
+        let (compiler, cache) = (Compiler::InProcess, None);
+        Self { limits: Limits::default(), threads, concurrent_calls: 32, compiler, cache }
     }
 }
 
@@ -82,7 +92,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// A sandbox with threads and an engine of its own.
     pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
-        let SandboxOptions { limits, threads, concurrent_calls } = options;
+        let SandboxOptions { limits, threads, concurrent_calls, compiler, cache } = options;
         let concurrent_calls = concurrent_calls.max(1);
         let parked = concurrent_calls.min(MOST_PARKED);
         let engine = engine::new(&limits, concurrent_calls, parked)?;
@@ -93,9 +103,21 @@ impl Sandbox {
         let ticker = Arc::new(Ticker::start(engine.clone()).map_err(SandboxError::Threads)?);
         let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
         let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
-        let compilations = Semaphore::new(1);
-        let (limits, sweeping) = (Arc::new(limits), Arc::default());
-        let shared = Shared { limits, engine, linker, memory, compilations, guests, ticker, calls, sweeping };
+        let artefacts = cache.and_then(|path| open_cache(&path, &engine)).map(Arc::new);
+        let shared = Shared {
+            limits: Arc::new(limits),
+            engine,
+            linker,
+            memory,
+            compiler,
+            artefacts,
+            readers: Semaphore::new(READERS),
+            compilations: Semaphore::new(1),
+            guests,
+            ticker,
+            calls,
+            sweeping: Arc::default(),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -120,12 +142,27 @@ impl Sandbox {
     }
 }
 
+/// The cache in `path`. None: there cannot be one, which was told of; plugins run as well without.
+fn open_cache(path: &Path, engine: &Engine) -> Option<Artefacts> {
+    match Artefacts::open(path, engine) {
+        Ok(artefacts) => Some(artefacts),
+        Err(error) => {
+            tracing::warn!(%error, "compiled plugins are not kept: each is compiled whenever it is loaded");
+            None
+        }
+    }
+}
+
 /// What the plugins of a sandbox share.
 pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) engine: Engine,
     pub(crate) linker: v0_1_0::Linker,
     pub(crate) memory: Arc<GuestMemory>,
+    pub(crate) compiler: Compiler,
+    pub(crate) artefacts: Option<Arc<Artefacts>>,
+    /// Each holds a file in memory.
+    pub(crate) readers: Semaphore,
     /// Compiling is parallel in itself and hungry for memory: one at a time.
     pub(crate) compilations: Semaphore,
     guests: Guests,

@@ -223,7 +223,8 @@ async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_gives_its_place_back() {
-    let options = windlass_wasm::SandboxOptions { limits: Limits::default(), threads: 1, concurrent_calls: 1 };
+    let options =
+        windlass_wasm::SandboxOptions { threads: 1, concurrent_calls: 1, ..windlass_wasm::SandboxOptions::default() };
     let sandbox = windlass_wasm::Sandbox::new(options).expect("a sandbox");
     let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
     let good = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");

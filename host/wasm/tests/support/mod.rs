@@ -21,7 +21,12 @@ use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sand
 
 /// A sandbox of the smallest size that can show what is tested, with `limits`.
 pub(crate) fn sandbox(limits: Limits) -> Sandbox {
-    Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 4 }).expect("a sandbox")
+    Sandbox::new(options(limits)).expect("a sandbox")
+}
+
+/// Its options, which compile in the test's own process and keep nothing.
+pub(crate) fn options(limits: Limits) -> SandboxOptions {
+    SandboxOptions { limits, threads: 2, concurrent_calls: 4, ..SandboxOptions::default() }
 }
 
 /// Short deadlines; everything else as usual.

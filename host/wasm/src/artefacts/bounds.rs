@@ -1,0 +1,126 @@
+//! How much the cache may hold and for how long: what goes is decided here.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// What may stay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) bytes: u64,
+    /// Since it was last used.
+    pub(super) age: Duration,
+    /// Between two looks, and before the first: a host that starts has not yet used what it is about to use.
+    pub(super) interval: Duration,
+}
+
+/// Half of a file that a host which fell has left.
+const LEFTOVER: Duration = Duration::from_hours(1);
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { bytes: 1 << 30, age: Duration::from_hours(30 * 24), interval: Duration::from_mins(10) }
+    }
+}
+
+/// A file of the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    pub(super) used: SystemTime,
+    /// It has not its own name yet.
+    pub(super) unfinished: bool,
+}
+
+impl Bounds {
+    /// The names of what is to go: what nobody has used for long, and of the rest the least lately used that is too much.
+    pub(super) fn surplus(
+        self,
+        mut entries: Vec<Entry>,
+        now: SystemTime,
+        in_use: impl Fn(&str) -> bool,
+    ) -> Vec<String> {
+        entries.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.name.cmp(&b.name)));
+        let mut bytes = 0_u64;
+        let mut surplus = Vec::new();
+        for Entry { name, bytes: its, used, unfinished } in entries {
+            let age = now.duration_since(used).unwrap_or_default();
+            let most = if unfinished { LEFTOVER } else { self.age };
+            let fits = bytes.saturating_add(its) <= self.bytes;
+            if in_use(&name) || (age <= most && (fits || unfinished)) {
+                bytes = bytes.saturating_add(its);
+            } else {
+                surplus.push(name);
+            }
+        }
+        surplus
+    }
+}
+
+/// When to look.
+#[derive(Debug)]
+pub(super) struct Cleaning {
+    bounds: Bounds,
+    next: Instant,
+}
+
+impl Cleaning {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self { bounds, next: Instant::now() + bounds.interval }
+    }
+
+    /// Some: now, within these bounds.
+    pub(super) fn due(&mut self) -> Option<Bounds> {
+        let now = Instant::now();
+        if now < self.next {
+            return None;
+        }
+        self.next = now + self.bounds.interval;
+        Some(self.bounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    fn entry(name: &str, bytes: u64, days: u32) -> Entry {
+        Entry { name: name.to_owned(), bytes, used: now() - DAY * days, unfinished: false }
+    }
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + DAY * 10_000
+    }
+
+    const BOUNDS: Bounds = Bounds { bytes: 100, age: Duration::from_hours(30 * 24), interval: Duration::ZERO };
+
+    #[test]
+    fn what_was_not_used_for_long_goes() {
+        let entries = vec![entry("new", 1, 1), entry("old", 1, 31), entry("future", 1, 0)];
+        assert_eq!(BOUNDS.surplus(entries, now(), |_| false), ["old"]);
+    }
+
+    #[test]
+    fn the_least_lately_used_goes_when_it_is_too_much() {
+        let entries = vec![entry("a", 60, 3), entry("b", 60, 1), entry("c", 30, 2)];
+        assert_eq!(BOUNDS.surplus(entries, now(), |_| false), ["a"]);
+    }
+
+    #[test]
+    fn what_is_in_use_stays_and_counts() {
+        let entries = vec![entry("a", 90, 99), entry("b", 60, 1), entry("c", 60, 2)];
+        assert_eq!(BOUNDS.surplus(entries.clone(), now(), |name| name == "a"), ["c"]);
+        assert_eq!(BOUNDS.surplus(entries, now(), |_| true), [""; 0]);
+    }
+
+    #[test]
+    fn half_a_file_goes_after_an_hour_and_not_while_it_is_written() {
+        let half = |name: &str, minutes: u64| Entry {
+            used: now() - Duration::from_mins(minutes),
+            unfinished: true,
+            ..entry(name, 1000, 0)
+        };
+        assert_eq!(BOUNDS.surplus(vec![half("being-written", 5), half("left", 90)], now(), |_| false), ["left"]);
+    }
+}

@@ -1,0 +1,202 @@
+//! The directory of the cache: who may touch it, and how a file comes into it whole or not at all.
+//!
+//! Everything goes through the directory as it was opened and checked: what happens to its name afterwards has no effect.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, linkat, open, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::bounds::Entry;
+use super::seal::{KEY_BYTES, Key};
+
+const KEY: &str = "key";
+const UNFINISHED: &str = ".unfinished-";
+const OURS: [&str; 2] = [".code", ".manifest"];
+const OTHERS_MAY_WRITE: u32 = 0o022;
+const ANYBODY_MAY_WRITE: u32 = 0o222;
+const OTHERS_MAY_ANYTHING: u32 = 0o077;
+
+/// Why there is no cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// It is not there, and cannot be made.
+    #[error("cannot use {}: {source}", .path.display())]
+    Use {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Others could put code there.
+    #[error(
+        "{} {why}: who writes there could run code in the host; name a directory that only this user may write to, such \
+         as a new one within it, which is then made", .path.display()
+    )]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// Who could.
+        why: &'static str,
+    },
+    /// Its key cannot be read or made.
+    #[error("cannot read or make the key of {}: {source}", .path.display())]
+    Key {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// An open directory that only this user may write to.
+#[derive(Debug)]
+pub(super) struct Directory {
+    open: OwnedFd,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Opens `path`, which is made for this user alone if it is not there.
+    pub(super) fn open(path: &Path) -> Result<Self, CacheError> {
+        let wrong = |source| CacheError::Use { path: path.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(wrong)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let file = File::from(open(path, flags, Mode::empty()).map_err(|error| wrong(error.into()))?);
+        let metadata = file.metadata().map_err(wrong)?;
+        let refuse = |why| Err(CacheError::Unsafe { path: path.to_owned(), why });
+        if metadata.uid() != geteuid().as_raw() {
+            return refuse("belongs to another user");
+        }
+        if metadata.mode() & OTHERS_MAY_WRITE != 0 {
+            return refuse("may be written to by other users");
+        }
+        Ok(Self { open: file.into(), path: path.to_owned() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory's key, made by the first host that opens it.
+    pub(super) fn key(&self) -> Result<Key, CacheError> {
+        self.read_or_make_key().map_err(|source| CacheError::Key { path: self.path.clone(), source })
+    }
+
+    fn read_or_make_key(&self) -> io::Result<Key> {
+        if let Some(key) = self.read_key()? {
+            return Ok(key);
+        }
+        let unfinished = unfinished_name();
+        let mut file = self.create(&unfinished, Mode::RUSR | Mode::WUSR)?;
+        let made = file.write_all(&rand::random::<[u8; KEY_BYTES]>()).and_then(|()| file.sync_all()).and_then(|()| {
+            // Unlike renaming, this does not replace the key that another host has made meanwhile.
+            match linkat(&self.open, &*unfinished, &self.open, KEY, AtFlags::empty()) {
+                Ok(()) | Err(Errno::EXIST) => Ok(fsync(&self.open)?),
+                Err(error) => Err(error.into()),
+            }
+        });
+        let removed = self.remove(&unfinished);
+        made.and(removed)?;
+        self.read_key()?.ok_or_else(|| io::Error::other("it was removed as soon as it was made"))
+    }
+
+    /// The key, if it is there and could be one. What could not is removed.
+    fn read_key(&self) -> io::Result<Option<Key>> {
+        let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
+        let metadata = file.metadata()?;
+        let private = metadata.uid() == geteuid().as_raw() && metadata.mode() & OTHERS_MAY_ANYTHING == 0;
+        let mut bytes = [0; KEY_BYTES];
+        if metadata.is_file() && private && metadata.len() == KEY_BYTES as u64 {
+            file.read_exact(&mut bytes)?;
+            return Ok(Some(Key::new(bytes)));
+        }
+        tracing::warn!(
+            file = %self.path.join(KEY).display(),
+            "the key of the cache is not one, or others may read it: a new one is made, and all plugins are compiled anew"
+        );
+        self.remove(KEY)?;
+        Ok(None)
+    }
+
+    /// The file `name`. None: it is not there. Err: it is not one that a host has written.
+    pub(super) fn read(&self, name: &str) -> io::Result<Option<File>> {
+        let Some(file) = self.open_file(name)? else { return Ok(None) };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.uid() != geteuid().as_raw() || metadata.mode() & ANYBODY_MAY_WRITE != 0 {
+            return Err(io::Error::other("it is not a file that only its owner, this user, may read"));
+        }
+        Ok(Some(file))
+    }
+
+    fn open_file(&self, name: &str) -> io::Result<Option<File>> {
+        // A pipe would keep whoever opens it waiting.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match openat(&self.open, name, flags, Mode::empty()) {
+            Ok(file) => Ok(Some(file.into())),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn create(&self, name: &str, mode: Mode) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.open, name, flags, mode)?.into())
+    }
+
+    /// Writes the file `name`, which nobody may write to from then on. It is there with all of `parts`, or as it was before.
+    pub(super) fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+        let unfinished = unfinished_name();
+        let mut file = self.create(&unfinished, Mode::RUSR)?;
+        let written = parts.iter().try_for_each(|part| file.write_all(part));
+        let finished = written.and_then(|()| file.sync_all()).and_then(|()| {
+            renameat(&self.open, &*unfinished, &self.open, name)?;
+            Ok(fsync(&self.open)?)
+        });
+        if finished.is_err() {
+            // Nothing that could be read was made; the error that is returned says more.
+            let _ = self.remove(&unfinished);
+        }
+        finished
+    }
+
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.open, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What hosts have written here, the key left out.
+    pub(super) fn entries(&self) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(self.open.as_fd())? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let unfinished = name.starts_with(UNFINISHED);
+            if !unfinished && !OURS.iter().any(|ending| name.ends_with(ending)) {
+                continue;
+            }
+            // It may have gone meanwhile.
+            let Ok(stat) = statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
+            entries.push(Entry {
+                name: name.to_owned(),
+                bytes: u64::try_from(stat.st_size).unwrap_or_default(),
+                used: SystemTime::UNIX_EPOCH + Duration::from_secs(seconds),
+                unfinished,
+            });
+        }
+        Ok(entries)
+    }
+}
+
+fn unfinished_name() -> String {
+    format!("{UNFINISHED}{:032x}", rand::random::<u128>())
+}

@@ -1,0 +1,224 @@
+//! What plugins were compiled to and what they said of themselves, kept from one run of the host to the next.
+//!
+//! Machine code is only ever read from here: from a directory that nobody else may write to, and only if a seal shows that
+//! a host with this directory's key wrote exactly these bytes for exactly this component and engine. What is not so is
+//! removed and made anew. Nothing here can make loading fail: without the directory, or with a full disk, every plugin is
+//! just compiled each time.
+
+mod bounds;
+mod directory;
+mod native;
+mod seal;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::digest;
+
+use bounds::{Bounds, Cleaning};
+use directory::Directory;
+use seal::{Key, Unsealed};
+
+pub use directory::CacheError;
+pub(crate) use native::from_compiler;
+
+/// Changes when a file of an older host would be misread.
+const FORMAT: u32 = 1;
+
+/// The artefacts of one directory for one engine. Hosts may share a directory.
+#[derive(Debug)]
+pub(crate) struct Artefacts {
+    directory: Directory,
+    key: Key,
+    /// Names what the code was compiled for.
+    engine: String,
+    pinned: Mutex<Vec<Weak<Pinned>>>,
+    cleaning: Mutex<Cleaning>,
+    told: AtomicBool,
+}
+
+/// An artefact that a plugin uses, which is not removed meanwhile.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    names: [String; 2],
+}
+
+/// What was found.
+pub(crate) struct Found {
+    pub(crate) component: Component,
+    /// The size of the component's file.
+    pub(crate) size: u64,
+    /// What `describe` answered. None: it is not known here.
+    pub(crate) manifest: Option<String>,
+    pub(crate) pinned: Arc<Pinned>,
+}
+
+impl Artefacts {
+    /// Those in the directory `path`, which is made if need be.
+    pub(crate) fn open(path: &Path, engine: &Engine) -> Result<Self, CacheError> {
+        Self::bounded(path, engine, Bounds::default())
+    }
+
+    fn bounded(path: &Path, engine: &Engine, bounds: Bounds) -> Result<Self, CacheError> {
+        let directory = Directory::open(path)?;
+        let key = directory.key()?;
+        Ok(Self {
+            directory,
+            key,
+            engine: engine_name(engine),
+            pinned: Mutex::default(),
+            cleaning: Mutex::new(Cleaning::new(bounds)),
+            told: AtomicBool::new(false),
+        })
+    }
+
+    /// Where they are.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What is known of the component with `digest`, if its code is.
+    pub(crate) fn find(&self, engine: &Engine, digest: &str) -> Option<Found> {
+        let name = self.code_name(digest);
+        let unsealed = self.unsealed(&name)?;
+        let component = match native::from_cache(engine, &unsealed) {
+            Ok(component) => component,
+            Err(error) => {
+                self.reject(&name, &format!("the engine refuses it: {error:#}"));
+                return None;
+            }
+        };
+        let manifest = self.manifest(digest);
+        let pinned = self.pin([name, manifest_name(digest)]);
+        // When it was used last. An error is that the disk is read-only, and then nothing is removed either.
+        let _ = unsealed.file().set_modified(std::time::SystemTime::now());
+        self.clean_when_due();
+        Some(Found { component, size: unsealed.note(), manifest, pinned })
+    }
+
+    /// Keeps the code of the component with `digest`, whose file has `size` bytes, and returns it as it is found from now
+    /// on: mapped from the file, so that the system may drop what is not used. None: it could not be kept, which is told of.
+    pub(crate) fn keep(&self, engine: &Engine, digest: &str, code: &[u8], size: u64) -> Option<Found> {
+        self.write(&self.code_name(digest), code, size)?;
+        self.find(engine, digest)
+    }
+
+    /// Keeps what `describe` of the component with `digest` answered.
+    pub(crate) fn keep_manifest(&self, digest: &str, manifest: &str) {
+        self.write(&manifest_name(digest), manifest.as_bytes(), 0);
+    }
+
+    fn manifest(&self, digest: &str) -> Option<String> {
+        let name = manifest_name(digest);
+        let manifest = self.unsealed(&name)?;
+        let _ = manifest.file().set_modified(std::time::SystemTime::now());
+        manifest.content().ok().and_then(|bytes| String::from_utf8(bytes).ok())
+    }
+
+    fn write(&self, name: &str, content: &[u8], note: u64) -> Option<()> {
+        let end = self.key.seal(name, content, note);
+        match self.directory.write(name, &[content, &end]) {
+            Ok(()) => Some(()),
+            Err(error) => {
+                // Once: it will be so for each.
+                if !self.told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        directory = %self.path().display(), %error,
+                        "compiled plugins cannot be kept: each is compiled again at the next start"
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// The file `name`, if it is what this host, or one that shares its key, wrote under this name.
+    fn unsealed(&self, name: &str) -> Option<Unsealed> {
+        let file = match self.directory.read(name) {
+            Ok(file) => file?,
+            Err(error) => {
+                self.reject(name, &error.to_string());
+                return None;
+            }
+        };
+        match self.key.unseal(name, file) {
+            Ok(unsealed) => Some(unsealed),
+            Err(error) => {
+                self.reject(name, &error.to_string());
+                None
+            }
+        }
+    }
+
+    fn reject(&self, name: &str, why: &str) {
+        tracing::warn!(
+            file = %self.path().join(name).display(), why,
+            "a compiled plugin in the cache is not used: it is removed and made anew"
+        );
+        if let Err(error) = self.directory.remove(name) {
+            tracing::warn!(file = %self.path().join(name).display(), %error, "it cannot be removed");
+        }
+    }
+
+    fn code_name(&self, digest: &str) -> String {
+        format!("{digest}.{}.code", self.engine)
+    }
+
+    fn pin(&self, names: [String; 2]) -> Arc<Pinned> {
+        let pinned = Arc::new(Pinned { names });
+        let mut all = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|it| it.strong_count() > 0);
+        all.push(Arc::downgrade(&pinned));
+        pinned
+    }
+
+    fn clean_when_due(&self) {
+        let due = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner).due();
+        let Some(bounds) = due else { return };
+        let pinned: Vec<_> = {
+            let all = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().filter_map(Weak::upgrade).collect()
+        };
+        let in_use = |name: &str| pinned.iter().any(|it| it.names.iter().any(|used| used == name));
+        match self.directory.entries() {
+            Ok(entries) => {
+                for name in bounds.surplus(entries, std::time::SystemTime::now(), in_use) {
+                    tracing::debug!(file = %self.path().join(&name).display(), "removing what is not used any more");
+                    // Another host may have been faster.
+                    let _ = self.directory.remove(&name);
+                }
+            }
+            Err(error) => tracing::warn!(directory = %self.path().display(), %error, "cannot be cleaned up"),
+        }
+    }
+}
+
+fn manifest_name(digest: &str) -> String {
+    format!("{digest}.{FORMAT}.manifest")
+}
+
+/// Names what `engine` can run: its version, its settings and the processor's features.
+fn engine_name(engine: &Engine) -> String {
+    use std::hash::Hash as _;
+    let mut hasher = digest::Hasher::default();
+    FORMAT.hash(&mut hasher);
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    let mut name = hasher.hex();
+    name.truncate(32);
+    name
+}
+
+/// Where artefacts are if nobody says otherwise: `$XDG_CACHE_HOME/windlass`, else `~/.cache/windlass`.
+#[must_use]
+pub fn default_cache_dir() -> Option<PathBuf> {
+    let absolute = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    cache.map(|cache| cache.join("windlass"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The cache as hosts use it, and as somebody who would have them run other code finds it.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::time::{Duration, SystemTime};
+
+use super::*;
+use crate::engine;
+use crate::limits::Limits;
+
+const SIZE: u64 = 42;
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    engine: Engine,
+    code: Vec<u8>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let engine = engine::for_compiling(&Limits::default()).expect("an engine");
+        let bytes = wat::parse_str("(component)").expect("well-formed");
+        let code = engine.precompile_component(&bytes).expect("compiled");
+        Self { directory: tempfile::tempdir().expect("a directory"), engine, code }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("cache")
+    }
+
+    fn open(&self) -> Artefacts {
+        Artefacts::open(&self.path(), &self.engine).expect("a cache")
+    }
+
+    /// A cache that has the component with [`digest`] 1.
+    fn filled(&self) -> Artefacts {
+        let artefacts = self.open();
+        artefacts.keep(&self.engine, &digest(1), &self.code, SIZE).expect("kept");
+        artefacts
+    }
+
+    fn code_file(&self, artefacts: &Artefacts) -> PathBuf {
+        self.path().join(artefacts.code_name(&digest(1)))
+    }
+
+    fn finds(&self, artefacts: &Artefacts) -> bool {
+        artefacts.find(&self.engine, &digest(1)).is_some()
+    }
+}
+
+fn digest(number: u8) -> String {
+    digest::sha256(&[number])
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().expect("it is there").permissions().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+}
+
+#[test]
+fn what_was_kept_is_found_by_this_host_and_the_next() {
+    let fixture = Fixture::new();
+    let first = fixture.filled();
+    first.keep_manifest(&digest(1), "{}");
+    for artefacts in [first, fixture.open()] {
+        let found = artefacts.find(&fixture.engine, &digest(1)).expect("it is there");
+        assert_eq!((found.size, found.manifest.as_deref()), (SIZE, Some("{}")));
+        assert!(artefacts.find(&fixture.engine, &digest(2)).is_none());
+    }
+}
+
+#[test]
+fn the_directory_its_key_and_its_files_are_this_users_alone() {
+    let fixture = Fixture::new();
+    let artefacts = fixture.filled();
+    assert_eq!(mode(&fixture.path()), 0o700);
+    assert_eq!(mode(&fixture.path().join("key")), 0o600);
+    assert_eq!(mode(&fixture.code_file(&artefacts)), 0o400);
+    let files = std::fs::read_dir(fixture.path()).expect("readable").count();
+    assert_eq!(files, 2, "the key, the code, and nothing unfinished");
+}
+
+#[test]
+fn a_directory_that_others_may_write_to_is_refused() {
+    let fixture = Fixture::new();
+    for open_to_others in [0o777, 0o770, 0o1777] {
+        std::fs::create_dir_all(fixture.path()).expect("made");
+        set_mode(&fixture.path(), open_to_others);
+        let error = Artefacts::open(&fixture.path(), &fixture.engine).expect_err("unsafe").to_string();
+        assert!(error.contains("may be written to by other users"), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path(), "a file").expect("written");
+    let error = Artefacts::open(&fixture.path().join("below"), &fixture.engine).expect_err("no directory").to_string();
+    assert!(error.contains("cache/below"), "{error}");
+}
+
+#[test]
+fn code_that_was_changed_cut_or_put_there_is_removed_and_not_run() {
+    let fixture = Fixture::new();
+    let whole = {
+        let artefacts = fixture.filled();
+        std::fs::read(fixture.code_file(&artefacts)).expect("readable")
+    };
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    let other_key = Key::new([9; seal::KEY_BYTES]).seal("x", &fixture.code, SIZE);
+    let foreign = [fixture.code.as_slice(), &other_key].concat();
+    let cases: [(&str, &[u8]); 6] = [
+        ("flipped", &flipped),
+        ("cut", &whole[..whole.len() - 1]),
+        ("empty", b""),
+        ("without a seal", &fixture.code),
+        ("with another's seal", &foreign),
+        ("longer", &[whole.as_slice(), b"x"].concat()),
+    ];
+    for (what, content) in cases {
+        let artefacts = fixture.filled();
+        assert!(fixture.finds(&artefacts), "before it was {what}");
+        let file = fixture.code_file(&artefacts);
+        std::fs::remove_file(&file).expect("removed");
+        std::fs::write(&file, content).expect("written");
+        set_mode(&file, 0o400);
+        assert!(!fixture.finds(&artefacts), "{what}");
+        assert!(!file.exists(), "{what}: it is removed");
+    }
+}
+
+#[test]
+fn the_code_of_another_component_is_not_taken_for_this_ones() {
+    let fixture = Fixture::new();
+    let artefacts = fixture.filled();
+    let other = fixture.path().join(artefacts.code_name(&digest(2)));
+    std::fs::rename(fixture.code_file(&artefacts), &other).expect("renamed");
+    assert!(artefacts.find(&fixture.engine, &digest(2)).is_none());
+}
+
+#[test]
+fn what_is_not_a_file_that_nobody_may_write_to_is_not_even_read() {
+    let fixture = Fixture::new();
+    let artefacts = fixture.filled();
+    let file = fixture.code_file(&artefacts);
+    set_mode(&file, 0o600);
+    assert!(!fixture.finds(&artefacts), "writable");
+    fixture.filled();
+    let elsewhere = fixture.directory.path().join("elsewhere");
+    std::fs::rename(&file, &elsewhere).expect("moved");
+    symlink(&elsewhere, &file).expect("linked");
+    assert!(!fixture.finds(&artefacts), "a link");
+    std::fs::create_dir(&file).expect("made");
+    assert!(!fixture.finds(&artefacts), "a directory");
+}
+
+#[test]
+fn another_engine_has_other_files() {
+    let fixture = Fixture::new();
+    let mut config = wasmtime::Config::new();
+    config.cranelift_nan_canonicalization(false);
+    let other = Engine::new(&config).expect("an engine");
+    let ours = fixture.filled();
+    let theirs = Artefacts::open(&fixture.path(), &other).expect("a cache");
+    assert!(theirs.find(&other, &digest(1)).is_none());
+    assert!(fixture.finds(&ours), "and they stay");
+}
+
+#[test]
+fn the_pool_has_no_say_in_the_code() {
+    let limits = Limits { memory_bytes: 1 << 20, table_elements: 7, ..Limits::default() };
+    let pooling = engine::new(&limits, 3).expect("an engine");
+    let compiling = engine::for_compiling(&Limits::default()).expect("an engine");
+    assert_eq!(engine_name(&pooling), engine_name(&compiling));
+}
+
+#[test]
+fn with_another_key_everything_is_made_anew() {
+    let fixture = Fixture::new();
+    let artefacts = fixture.filled();
+    drop(artefacts);
+    let key = fixture.path().join("key");
+    std::fs::remove_file(&key).expect("removed");
+    assert!(!fixture.finds(&fixture.open()));
+    // And a key that others could have read is none.
+    fixture.filled();
+    set_mode(&key, 0o644);
+    assert!(!fixture.finds(&fixture.open()));
+    assert_eq!(mode(&key), 0o600);
+    // Nor is half of one.
+    fixture.filled();
+    std::fs::write(&key, "short").expect("written");
+    assert!(!fixture.finds(&fixture.open()));
+}
+
+#[test]
+fn hosts_that_make_the_key_at_the_same_time_have_the_same() {
+    let fixture = Fixture::new();
+    let path = fixture.path();
+    let keys = std::thread::scope(|scope| {
+        let opened: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| Directory::open(&path).and_then(|it| it.key()).expect("a key").seal("a", b"", 0)))
+            .collect();
+        opened.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0]));
+}
+
+#[test]
+fn what_is_in_use_outlives_what_is_not() {
+    let fixture = Fixture::new();
+    let bounds = Bounds { age: Duration::from_hours(1), interval: Duration::ZERO, ..Bounds::default() };
+    let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
+    let in_use = artefacts.keep(&fixture.engine, &digest(1), &fixture.code, SIZE).expect("kept");
+    drop(artefacts.keep(&fixture.engine, &digest(2), &fixture.code, SIZE).expect("kept"));
+    for number in [1, 2] {
+        let file = std::fs::File::open(fixture.path().join(artefacts.code_name(&digest(number)))).expect("there");
+        file.set_modified(SystemTime::now() - Duration::from_hours(3)).expect("set");
+    }
+    artefacts.keep(&fixture.engine, &digest(3), &fixture.code, SIZE).expect("kept");
+    let there = [1, 2, 3].map(|number| fixture.path().join(artefacts.code_name(&digest(number))).exists());
+    assert_eq!(there, [true, false, true]);
+    drop(in_use);
+}
+
+#[test]
+fn code_that_runs_goes_on_when_its_file_is_removed() {
+    let fixture = Fixture::new();
+    let artefacts = fixture.filled();
+    let found = artefacts.find(&fixture.engine, &digest(1)).expect("there");
+    std::fs::remove_dir_all(fixture.path()).expect("removed");
+    assert_eq!(found.component.component_type().exports(&fixture.engine).count(), 0);
+    // Keeping more fails, which is told once, and costs nothing else.
+    assert!(artefacts.keep(&fixture.engine, &digest(2), &fixture.code, SIZE).is_none());
+}

@@ -1,0 +1,89 @@
+//! The compiler's process: it binds itself, reads one component, compiles it, answers, and is gone.
+
+use std::io::{self, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use wasmtime::Engine;
+use windlass_core::panics;
+
+use crate::engine;
+use crate::limits::Limits;
+use crate::text::single_line;
+
+use super::compile_here;
+use super::order::{Order, Refusal, answer};
+
+/// Standard input and output, and what the standard library keeps for itself.
+const FILES: u64 = 16;
+
+/// Is the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). To be called
+/// before anything else is started, for it takes away from this process nearly all that a process can do.
+#[must_use]
+pub fn compile_child() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    die_with_the_host()?;
+    let mut input = BufReader::new(io::stdin().lock());
+    let order = Order::read(&mut input)?;
+    bind(&order)?;
+    let bytes = order.read_component(&mut input)?;
+    let compiled = catch_unwind(AssertUnwindSafe(|| compile(&order, &bytes)));
+    let answered = compiled.unwrap_or_else(|panic| Err(fell(panics::cause(&*panic))));
+    answer(&mut io::stdout().lock(), &answered)
+}
+
+/// A host that is killed leaves nobody behind. Elsewhere the pipes that it closes do the same, a little later.
+fn die_with_the_host() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}
+
+/// Takes the limits that the system enforces.
+fn bind(order: &Order) -> io::Result<()> {
+    // If the machine runs out of memory, let it be this process that goes.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let limit = |resource, most: u64, grace: u64| {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most.saturating_add(grace)) })
+    };
+    let memory = limit(Resource::As, mapped().saturating_add(order.memory_bytes), 0);
+    if cfg!(target_os = "linux") {
+        memory?;
+    }
+    // The first signal tells of this limit; the second cannot be caught.
+    limit(Resource::Cpu, order.cpu_seconds, 1)?;
+    limit(Resource::Fsize, 0, 0)?;
+    limit(Resource::Core, 0, 0)?;
+    limit(Resource::Nofile, FILES, 0)?;
+    Ok(())
+}
+
+/// The address space of this process before it has done anything: the program itself, which is not the component's doing.
+fn mapped() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map_or(1 << 30, |kib| kib << 10)
+}
+
+fn compile(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let limits = Limits { stack_bytes: order.stack_bytes, ..Limits::default() };
+    let engine: Engine = engine::for_compiling(&limits).map_err(|error| fell(&error.to_string()))?;
+    compile_here(&engine, order, bytes)
+}
+
+/// Some of what fails without memory panics.
+fn fell(why: &str) -> Refusal {
+    let memory = ["Cannot allocate memory", "Resource temporarily unavailable", "out of memory", "OutOfMemory"];
+    if memory.iter().any(|sign| why.contains(sign)) { Refusal::Memory } else { Refusal::Fell(single_line(why, 500)) }
+}

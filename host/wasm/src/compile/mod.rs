@@ -1,0 +1,173 @@
+//! From a component's bytes to machine code.
+//!
+//! A compiler is a large program that reads what a stranger wrote. So it works in a process of its own (`child`), which is
+//! this same program under another command, with limits on memory and time that the system enforces, and with nothing that
+//! is worth stealing: whatever it does there, the host and its plugins go on. `process` is the host's side of it. What it
+//! answers is trusted as a compiler in this process would be, for it has the same say: the code is run.
+
+mod child;
+mod order;
+mod process;
+mod size;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+use crate::limits::Limits;
+use crate::text::single_line;
+
+pub use child::compile_child;
+use order::{Order, Refusal};
+pub use size::TooMuch;
+
+/// Who compiles plugins.
+#[derive(Clone, Debug)]
+pub enum Compiler {
+    /// A process for each, which must do nothing but call [`compile_child`].
+    Process {
+        /// The program, which is to be of the same build as this one: what another compiles is refused.
+        program: PathBuf,
+        /// Its arguments.
+        arguments: Vec<OsString>,
+    },
+    /// This process, whose memory and time it takes without a limit but `compile_deadline`: for tests and benchmarks.
+    InProcess,
+}
+
+impl Compiler {
+    /// This program itself, with `arguments`.
+    pub fn this_program(arguments: Vec<OsString>) -> std::io::Result<Self> {
+        // The file may have been replaced since, or be gone; this is the program that runs.
+        let running = PathBuf::from("/proc/self/exe");
+        let program = if running.exists() { running } else { std::env::current_exe()? };
+        Ok(Self::Process { program, arguments })
+    }
+}
+
+/// Compiling a file was stopped, or fell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileFailure {
+    /// It is made of more than a plugin may be made of.
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    /// More memory than allowed.
+    #[error("compiling it needs more than {} of memory (`compile_memory_bytes`, a limit of the host for all plugins)",
+        Bytes(*.limit))]
+    Memory {
+        /// `Limits::compile_memory_bytes`
+        limit: u64,
+    },
+    /// More processor time than allowed.
+    #[error(
+        "compiling it needs more than {limit:?} of processor time (`compile_cpu`, a limit of the host for all plugins)"
+    )]
+    Cpu {
+        /// `Limits::compile_cpu`
+        limit: Duration,
+    },
+    /// More wall time than allowed.
+    #[error(
+        "compiling it had not ended after {limit:?} (`compile_deadline`, a limit of the host for all plugins; if the \
+         machine is busy, that is why)"
+    )]
+    Deadline {
+        /// `Limits::compile_deadline`
+        limit: Duration,
+    },
+    /// Neither by the host nor by itself.
+    #[error(
+        "compiling it was killed by the system, usually because the machine or the container has no memory left; give it \
+         more, or lower `compile_memory_bytes`, a limit of the host for all plugins"
+    )]
+    Killed,
+    /// A bug of the compiler's.
+    #[error("the compiler fell over it ({how}); this is a bug in the compiler, and has harmed nothing else{}", trailing(.said))]
+    Fell {
+        /// Such as `signal SEGV`.
+        how: String,
+        /// What it said last.
+        said: String,
+    },
+}
+
+fn trailing(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+impl CompileFailure {
+    /// The label of metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TooMuch(_) => "too-much",
+            Self::Memory { .. } => "compile-memory",
+            Self::Cpu { .. } => "compile-cpu",
+            Self::Deadline { .. } => "compile-deadline",
+            Self::Killed | Self::Fell { .. } => "compile-crash",
+        }
+    }
+}
+
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 >= 1 << 20 { write!(f, "{} MiB", self.0 >> 20) } else { write!(f, "{} bytes", self.0) }
+    }
+}
+
+/// Why there is no machine code.
+#[derive(Debug)]
+pub(crate) enum CompileError {
+    /// The bytes are no component that this host can run.
+    Invalid(String),
+    Failure(CompileFailure),
+    /// The host could not have it compiled.
+    Host(String),
+}
+
+/// Compiles `bytes` for `engine`. May block until `compile_deadline`; ends early when the other end of `cancelled` is closed.
+pub(crate) fn compile(
+    compiler: &Compiler,
+    engine: &Engine,
+    limits: &Limits,
+    bytes: &[u8],
+    cancelled: &UnixStream,
+) -> Result<Vec<u8>, CompileError> {
+    let order = Order::new(limits, bytes.len());
+    let refusal = match compiler {
+        Compiler::InProcess => match compile_here(engine, &order, bytes) {
+            Ok(artefact) => return Ok(artefact),
+            Err(refusal) => refusal,
+        },
+        Compiler::Process { program, arguments } => {
+            let deadline = limits.compile_deadline;
+            match process::run(program, arguments, &order, bytes, deadline, cancelled) {
+                Ok(artefact) => return Ok(artefact),
+                Err(process::Ended::Refused(refusal)) => refusal,
+                Err(process::Ended::Failed(failure)) => return Err(CompileError::Failure(failure)),
+                Err(process::Ended::Host(why)) => return Err(CompileError::Host(why)),
+            }
+        }
+    };
+    Err(match refusal {
+        Refusal::Invalid(why) => CompileError::Invalid(why),
+        Refusal::TooMuch(problem) => CompileError::Failure(problem.into()),
+        Refusal::Memory => CompileError::Failure(CompileFailure::Memory { limit: limits.compile_memory_bytes }),
+        Refusal::Fell(said) => CompileError::Failure(CompileFailure::Fell { how: "panic".to_owned(), said }),
+    })
+}
+
+/// Compiles in this process.
+fn compile_here(engine: &Engine, order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    size::check(bytes, order).map_err(Refusal::TooMuch)?;
+    engine.precompile_component(bytes).map_err(|error| match error.downcast_ref::<wasmtime::OutOfMemory>() {
+        Some(_) => Refusal::Memory,
+        None => Refusal::Invalid(single_line(&format!("{error:#}"), 1000)),
+    })
+}

@@ -1,0 +1,137 @@
+//! What the host and its compiler say to each other, over pipes: one line of JSON and the component's bytes there, and
+//! one answer back, whose length is said first, so that half an answer is none.
+
+use std::io::{self, BufRead, Read as _, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Limits;
+
+use super::size::TooMuch;
+
+const ORDER_BYTES: u64 = 4096;
+const ARTEFACT: u8 = b'A';
+const REFUSAL: u8 = b'R';
+const HEADER_BYTES: usize = 9;
+
+/// What is to be compiled, and within which limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Order {
+    pub(super) memory_bytes: u64,
+    pub(super) cpu_seconds: u64,
+    /// Of calls: a part of the engine's configuration.
+    pub(super) stack_bytes: usize,
+    pub(super) functions: u32,
+    pub(super) function_bytes: u32,
+    pub(super) definitions: u32,
+    /// Of the component, which follows.
+    bytes: usize,
+}
+
+impl Order {
+    pub(super) fn new(limits: &Limits, bytes: usize) -> Self {
+        Self {
+            memory_bytes: limits.compile_memory_bytes,
+            cpu_seconds: limits.compile_cpu.as_secs().max(1),
+            stack_bytes: limits.stack_bytes,
+            functions: limits.functions,
+            function_bytes: limits.function_bytes,
+            definitions: limits.definitions,
+            bytes,
+        }
+    }
+
+    pub(super) fn line(&self) -> String {
+        let mut line = serde_json::to_string(self).expect("numbers are JSON");
+        line.push('\n');
+        line
+    }
+
+    pub(super) fn read(from: &mut impl BufRead) -> io::Result<Self> {
+        let mut line = Vec::new();
+        from.take(ORDER_BYTES).read_until(b'\n', &mut line)?;
+        serde_json::from_slice(&line).map_err(io::Error::from)
+    }
+
+    /// Reads the component. An error also if the host is gone, and with it the rest.
+    pub(super) fn read_component(&self, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.bytes];
+        from.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Why there is no artefact, as the compiler says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Refusal {
+    Invalid(String),
+    TooMuch(TooMuch),
+    Memory,
+    Fell(String),
+}
+
+/// Writes the answer.
+pub(super) fn answer(to: &mut impl Write, answer: &Result<Vec<u8>, Refusal>) -> io::Result<()> {
+    let refusal;
+    let (kind, body) = match answer {
+        Ok(artefact) => (ARTEFACT, artefact),
+        Err(reason) => {
+            refusal = serde_json::to_vec(reason).map_err(io::Error::from)?;
+            (REFUSAL, &refusal)
+        }
+    };
+    to.write_all(&[kind])?;
+    to.write_all(&(body.len() as u64).to_le_bytes())?;
+    to.write_all(body)?;
+    to.flush()
+}
+
+/// The answer, if `said` is the whole of it.
+pub(super) fn answered(mut said: Vec<u8>) -> Option<Result<Vec<u8>, Refusal>> {
+    let (header, body) = said.split_at_checked(HEADER_BYTES)?;
+    let length = u64::from_le_bytes(header[1..].try_into().ok()?);
+    if body.len() as u64 != length {
+        return None;
+    }
+    match header[0] {
+        ARTEFACT => {
+            said.drain(..HEADER_BYTES);
+            Some(Ok(said))
+        }
+        REFUSAL => serde_json::from_slice(body).ok().map(Err),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_read_as_it_was_written_and_the_component_after_it() {
+        let order = Order::new(&Limits::default(), 3);
+        let said = [order.line().as_bytes(), b"abc"].concat();
+        let mut from = said.as_slice();
+        assert_eq!(Order::read(&mut from).expect("an order"), order);
+        assert_eq!(order.read_component(&mut from).expect("all of it"), b"abc");
+    }
+
+    #[test]
+    fn half_a_component_is_none() {
+        let order = Order::new(&Limits::default(), 3);
+        assert!(order.read_component(&mut b"ab".as_slice()).is_err());
+    }
+
+    #[test]
+    fn an_answer_is_whole_or_none() {
+        for given in [Ok(b"code".to_vec()), Err(Refusal::Invalid("no".to_owned())), Err(Refusal::Memory)] {
+            let mut said = Vec::new();
+            answer(&mut said, &given).expect("written");
+            assert_eq!(answered(said.clone()), Some(given));
+            for cut in 0..said.len() {
+                assert_eq!(answered(said[..cut].to_vec()), None, "{cut} of {}", said.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The host's side of a compiler's process: starts it, hands it the bytes, takes the answer, and ends it, whatever it does.
+//!
+//! All of it happens on one thread, which must be the one that started the process: Linux ends a process that dies with its
+//! parent when the *thread* goes that started it.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::process::Signal;
+
+use crate::text::single_line;
+
+use super::CompileFailure;
+use super::order::{Order, Refusal, answered};
+
+/// Machine code is a few times as large as WebAssembly.
+const ANSWER_BYTES: usize = 1 << 30;
+/// What is kept of what it says beside its answer.
+const SAID_BYTES: usize = 4096;
+/// More share a machine badly: with the guests, and with each other in what they allocate.
+const MOST_THREADS: usize = 4;
+/// How often a process that has closed its pipes is looked after.
+const ENDING: Duration = Duration::from_millis(5);
+
+/// Why there was no artefact.
+pub(super) enum Ended {
+    Refused(Refusal),
+    Failed(CompileFailure),
+    Host(String),
+}
+
+/// Has `program` compile `bytes`.
+pub(super) fn run(
+    program: &Path,
+    arguments: &[OsString],
+    order: &Order,
+    bytes: &[u8],
+    deadline: Duration,
+    cancelled: &UnixStream,
+) -> Result<Vec<u8>, Ended> {
+    let until = Instant::now() + deadline;
+    let host = |error: std::io::Error| Ended::Host(format!("the compiler's process: {error}"));
+    let mut process = Process(start(program, arguments).map_err(|error| {
+        Ended::Host(format!("cannot start the compiler's process, {}: {error}", program.display()))
+    })?);
+    let line = order.line();
+    let mut pipes = Pipes::of(&mut process.0, [line.as_bytes(), bytes]).map_err(host)?;
+    match pipes.exchange(until, cancelled).map_err(host)? {
+        Exchange::Ended => {}
+        Exchange::Late => return Err(Ended::Failed(CompileFailure::Deadline { limit: deadline })),
+        Exchange::Cancelled => return Err(Ended::Host("nobody waits for it any more".to_owned())),
+        Exchange::Flood => {
+            return Err(Ended::Failed(CompileFailure::Fell {
+                how: format!("an answer of more than {} MiB", ANSWER_BYTES >> 20),
+                said: String::new(),
+            }));
+        }
+    }
+    let said = String::from_utf8_lossy(&pipes.errors).into_owned();
+    if let Some(answer) = answered(std::mem::take(&mut pipes.answer)) {
+        return answer.map_err(Ended::Refused);
+    }
+    match process.status(until).map_err(host)? {
+        None => Err(Ended::Failed(CompileFailure::Deadline { limit: deadline })),
+        Some(status) => Err(Ended::Failed(failure(status, &said, order))),
+    }
+}
+
+fn start(program: &Path, arguments: &[OsString]) -> std::io::Result<Child> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_THREADS);
+    Command::new(program)
+        .arg0("windlass")
+        .args(arguments)
+        .env_clear()
+        // The only two things that it needs to know: how many threads compile, and that each need not reserve its own heap,
+        // for address space is what is limited.
+        .env("RAYON_NUM_THREADS", threads.to_string())
+        .env("MALLOC_ARENA_MAX", "2")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// A process that is gone when this is.
+struct Process(Child);
+
+impl Process {
+    /// How it ended. None: it had not at `until`.
+    fn status(&mut self, until: Instant) -> std::io::Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            std::thread::sleep(ENDING);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error is that it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What is going over the pipes.
+struct Pipes<'a> {
+    /// None: all has been said.
+    input: Option<ChildStdin>,
+    left: [&'a [u8]; 2],
+    output: ChildStdout,
+    /// None: it says no more.
+    error_output: Option<ChildStderr>,
+    answer: Vec<u8>,
+    errors: Vec<u8>,
+}
+
+enum Exchange {
+    Ended,
+    Late,
+    Cancelled,
+    Flood,
+}
+
+impl<'a> Pipes<'a> {
+    fn of(child: &mut Child, input: [&'a [u8]; 2]) -> std::io::Result<Self> {
+        let missing = || std::io::Error::other("it has no pipes");
+        let pipes = Self {
+            input: Some(child.stdin.take().ok_or_else(missing)?),
+            left: input,
+            output: child.stdout.take().ok_or_else(missing)?,
+            error_output: Some(child.stderr.take().ok_or_else(missing)?),
+            answer: Vec::new(),
+            errors: Vec::new(),
+        };
+        if let Some(input) = &pipes.input {
+            ioctl_fionbio(input, true)?;
+        }
+        ioctl_fionbio(&pipes.output, true)?;
+        if let Some(errors) = &pipes.error_output {
+            ioctl_fionbio(errors, true)?;
+        }
+        Ok(pipes)
+    }
+
+    /// Says and hears what there is, until the process has closed its output.
+    fn exchange(&mut self, until: Instant, cancelled: &UnixStream) -> std::io::Result<Exchange> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Exchange::Late);
+            }
+            if self.wait(left, cancelled)? {
+                return Ok(Exchange::Cancelled);
+            }
+            self.say()?;
+            if let Some(errors) = &mut self.error_output
+                && hear(errors, &mut buffer, &mut self.errors)?
+            {
+                self.error_output = None;
+            }
+            // What it said last matters most.
+            let surplus = self.errors.len().saturating_sub(SAID_BYTES);
+            self.errors.drain(..surplus);
+            if hear(&mut self.output, &mut buffer, &mut self.answer)? {
+                return Ok(Exchange::Ended);
+            }
+            if self.answer.len() > ANSWER_BYTES {
+                return Ok(Exchange::Flood);
+            }
+        }
+    }
+
+    /// Waits for any of the pipes, and returns whether nobody waits for the result any more.
+    fn wait(&self, most: Duration, cancelled: &UnixStream) -> std::io::Result<bool> {
+        let mut polled = vec![PollFd::new(cancelled, PollFlags::IN), PollFd::new(&self.output, PollFlags::IN)];
+        polled.extend(self.error_output.as_ref().map(|errors| PollFd::new(errors, PollFlags::IN)));
+        polled.extend(self.input.as_ref().map(|input| PollFd::new(input, PollFlags::OUT)));
+        let most = Timespec::try_from(most).map_err(std::io::Error::other)?;
+        match poll(&mut polled, Some(&most)) {
+            Ok(_) => Ok(!polled[0].revents().is_empty()),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn say(&mut self) -> std::io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        while let Some(part) = self.left.iter_mut().find(|part| !part.is_empty()) {
+            match input.write(part) {
+                Ok(written) => *part = &part[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // It has ended, or ends: how tells more.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.input = None;
+        Ok(())
+    }
+}
+
+/// Appends what is there to `to`, and returns whether that was the end of it.
+fn hear(from: &mut impl Read, buffer: &mut [u8], to: &mut Vec<u8>) -> std::io::Result<bool> {
+    match from.read(buffer) {
+        Ok(0) => Ok(true),
+        Ok(read) => {
+            to.extend_from_slice(&buffer[..read]);
+            Ok(false)
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why a process ended without an answer.
+fn failure(status: ExitStatus, said: &str, order: &Order) -> CompileFailure {
+    let memory = CompileFailure::Memory { limit: order.memory_bytes };
+    let is = |signal: Signal| status.signal() == Some(signal.as_raw());
+    // So Rust says it before it aborts.
+    if said.contains("memory allocation of ") {
+        memory
+    } else if is(Signal::XCPU) {
+        CompileFailure::Cpu { limit: Duration::from_secs(order.cpu_seconds) }
+    } else if is(Signal::KILL) {
+        CompileFailure::Killed
+    } else {
+        let how = match (status.signal(), status.code()) {
+            (Some(number), _) => Signal::from_named_raw(number)
+                .map_or_else(|| format!("signal {number}"), |signal| format!("signal {signal:?}")),
+            (None, code) => format!("exit code {}", code.unwrap_or_default()),
+        };
+        CompileFailure::Fell { how, said: single_line(said.trim(), 500) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    fn failed(wait_status: i32, said: &str) -> &'static str {
+        failure(ExitStatus::from_raw(wait_status), said, &Order::new(&Limits::default(), 0)).reason()
+    }
+
+    #[test]
+    fn how_it_ended_tells_which_limit_it_was() {
+        assert_eq!(failed(Signal::XCPU.as_raw(), ""), "compile-cpu");
+        assert_eq!(failed(Signal::ABORT.as_raw(), "memory allocation of 4096 bytes failed"), "compile-memory");
+        assert_eq!(failed(Signal::ABORT.as_raw(), "thread panicked while panicking"), "compile-crash");
+        assert_eq!(failed(Signal::SEGV.as_raw(), ""), "compile-crash");
+        assert_eq!(failed(Signal::KILL.as_raw(), ""), "compile-crash");
+        assert_eq!(failed(1 << 8, ""), "compile-crash");
+    }
+
+    /// What becomes of an order to `script`, within `deadline`.
+    fn ordered(script: &str, bytes: &[u8], deadline: Duration, cancelled: &UnixStream) -> Result<Vec<u8>, Ended> {
+        let arguments = ["-c".into(), script.into()];
+        let order = Order::new(&Limits::default(), bytes.len());
+        run(Path::new("/bin/sh"), &arguments, &order, bytes, deadline, cancelled)
+    }
+
+    #[test]
+    fn a_process_that_neither_reads_nor_answers_is_ended_at_the_deadline() {
+        let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
+        let ended = ordered("exec sleep 600", &vec![0; 1 << 20], Duration::from_millis(200), &cancelled);
+        assert!(matches!(ended, Err(Ended::Failed(CompileFailure::Deadline { .. }))));
+        // Also one that has closed its output.
+        let ended = ordered("exec >&- 2>&-; exec sleep 600", &[], Duration::from_millis(200), &cancelled);
+        assert!(matches!(ended, Err(Ended::Failed(CompileFailure::Deadline { .. }))));
+    }
+
+    #[test]
+    fn a_process_that_nobody_waits_for_is_ended() {
+        let (cancelled, waiting) = UnixStream::pair().expect("a pair");
+        drop(waiting);
+        let ended = ordered("exec sleep 600", &[], Duration::from_secs(600), &cancelled);
+        assert!(matches!(ended, Err(Ended::Host(_))));
+    }
+
+    #[test]
+    fn an_answer_counts_only_if_it_is_whole() {
+        let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
+        let time = Duration::from_secs(60);
+        let whole = r"cat >/dev/null; printf 'A\003\000\000\000\000\000\000\000abc'";
+        assert!(matches!(ordered(whole, b"component", time, &cancelled), Ok(code) if code == b"abc"));
+        let half = r"cat >/dev/null; printf 'A\004\000\000\000\000\000\000\000abc'";
+        assert!(matches!(
+            ordered(half, b"component", time, &cancelled),
+            Err(Ended::Failed(CompileFailure::Fell { .. }))
+        ));
+        let flood = "cat /dev/zero >&2 & exec sleep 600";
+        let short = Duration::from_millis(300);
+        assert!(matches!(ordered(flood, &[], short, &cancelled), Err(Ended::Failed(CompileFailure::Deadline { .. }))));
+    }
+
+    #[test]
+    fn the_environment_of_a_compiler_says_nothing_of_the_hosts() {
+        let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
+        let script = "export -p >&2; exit 3";
+        let Err(Ended::Failed(CompileFailure::Fell { how, said })) =
+            ordered(script, &[], Duration::from_secs(60), &cancelled)
+        else {
+            panic!("it answered nothing");
+        };
+        assert_eq!(how, "exit code 3");
+        assert!(!said.contains("HOME=") && !said.contains("CARGO"), "{said}");
+    }
+}

@@ -1,0 +1,122 @@
+//! What a component is made of, counted before anything of it is compiled: some work grows faster than the bytes that
+//! cause it, and a count says more clearly than a timeout what is wrong.
+
+use serde::{Deserialize, Serialize};
+use wasmparser::{Parser, Payload};
+
+use super::order::Order;
+
+/// A component that is made of more than a plugin may be made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum TooMuch {
+    /// Functions.
+    #[error("it has more than {limit} functions (`functions`, a limit of the host for all plugins)")]
+    Functions {
+        /// `Limits::functions`
+        limit: u32,
+    },
+    /// The code of one function.
+    #[error(
+        "one of its functions has {found} bytes of code, and {limit} are allowed (`function_bytes`, a limit of the host \
+         for all plugins); machines write such functions, and compiling them takes ages"
+    )]
+    FunctionBytes {
+        /// `Limits::function_bytes`
+        limit: u32,
+        /// How many it has.
+        found: u64,
+    },
+    /// Types, imports, exports and the like.
+    #[error(
+        "it has more than {limit} types, imports, exports, instances and aliases together (`definitions`, a limit of the \
+         host for all plugins)"
+    )]
+    Definitions {
+        /// `Limits::definitions`
+        limit: u32,
+    },
+}
+
+/// Counts what `bytes` is made of, all modules and components within it together. What cannot be read is left to the
+/// compiler, which says what is wrong with it.
+pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
+    let (mut functions, mut definitions) = (0_u64, 0_u64);
+    for payload in Parser::new(0).parse_all(bytes) {
+        let Ok(payload) = payload else { return Ok(()) };
+        match &payload {
+            Payload::CodeSectionStart { count, .. } => functions += u64::from(*count),
+            Payload::CodeSectionEntry(body) => {
+                let found = body.range().len() as u64;
+                if found > u64::from(most.function_bytes) {
+                    return Err(TooMuch::FunctionBytes { limit: most.function_bytes, found });
+                }
+            }
+            other => definitions += u64::from(defined(other)),
+        }
+        if functions > u64::from(most.functions) {
+            return Err(TooMuch::Functions { limit: most.functions });
+        }
+        if definitions > u64::from(most.definitions) {
+            return Err(TooMuch::Definitions { limit: most.definitions });
+        }
+    }
+    Ok(())
+}
+
+fn defined(payload: &Payload<'_>) -> u32 {
+    match payload {
+        Payload::TypeSection(section) => section.count(),
+        Payload::ImportSection(section) => section.count(),
+        Payload::ExportSection(section) => section.count(),
+        Payload::InstanceSection(section) => section.count(),
+        Payload::CoreTypeSection(section) => section.count(),
+        Payload::ComponentInstanceSection(section) => section.count(),
+        Payload::ComponentAliasSection(section) => section.count(),
+        Payload::ComponentTypeSection(section) => section.count(),
+        Payload::ComponentCanonicalSection(section) => section.count(),
+        Payload::ComponentImportSection(section) => section.count(),
+        Payload::ComponentExportSection(section) => section.count(),
+        // As nearly nothing, so that many of them are many.
+        Payload::ModuleSection { .. } | Payload::ComponentSection { .. } | Payload::CustomSection(_) => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    fn checked(text: &str, limits: Limits) -> Result<(), TooMuch> {
+        check(&wat::parse_str(text).expect("well-formed"), &Order::new(&limits, 0))
+    }
+
+    #[test]
+    fn functions_count_over_all_modules() {
+        let text = "(component (core module (func) (func)) (component (core module (func))))";
+        assert_eq!(checked(text, Limits { functions: 3, ..Limits::default() }), Ok(()));
+        let most = Limits { functions: 2, ..Limits::default() };
+        assert_eq!(checked(text, most), Err(TooMuch::Functions { limit: 2 }));
+    }
+
+    #[test]
+    fn one_huge_function_is_told_by_its_bytes() {
+        let text = format!("(component (core module (func {})))", "nop ".repeat(100));
+        assert_eq!(checked(&text, Limits { function_bytes: 102, ..Limits::default() }), Ok(()));
+        let found = checked(&text, Limits { function_bytes: 50, ..Limits::default() });
+        assert_eq!(found, Err(TooMuch::FunctionBytes { limit: 50, found: 102 }));
+    }
+
+    #[test]
+    fn types_imports_and_exports_count_together() {
+        let text = r#"(component (type $a string) (type $b u32) (import "x" (func)) (export "y" (type $a)))"#;
+        assert_eq!(checked(text, Limits::default()), Ok(()));
+        let most = Limits { definitions: 3, ..Limits::default() };
+        assert_eq!(checked(text, most), Err(TooMuch::Definitions { limit: 3 }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_the_compilers_to_refuse() {
+        assert_eq!(check(b"\0asm\x0d\0\x01\0garbage", &Order::new(&Limits::default(), 0)), Ok(()));
+    }
+}

@@ -1,0 +1,136 @@
+//! From a file to its machine code: out of the cache if it has it, else out of the compiler, and then into the cache.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::component::Component;
+
+use crate::artefacts::{Found, from_compiler};
+use crate::compile::{CompileError, CompileFailure, compile};
+use crate::component::check_preamble;
+use crate::digest;
+use crate::loader::{LoadProblem, explained};
+use crate::plugin::Kept;
+use crate::sandbox::{Shared, TaskError};
+
+/// For what is done beside compiling within its deadline: reading, hashing, writing.
+const BESIDE: Duration = Duration::from_secs(30);
+
+/// A component that can be linked.
+pub(crate) struct Obtained {
+    pub(crate) component: Component,
+    pub(crate) digest: String,
+    /// Of its file.
+    pub(crate) size: u64,
+    /// What `describe` answered when it was asked. None: it is to be asked.
+    pub(crate) manifest: Option<String>,
+    pub(crate) kept: Kept,
+}
+
+/// The component in the file `path`.
+pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained, LoadProblem> {
+    if let Some(obtained) = look_up(shared, path).await? {
+        return Ok(obtained);
+    }
+    let _permit = shared.compilations.acquire().await.map_err(|_| TaskError::ShutDown)?;
+    // When this is dropped, the compiler ends: a thread cannot be told, but it sees its pipe close.
+    let (_waiting, cancelled) = UnixStream::pair().map_err(|error| LoadProblem::Host(error.to_string()))?;
+    let time = shared.limits.compile_deadline;
+    let work = {
+        let (shared, path) = (shared.clone(), path.to_owned());
+        // Read once: what is compiled is what has the digest, whatever becomes of the file meanwhile.
+        move || Work::read(shared, &path)?.compiled(&cancelled)
+    };
+    let late = || Err(CompileFailure::Deadline { limit: time }.into());
+    shared.run_blocking(time.saturating_add(BESIDE), work).await?.unwrap_or_else(late)
+}
+
+/// The component with `digest`, if the cache has it.
+pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<Obtained>, LoadProblem> {
+    let Some(artefacts) = shared.artefacts.clone() else { return Ok(None) };
+    let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
+    let (engine, digest) = (shared.engine.clone(), digest.to_owned());
+    let work = move || artefacts.find(&engine, &digest).map(|found| obtained(found, digest, true));
+    Ok(shared.run_blocking(BESIDE, work).await?.flatten())
+}
+
+/// The component in the file `path`, if the cache has it. What is compiled meanwhile holds up nobody here.
+async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, LoadProblem> {
+    if shared.artefacts.is_none() {
+        return Ok(None);
+    }
+    let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
+    let (task, path) = (shared.clone(), path.to_owned());
+    let work = move || Ok(Work::read(task, &path)?.found());
+    let late = || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE:?}")));
+    shared.run_blocking(BESIDE, work).await?.unwrap_or_else(late)
+}
+
+fn obtained(found: Found, digest: String, was_there: bool) -> Obtained {
+    let Found { component, size, manifest, pinned } = found;
+    Obtained { component, digest, size, manifest, kept: Kept { found: was_there, pinned: Some(pinned) } }
+}
+
+/// A file as it was read.
+struct Work {
+    shared: Arc<Shared>,
+    bytes: Vec<u8>,
+    digest: String,
+}
+
+impl Work {
+    fn read(shared: Arc<Shared>, path: &Path) -> Result<Self, LoadProblem> {
+        let bytes = read(path, shared.limits.file_bytes)?;
+        check_preamble(&bytes)?;
+        let digest = digest::sha256(&bytes);
+        Ok(Self { shared, bytes, digest })
+    }
+
+    fn found(&self) -> Option<Obtained> {
+        let artefacts = self.shared.artefacts.as_ref()?;
+        let found = artefacts.find(&self.shared.engine, &self.digest)?;
+        Some(obtained(found, self.digest.clone(), true))
+    }
+
+    fn compiled(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
+        // The same bytes may have been compiled for another file while this one waited.
+        if let Some(obtained) = self.found() {
+            return Ok(obtained);
+        }
+        let Self { shared, bytes, digest } = self;
+        let code =
+            compile(&shared.compiler, &shared.engine, &shared.limits, &bytes, cancelled).map_err(
+                |error| match error {
+                    CompileError::Invalid(why) => LoadProblem::Compile(why),
+                    CompileError::Failure(failure) => failure.into(),
+                    CompileError::Host(why) => LoadProblem::Host(why),
+                },
+            )?;
+        // Before it is kept: what needs more than calls may have is refused here.
+        let component =
+            from_compiler(&shared.engine, &code).map_err(|error| LoadProblem::Compile(explained(&error)))?;
+        let size = bytes.len() as u64;
+        drop(bytes);
+        let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, &digest, &code, size));
+        if let Some(found) = kept {
+            return Ok(obtained(found, digest, false));
+        }
+        Ok(Obtained { component, digest, size, manifest: None, kept: Kept { found: false, pinned: None } })
+    }
+}
+
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
+    // Before opening it: opening a pipe waits for its other end.
+    if !path.metadata().map_err(LoadProblem::Read)?.is_file() {
+        return Err(LoadProblem::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    // Not by its size, which may change: by what comes out.
+    let file = File::open(path).map_err(LoadProblem::Read)?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadProblem::Read)?;
+    if bytes.len() as u64 > limit { Err(LoadProblem::TooLarge { limit }) } else { Ok(bytes) }
+}
