@@ -15,6 +15,7 @@ mod fairness;
 mod features;
 mod finalizers;
 mod freshness;
+mod guard;
 mod imports;
 mod kinds;
 mod kubectl;
