@@ -127,8 +127,8 @@ pub(crate) struct Slowed {
 }
 
 impl Slowed {
-    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Box<Self> {
-        Box::new(Self { inner, lane })
+    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Self {
+        Self { inner, lane }
     }
 }
 

@@ -84,6 +84,7 @@ impl<O: Clone + Eq + Hash> Tally<O> {
     }
 
     /// Whether `object` was written in this window, as far as that is remembered.
+    #[must_use]
     pub fn has(&self, object: &O, now: Moment) -> bool {
         now < self.window + WINDOW && self.counters.contains_key(object)
     }

@@ -43,7 +43,7 @@ impl Reconcile for Arc<Writing> {
 
 struct Stage {
     writing: Arc<Writing>,
-    slowed: Box<Slowed>,
+    slowed: Slowed,
     told: Arc<Told>,
     metrics: HostMetrics,
     status: Status,

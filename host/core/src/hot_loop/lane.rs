@@ -133,6 +133,7 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
 
     /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody changes
     /// its primary.
+    #[must_use]
     pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
         let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);
         let left = |kept: &Kept| kept.due().0.saturating_sub(now.0);
