@@ -186,8 +186,8 @@ impl Guarded {
         circuit: Circuit,
         status: Arc<ControllerStatus>,
         events: Arc<dyn Events>,
-    ) -> Box<Self> {
-        Box::new(Self { inner, circuit, status, events })
+    ) -> Self {
+        Self { inner, circuit, status, events }
     }
 
     fn note(&self, call: &CallContext, round: Round, result: &CallResult) {

@@ -11,7 +11,7 @@ use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
-use windlass_core::hot_loop::{Mark, SLOW_LANE, SlowLane};
+use windlass_core::hot_loop::{LONGEST_HOLD, Mark, SlowLane};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Left;
@@ -66,7 +66,7 @@ impl Lane {
         };
         tracing::error!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,
-            others = others.join(" "), retry_in = ?SLOW_LANE,
+            others = others.join(" "), longest_pause = ?LONGEST_HOLD,
             "hot loop: the plugin has written one object that often within a minute. The key that it did so for is tried rarely \
              from now on, and at once when somebody changes its object"
         );
@@ -127,8 +127,8 @@ pub(crate) struct Slowed {
 }
 
 impl Slowed {
-    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Box<Self> {
-        Box::new(Self { inner, lane })
+    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Self {
+        Self { inner, lane }
     }
 }
 

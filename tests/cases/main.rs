@@ -15,6 +15,7 @@ mod fairness;
 mod features;
 mod finalizers;
 mod freshness;
+mod guard;
 mod hostile;
 mod imports;
 mod kinds;

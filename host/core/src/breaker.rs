@@ -116,9 +116,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
     #[must_use]
     pub fn admission(&self, now: Moment) -> Admission {
         match self.circuit {
-            Circuit::Closed { .. } => Admission::Now,
             Circuit::Open { until, .. } if now < until => Admission::At(until),
-            Circuit::Open { probing: false, .. } => Admission::Now,
+            Circuit::Closed { .. } | Circuit::Open { probing: false, .. } => Admission::Now,
             Circuit::Open { probing: true, .. } => Admission::AfterProbe,
         }
     }

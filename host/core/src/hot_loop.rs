@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::compact::Version;
 
-pub use self::lane::{CALM, Mark, SLOW_LANE, SlowLane};
+pub use self::lane::{CALM, FIRST_HOLD, LONGEST_HOLD, Mark, SlowLane};
 
 /// The time in which writes are counted. A loop is found within two of them.
 pub const WINDOW: Duration = Duration::from_mins(1);
@@ -84,6 +84,7 @@ impl<O: Clone + Eq + Hash> Tally<O> {
     }
 
     /// Whether `object` was written in this window, as far as that is remembered.
+    #[must_use]
     pub fn has(&self, object: &O, now: Moment) -> bool {
         now < self.window + WINDOW && self.counters.contains_key(object)
     }

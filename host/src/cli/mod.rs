@@ -175,7 +175,7 @@ pub(crate) struct PluginArgs {
     pub(crate) writes_burst: u16,
     /// How often one plugin may write one object within a minute before that is a hot loop: then it is called rarely about the
     /// object that it did so for. 0: never.
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(long, value_name = "N", default_value_t = 300)]
     pub(crate) hot_loop_writes: u16,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,

@@ -118,14 +118,14 @@ impl Controller {
         self.status.guarded_by(circuit.clone(), lane.clone());
         let instances = self.host.policies.instances(self.plugin.name());
         let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
-        let mut plugin: Box<dyn Reconcile> =
-            Guarded::new(plugin, circuit.clone(), self.status.clone(), self.host.recorder.clone());
+        let (status, events) = (self.status.clone(), self.host.recorder.clone());
+        let mut plugin: Box<dyn Reconcile> = Box::new(Guarded::new(plugin, circuit.clone(), status, events));
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {
             plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
         }
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
-            plugin: Box::new(Pausable::new(Slowed::new(plugin, lane.clone()))),
+            plugin: Box::new(Pausable::new(Box::new(Slowed::new(plugin, lane.clone())))),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,

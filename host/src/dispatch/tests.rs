@@ -119,7 +119,7 @@ impl Stage {
         let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
         let played = Box::new(Played(sender));
         let dispatch = Arc::new(Dispatch {
-            plugin: Guarded::new(played, circuit.clone(), status.clone(), ports.events.clone()),
+            plugin: Box::new(Guarded::new(played, circuit.clone(), status.clone(), ports.events.clone())),
             share,
             controller: "a".into(),
             primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::hot_loop::FIRST_HOLD;
 use windlass_core::object::{Object, ObjectKind};
 use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
@@ -42,7 +43,7 @@ impl Reconcile for Arc<Writing> {
 
 struct Stage {
     writing: Arc<Writing>,
-    slowed: Box<Slowed>,
+    slowed: Slowed,
     told: Arc<Told>,
     metrics: HostMetrics,
     status: Status,
@@ -91,13 +92,13 @@ async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
     let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
-    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::RequeueAfter(SLOW_LANE), LIMIT));
+    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::RequeueAfter(FIRST_HOLD), LIMIT));
     let going = object("3", "{}", true);
     assert_eq!(stage.call(Some(going)).await, (CallResult::Done, LIMIT + 1));
     tokio::time::advance(Duration::from_hours(1)).await;
     let stage = self::stage(None);
     stage.loops(&primary).await;
-    tokio::time::advance(SLOW_LANE).await;
+    tokio::time::advance(FIRST_HOLD).await;
     assert_eq!(stage.call(Some(same)).await, (CallResult::Done, LIMIT + 1));
 }
 
@@ -110,7 +111,7 @@ async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
     };
     let stage = stage(Some(header(7)));
     stage.loops(&object("1", "{}", false)).await;
-    assert_eq!(stage.call(Some(header(7))).await, (CallResult::RequeueAfter(SLOW_LANE), LIMIT));
+    assert_eq!(stage.call(Some(header(7))).await, (CallResult::RequeueAfter(FIRST_HOLD), LIMIT));
     assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, LIMIT + 1));
 }
 
@@ -127,6 +128,6 @@ async fn a_loop_is_told_once_with_the_object_and_who_else_writes_it() {
     let shown = stage.status.to_json();
     assert_eq!(
         shown["plugins"][0]["controllers"][0]["slowLane"],
-        json!([{"key": "prod/a", "object": "Deployment prod/web", "secondsLeft": 1000}])
+        json!([{"key": "prod/a", "object": "Deployment prod/web", "secondsLeft": 60}])
     );
 }

@@ -9,8 +9,11 @@ use crate::clock::Moment;
 use crate::compact::{Uid, Version};
 use crate::object::Header;
 
-/// How often a key runs that loops, as one does that has used up its retries (§3.1).
-pub const SLOW_LANE: Duration = Duration::from_secs(1000);
+/// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was busy for
+/// a good reason, as during a large rollout, is not to stand still for long.
+pub const FIRST_HOLD: Duration = Duration::from_mins(1);
+/// For how long it is held at most: then it runs as often as one that has used up its retries (§3.1).
+pub const LONGEST_HOLD: Duration = Duration::from_secs(1000);
 /// A key that has not looped for so long since it left the lane is treated as one that never has.
 pub const CALM: Duration = Duration::from_mins(10);
 /// How long a change of the primary has to wait for a key that loops for the second time. It doubles with each time.
@@ -70,9 +73,18 @@ impl Kept {
     fn pause(&self) -> Duration {
         match self.before.checked_sub(1) {
             None => Duration::ZERO,
-            Some(times) => SECOND_PAUSE.saturating_mul(2_u32.saturating_pow(times)).min(SLOW_LANE),
+            Some(times) => doubled(SECOND_PAUSE, times),
         }
     }
+
+    /// When it runs if nobody changes its primary.
+    fn due(&self) -> Moment {
+        self.since + doubled(FIRST_HOLD, self.before)
+    }
+}
+
+fn doubled(time: Duration, times: u32) -> Duration {
+    time.saturating_mul(2_u32.saturating_pow(times)).min(LONGEST_HOLD)
 }
 
 impl<K> Default for SlowLane<K> {
@@ -110,8 +122,8 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
     /// How long `key`, whose primary is at `mark`, has to wait. None: it runs, and is no longer held.
     pub fn wait(&mut self, key: &K, mark: Option<&Mark>, now: Moment) -> Option<Duration> {
         let kept = self.keys.get_mut(key).filter(|kept| kept.left.is_none())?;
-        let pause = if kept.mark.as_ref() == mark { SLOW_LANE } else { kept.pause() };
-        let wait = (kept.since + pause).0.saturating_sub(now.0);
+        let due = if kept.mark.as_ref() == mark { kept.due() } else { kept.since + kept.pause() };
+        let wait = due.0.saturating_sub(now.0);
         if wait.is_zero() {
             kept.left = Some(now);
             return None;
@@ -121,9 +133,10 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
 
     /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody changes
     /// its primary.
+    #[must_use]
     pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
         let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);
-        let left = |kept: &Kept| (kept.since + SLOW_LANE).0.saturating_sub(now.0);
+        let left = |kept: &Kept| kept.due().0.saturating_sub(now.0);
         held.map(|(key, kept)| (key.clone(), kept.object.clone(), left(kept))).collect()
     }
 
@@ -156,11 +169,11 @@ mod tests {
         assert_eq!(seconds(&mut lane, 1, 0), None, "one that does not loop");
         assert!(lane.put(&1, "it".into(), Some(mark(1)), at(0)));
         assert!(!lane.put(&1, "it".into(), Some(mark(1)), at(0)), "it is there");
-        assert_eq!(seconds(&mut lane, 1, 400), Some(600));
-        assert_eq!(seconds(&mut lane, 2, 400), None, "somebody changed it");
-        assert_eq!((seconds(&mut lane, 2, 400), lane.count()), (None, 0), "it has left");
+        assert_eq!(seconds(&mut lane, 1, 40), Some(20));
+        assert_eq!(seconds(&mut lane, 2, 40), None, "somebody changed it");
+        assert_eq!((seconds(&mut lane, 2, 40), lane.count()), (None, 0), "it has left");
         assert!(lane.put(&1, "it".into(), Some(mark(2)), at(5_000)));
-        assert_eq!(seconds(&mut lane, 2, 6_000), None, "its time has come");
+        assert_eq!(seconds(&mut lane, 2, 5_060), None, "its time has come");
     }
 
     #[test]
@@ -175,7 +188,7 @@ mod tests {
         let mut lane = SlowLane::default();
         lane.put(&1, "it".into(), Some(mark(1)), at(0));
         lane.left_at(&1, Some(mark(2)));
-        assert_eq!(seconds(&mut lane, 2, 1), Some(999));
+        assert_eq!(seconds(&mut lane, 2, 1), Some(59));
     }
 
     #[test]
@@ -193,6 +206,20 @@ mod tests {
         now += CALM.as_secs();
         assert!(lane.put(&1, "it".into(), Some(mark(1)), at(now)));
         assert_eq!(seconds(&mut lane, 2, now), None, "it was calm meanwhile");
+    }
+
+    #[test]
+    fn who_loops_again_soon_is_held_for_longer_each_time() {
+        let mut lane = SlowLane::default();
+        let (mut now, mut held) = (0, vec![]);
+        for _ in 0..6 {
+            assert!(lane.put(&1, "it".into(), Some(mark(1)), at(now)));
+            let wait = seconds(&mut lane, 1, now).unwrap_or_default();
+            now += wait;
+            assert_eq!(seconds(&mut lane, 1, now), None);
+            held.push(wait);
+        }
+        assert_eq!(held, [60, 120, 240, 480, 960, 1000]);
     }
 
     #[test]
