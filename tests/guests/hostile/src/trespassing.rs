@@ -141,7 +141,6 @@ fn takes_finalizers(trials: &Trials<'_>) {
     for (name, of, patch) in [
         ("none", PatchType::Merge, r#"{"metadata":{"finalizers":null}}"#),
         ("empty", PatchType::Merge, r#"{"metadata":{"finalizers":[]}}"#),
-        ("metadata", PatchType::Merge, r#"{"metadata":null}"#),
         ("whole", PatchType::Merge, "null"),
         ("remove", PatchType::Json, r#"[{"op":"remove","path":"/metadata/finalizers/0"}]"#),
         ("replace", PatchType::Json, r#"[{"op":"replace","path":"/metadata","value":{"name":"guarded"}}]"#),
