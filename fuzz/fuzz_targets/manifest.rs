@@ -1,0 +1,11 @@
+//! Any text as what `describe` answers.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use windlass_wasm::Manifest;
+
+fuzz_target!(|text: &str| {
+    if let Err(error) = Manifest::from_json(text) {
+        assert!(!error.to_string().is_empty());
+    }
+});
