@@ -117,9 +117,13 @@ async fn instances_make_room_for_calls_that_need_memory() {
     let other = load(&sandbox, "guest", &large.component()).await.expect("it loads");
     assert_eq!(call(&parked, Instances::Reuse).await, CallResult::Done);
     assert_eq!(sandbox.stats().reserved_memory, 400 << 16);
-    for _ in 0..3 {
-        assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
-    }
+    let calls = async {
+        for _ in 0..3 {
+            assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
+        }
+    };
+    // Long before it would be given up for idling.
+    tokio::time::timeout(Duration::from_secs(20), calls).await.expect("there is room");
     assert_eq!(sandbox.stats().parked_instances, 0);
 }
 
