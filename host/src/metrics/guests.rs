@@ -30,3 +30,24 @@ impl Collector for Guests {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+    use windlass_wasm::SandboxOptions;
+
+    use super::*;
+
+    #[test]
+    fn what_plugins_use_is_shown() {
+        let sandbox = Sandbox::new(SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() });
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Guests(sandbox.expect("a sandbox"))));
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("it is encoded");
+        for name in ["guest_memory_bytes", "calls_waiting_for_memory", "parked_instances", "warm_slots", "warm_bytes"] {
+            assert!(text.contains(&format!("\nwindlass_{name}{{}} 0\n")), "{name} is missing in {text}");
+        }
+    }
+}

@@ -2,10 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
 use windlass_core::grants::{Access, Allowance, Rule};
 use windlass_core::object::ObjectKey;
+use windlass_core::outcome::CallResult;
+use windlass_core::ports::{Absent, CallContext, Ports};
+use windlass_wasm::{CallLimits, Called, Instances, Request};
 
 use super::*;
+use crate::dispatch::Reconcile;
+use crate::finalize::played::call;
+use crate::reuse::Reusable;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: a\n";
 const RULES: &str = "rules: [{apiGroups: [\"*\"], resources: [\"*\"], verbs: [\"*\"]}]\n";
@@ -122,4 +132,49 @@ async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
     assert!(scene.policies.orphans(names()).is_empty(), "no plugin is known yet");
     scene.policies.plugins().insert("a".to_owned(), Brought::default());
     assert_eq!(scene.policies.orphans(names()), ["b"]);
+}
+
+#[tokio::test]
+async fn instances_are_used_again_as_long_as_the_policy_says_so() {
+    let mut scene = Scene::new(&format!("{HEAD}instances: reuse\n")).await;
+    let instances = scene.policies.instances("a");
+    assert_eq!(instances.now(), Instances::Reuse);
+    assert_eq!(scene.policies.instances("b").now(), Instances::Fresh, "it has no policy");
+    replace(&scene.path("a.policy.yaml"), HEAD);
+    scene.changed().await;
+    assert_eq!(instances.now(), Instances::Fresh);
+}
+
+/// What each call was to be made in.
+#[derive(Default)]
+struct Seen(Arc<Mutex<Vec<Instances>>>);
+
+impl Reconcile for Seen {
+    fn reconcile<'a>(
+        &'a self,
+        _: Request,
+        _: &'a Ports,
+        _: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        self.0.lock().expect("not poisoned").push(limits.instances);
+        ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed()
+    }
+}
+
+#[tokio::test]
+async fn each_call_is_made_as_the_policy_says_then() {
+    let mut scene = Scene::new(HEAD).await;
+    let seen = Seen::default();
+    let instances = seen.0.clone();
+    let plugin = Reusable::new(Box::new(seen), scene.policies.instances("a"));
+    for next in [Some(format!("{HEAD}instances: reuse\n")), None] {
+        let (request, context) = call(None);
+        plugin.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        if let Some(next) = next {
+            replace(&scene.path("a.policy.yaml"), &next);
+            scene.changed().await;
+        }
+    }
+    assert_eq!(*instances.lock().expect("not poisoned"), [Instances::Fresh, Instances::Reuse]);
 }

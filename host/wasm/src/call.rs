@@ -115,7 +115,8 @@ impl Callee<'_> {
             store.set_epoch_deadline(1);
             return Seat { store, instance: Some(instance), calls };
         }
-        let memory = self.shared.memory.reserve(self.counters.memory_expected()).await;
+        let memory = &self.shared.memory;
+        let memory = memory.reserve(self.counters.share(memory), self.counters.memory_expected()).await;
         let meter = Meter::new(self.limits.clone(), begins(), self.cpu.clone(), memory);
         Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0 }
     }

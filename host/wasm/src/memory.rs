@@ -8,6 +8,9 @@
 //! holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no two wait for each other.
 //! While a call waits here, its deadline does not come nearer (`timing`).
 //!
+//! Of what calls share, one plugin has at most half, and beyond that only the part that is kept back: where memory is scarce,
+//! one that fills it with calls that do not end would else have all its neighbours wait.
+//!
 //! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to wait.
 //! Tables (1.6 MB a call at most) and stacks are not.
 
@@ -27,6 +30,8 @@ const PAGE: usize = 64 << 10;
 pub(crate) struct GuestMemory {
     /// Pages that calls share, all of them.
     shared: u32,
+    /// The most of them that one plugin has.
+    of_one: u32,
     /// Those that are free.
     free: Arc<Semaphore>,
     /// One permit: the part that is kept back.
@@ -42,6 +47,7 @@ impl GuestMemory {
         let shared = pages(budget.saturating_sub(of_call));
         Arc::new(Self {
             shared,
+            of_one: shared / 2,
             free: Arc::new(Semaphore::new(shared as usize)),
             kept_back: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
@@ -49,14 +55,20 @@ impl GuestMemory {
         })
     }
 
-    /// An account for a call that will probably need `bytes`. Waits until it has them, or all that can be had at once.
-    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Account {
-        let wanted = pages(bytes).min(self.shared);
-        let held = match self.at_once(wanted) {
+    /// What one plugin may have of it.
+    pub(crate) fn share(&self) -> Share {
+        Share(Arc::new(Semaphore::new(self.of_one as usize)))
+    }
+
+    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has them, or all that
+    /// the plugin may have.
+    pub(crate) async fn reserve(self: &Arc<Self>, share: &Share, bytes: usize) -> Account {
+        let wanted = pages(bytes).min(self.of_one);
+        let held = match self.at_once(share, wanted) {
             Some(held) => held,
-            None => self.wait_for(wanted).await,
+            None => self.wait_for(share, wanted).await,
         };
-        Account { budget: self.clone(), held: Some(held), kept_back: None, used: 0 }
+        Account { budget: self.clone(), share: share.clone(), held, kept_back: None, used: 0 }
     }
 
     /// Bytes that are reserved, without the part that is kept back.
@@ -68,25 +80,41 @@ impl GuestMemory {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    fn try_take(&self, pages: u32) -> Option<OwnedSemaphorePermit> {
-        self.free.clone().try_acquire_many_owned(pages).ok()
+    fn try_take(&self, share: &Share, pages: u32) -> Option<Held> {
+        let own = share.0.clone().try_acquire_many_owned(pages).ok()?;
+        let shared = self.free.clone().try_acquire_many_owned(pages).ok()?;
+        Some(Held { own, shared })
     }
 
     /// What is free, or can be made free, without waiting.
-    fn at_once(&self, pages: u32) -> Option<OwnedSemaphorePermit> {
-        let mut taken = self.try_take(pages);
+    fn at_once(&self, share: &Share, pages: u32) -> Option<Held> {
+        let mut taken = self.try_take(share, pages);
         while taken.is_none() && self.lot.evict_oldest() {
-            taken = self.try_take(pages);
+            taken = self.try_take(share, pages);
         }
         taken
     }
 
-    async fn wait_for(&self, pages: u32) -> OwnedSemaphorePermit {
+    async fn wait_for(&self, share: &Share, pages: u32) -> Held {
         let _waiting = Waiting::of(self);
         // Who parked before it could see that somebody waits.
         while self.lot.evict_oldest() {}
-        self.free.clone().acquire_many_owned(pages).await.expect("never closed")
+        // First its own, so that who has used that up does not stand in the way of others.
+        let own = share.0.clone().acquire_many_owned(pages).await.expect("never closed");
+        let shared = self.free.clone().acquire_many_owned(pages).await.expect("never closed");
+        Held { own, shared }
     }
+}
+
+/// What one plugin may have of the budget. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Share(Arc<Semaphore>);
+
+/// Pages, as many of the plugin's share as of what is shared.
+#[derive(Debug)]
+struct Held {
+    own: OwnedSemaphorePermit,
+    shared: OwnedSemaphorePermit,
 }
 
 /// A call waits, and nothing is parked meanwhile.
@@ -109,7 +137,8 @@ impl Drop for Waiting<'_> {
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<GuestMemory>,
-    held: Option<OwnedSemaphorePermit>,
+    share: Share,
+    held: Held,
     kept_back: Option<OwnedSemaphorePermit>,
     used: usize,
 }
@@ -127,10 +156,9 @@ impl Account {
 
     /// Has `bytes` in use. Waits for them with the clock of the call stopped.
     pub(crate) async fn grow_to(&mut self, bytes: usize, time: &CallTime) {
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let more = pages(bytes).saturating_sub(u32::try_from(held).unwrap_or(u32::MAX));
+        let more = pages(bytes).saturating_sub(self.held_pages());
         if more > 0 && self.kept_back.is_none() {
-            match self.budget.at_once(more) {
+            match self.budget.at_once(&self.share, more) {
                 Some(taken) => self.hold(taken),
                 None => time.stopped_for(self.wait_for(more)).await,
             }
@@ -141,22 +169,25 @@ impl Account {
     async fn wait_for(&mut self, more: u32) {
         let budget = self.budget.clone();
         let kept_back = budget.kept_back.clone().acquire_owned();
-        if more > budget.shared {
+        if self.held_pages() + more > budget.of_one {
             self.kept_back = Some(kept_back.await.expect("never closed"));
             return;
         }
+        let share = self.share.clone();
         tokio::select! {
             biased;
-            taken = budget.wait_for(more) => self.hold(taken),
+            taken = budget.wait_for(&share, more) => self.hold(taken),
             kept_back = kept_back => self.kept_back = Some(kept_back.expect("never closed")),
         }
     }
 
-    fn hold(&mut self, taken: OwnedSemaphorePermit) {
-        match &mut self.held {
-            Some(held) => held.merge(taken),
-            none => *none = Some(taken),
-        }
+    fn held_pages(&self) -> u32 {
+        u32::try_from(self.held.shared.num_permits()).unwrap_or(u32::MAX)
+    }
+
+    fn hold(&mut self, taken: Held) {
+        self.held.own.merge(taken.own);
+        self.held.shared.merge(taken.shared);
     }
 }
 
@@ -183,25 +214,40 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_waits_for_what_its_plugin_needed_before() {
-        let memory = memory(14, 4);
-        let first = memory.reserve(6 * PAGE).await;
-        let mut second = std::pin::pin!(memory.reserve(6 * PAGE));
-        assert!(second.as_mut().now_or_never().is_none(), "4 of 10 pages are free");
+        let memory = memory(24, 4);
+        let share = memory.share();
+        let first = memory.reserve(&share, 6 * PAGE).await;
+        let mut second = std::pin::pin!(memory.reserve(&share, 6 * PAGE));
+        assert!(second.as_mut().now_or_never().is_none(), "4 of its 10 pages are free");
         assert_eq!(memory.waiting(), 1);
         drop(first);
-        second.await;
+        drop(second.await);
         assert_eq!((memory.waiting(), memory.reserved()), (0, 0));
     }
 
     #[tokio::test]
+    async fn one_plugin_leaves_the_others_half() {
+        let (memory, time) = (memory(24, 4), time());
+        let (hog, neighbour) = (memory.share(), memory.share());
+        let mut first = memory.reserve(&hog, 0).await;
+        first.grow_to(4 * PAGE, &time).await;
+        let mut second = memory.reserve(&hog, 6 * PAGE).await;
+        second.grow_to(10 * PAGE, &time).await;
+        assert!(second.has_kept_back(), "10 pages are the plugin's");
+        assert!(memory.reserve(&hog, PAGE).now_or_never().is_none());
+        assert!(memory.reserve(&neighbour, 10 * PAGE).now_or_never().is_some());
+    }
+
+    #[tokio::test]
     async fn two_that_outgrow_their_reservations_do_not_wait_for_each_other() {
-        let (memory, time) = (memory(14, 8), time());
-        let mut first = memory.reserve(3 * PAGE).await;
-        let mut second = memory.reserve(3 * PAGE).await;
+        let (memory, time) = (memory(20, 8), time());
+        let mut first = memory.reserve(&memory.share(), 6 * PAGE).await;
+        let mut second = memory.reserve(&memory.share(), 4 * PAGE).await;
+        let _third = memory.reserve(&memory.share(), 2 * PAGE).await;
         first.grow_to(8 * PAGE, &time).await;
         assert!(first.has_kept_back());
         {
-            let mut growing = std::pin::pin!(second.grow_to(5 * PAGE, &time));
+            let mut growing = std::pin::pin!(second.grow_to(6 * PAGE, &time));
             assert!(growing.as_mut().now_or_never().is_none(), "nothing is left");
             drop(first);
             growing.await;
@@ -212,7 +258,9 @@ mod tests {
     #[tokio::test]
     async fn with_a_budget_for_one_call_one_runs_after_the_other() {
         let (memory, time) = (memory(4, 4), time());
-        let (mut first, mut second) = (memory.reserve(9 * PAGE).await, memory.reserve(PAGE).await);
+        let share = memory.share();
+        let (mut first, mut second) =
+            (memory.reserve(&share, 9 * PAGE).await, memory.reserve(&memory.share(), PAGE).await);
         first.grow_to(4 * PAGE, &time).await;
         let mut growing = std::pin::pin!(second.grow_to(PAGE, &time));
         assert!(growing.as_mut().now_or_never().is_none());
@@ -222,10 +270,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_that_is_given_up_takes_nothing_along() {
-        let memory = memory(14, 4);
-        let first = memory.reserve(6 * PAGE).await;
-        assert!(memory.reserve(10 * PAGE).now_or_never().is_none());
+        let memory = memory(24, 4);
+        let share = memory.share();
+        let first = memory.reserve(&share, 6 * PAGE).await;
+        assert!(memory.reserve(&share, 10 * PAGE).now_or_never().is_none());
         drop(first);
         assert_eq!((memory.waiting(), memory.reserved()), (0, 0));
+        assert!(memory.reserve(&share, 10 * PAGE).now_or_never().is_some());
     }
 }

@@ -178,7 +178,7 @@ mod tests {
 
     fn meter(limits: Limits) -> Meter {
         let memory = GuestMemory::new(1 << 30, limits.memory_bytes, ParkingLot::new(0, 0));
-        let account = memory.reserve(0).now_or_never().expect("all of it is free");
+        let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1));
         Meter::new(Arc::new(limits), time, CpuTime::default(), account)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -21,6 +21,7 @@ use crate::cpu::CpuTime;
 use crate::limits::Limits;
 use crate::log_budget::LogBudget;
 use crate::manifest::Manifest;
+use crate::memory::{GuestMemory, Share};
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
 
@@ -298,6 +299,8 @@ pub(crate) struct Counters {
     log_budget: LogBudget,
     /// What a call is expected to need, in bytes.
     memory: AtomicUsize,
+    /// What its calls may have together.
+    share: OnceLock<Share>,
 }
 
 impl Counters {
@@ -315,6 +318,11 @@ impl Counters {
     /// Returns whether it was the first.
     pub(crate) fn metric_dropped(&self) -> bool {
         self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    /// What its calls may have of `memory` together.
+    pub(crate) fn share(&self, memory: &GuestMemory) -> &Share {
+        self.share.get_or_init(|| memory.share())
     }
 
     /// What the next call will probably need.

@@ -112,15 +112,23 @@ async fn instances_go_with_their_plugin() {
 #[tokio::test]
 async fn instances_make_room_for_calls_that_need_memory() {
     let large = Core { pages: 400, ..counting() };
-    let limits = Limits { memory_bytes: 512 << 16, guest_memory_bytes: Some(1_024 << 16), ..Limits::default() };
-    let (sandbox, parked) = loaded(limits, &large).await;
+    // Room for two of them, beside what is kept back.
+    let limits = Limits { memory_bytes: 512 << 16, guest_memory_bytes: Some((512 + 900) << 16), ..Limits::default() };
+    let (sandbox, first) = loaded(limits, &large).await;
+    let second = load(&sandbox, "guest", &large.component()).await.expect("it loads");
     let other = load(&sandbox, "guest", &large.component()).await.expect("it loads");
-    assert_eq!(call(&parked, Instances::Reuse).await, CallResult::Done);
-    assert_eq!(sandbox.stats().reserved_memory, 400 << 16);
-    for _ in 0..3 {
-        assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
+    for parked in [&first, &second] {
+        assert_eq!(call(parked, Instances::Reuse).await, CallResult::Done);
     }
-    assert_eq!(sandbox.stats().parked_instances, 0);
+    assert_eq!(sandbox.stats().reserved_memory, 800 << 16);
+    let calls = async {
+        for _ in 0..3 {
+            assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
+        }
+    };
+    // Long before it would be given up for idling.
+    tokio::time::timeout(Duration::from_secs(20), calls).await.expect("there is room");
+    assert_eq!(sandbox.stats().parked_instances, 1, "the one that waited longest has gone");
 }
 
 /// Waits until `done`, which must come soon.
