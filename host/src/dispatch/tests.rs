@@ -126,10 +126,12 @@ impl Stage {
             limits: CallLimits::default(),
             max_retries: 15,
             outages,
-            setbacks: Mutex::default(),
+            setbacks: Arc::default(),
+            tally: Tally::new(),
             stop: CancellationToken::new(),
             permit_worth: 0.5,
             last_call: CancellationToken::new(),
+            retired: CancellationToken::new(),
             unbegun: AtomicUsize::new(0),
             panics: Panics::default(),
             status: Status::new(CancellationToken::new()).plugin("a").controller(
@@ -210,7 +212,7 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = Phases::of(CancellationToken::new());
-    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     running.work();
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
@@ -255,7 +257,7 @@ async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
 async fn holding() -> (Stage, Running, Phases) {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = Phases::of(CancellationToken::new());
-    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     stage.dispatch.queue.add(key("a"));
     let held = stage.dispatch.queue.get().await.expect("it is ready");
     stage.dispatch.queue.park(&held);
