@@ -23,12 +23,14 @@ use windlass_core::outcome::{self, CallResult, Decision, Retry};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Event, EventType, Ports};
 use windlass_core::principal::Principal;
+use windlass_core::probation;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
 use crate::circuit::{Circuit, Pass};
 use crate::config::Configured;
+use crate::generation::Tally;
 use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
 use crate::status::ControllerStatus;
@@ -86,14 +88,18 @@ pub(crate) struct Dispatch {
     pub(crate) outages: Outages,
     /// Is asked for each call.
     pub(crate) circuit: Circuit,
-    /// Keys that an outage may have set back.
-    pub(crate) setbacks: Mutex<Setbacks>,
+    /// Keys that an outage may have set back, by whichever generation.
+    pub(crate) setbacks: Arc<Mutex<Setbacks>>,
+    /// How the generation's calls end.
+    pub(crate) tally: Arc<Tally>,
     /// What holding a permit for a second keeps from others, in seconds of CPU: the processors, shared by all permits.
     pub(crate) permit_worth: f64,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
     pub(crate) last_call: CancellationToken,
+    /// Another generation has the queue: no key is taken, and those that wait for their permit go back.
+    pub(crate) retired: CancellationToken,
     /// How many keys were dropped so, in a worker's hands.
     pub(crate) unbegun: AtomicUsize,
     pub(crate) panics: Panics,
@@ -136,6 +142,8 @@ enum Ended {
     Done,
     /// It is not to run before the gate lets it.
     Held,
+    /// Nothing: it is another generation's.
+    GivenBack,
 }
 
 impl Drop for InHand<'_> {
@@ -143,12 +151,13 @@ impl Drop for InHand<'_> {
         match self.end {
             Ended::Done => self.queue.done(&self.key),
             Ended::Held => self.queue.park(&self.key),
+            Ended::GivenBack => self.queue.give_back(&self.key),
         }
     }
 }
 
 impl Dispatch {
-    /// Works on keys until the queue is shut down and empty.
+    /// Works on keys until the queue is shut down and empty, or is another generation's.
     pub(crate) async fn work(&self) {
         while let Some(key) = self.next_key().await {
             let mut in_hand = InHand { queue: &self.queue, key, end: Ended::Done };
@@ -189,9 +198,18 @@ impl Dispatch {
         }
     }
 
+    async fn next_key(&self) -> Option<ObjectKey> {
+        tokio::select! {
+            biased;
+            () = self.retired.cancelled() => None,
+            // Dropping this loses no key.
+            key = self.callable_key() => key,
+        }
+    }
+
     /// Waits for a key, and takes none while the API server is unreachable: what it says now would be old by the time that
     /// a call can be made.
-    async fn next_key(&self) -> Option<ObjectKey> {
+    async fn callable_key(&self) -> Option<ObjectKey> {
         loop {
             if !self.is_callable().await {
                 // What is left drains, or has been dropped.
@@ -208,7 +226,12 @@ impl Dispatch {
 
     /// Waits for a permit for a call that can be made now. None: no further call is to be made.
     async fn permit(&self) -> Option<(Permit, Pass)> {
-        self.last_call.run_until_cancelled(self.callable_permit()).await.flatten()
+        tokio::select! {
+            biased;
+            () = self.retired.cancelled() => None,
+            () = self.last_call.cancelled() => None,
+            permit = self.callable_permit() => permit,
+        }
     }
 
     /// None: the host stops, and the API server is unreachable.
@@ -250,6 +273,9 @@ impl Dispatch {
             return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
         let Some((permit, _pass)) = self.permit().await else {
+            if self.retired.is_cancelled() {
+                return Ended::GivenBack;
+            }
             self.unbegun.fetch_add(1, Ordering::Relaxed);
             return Ended::Done;
         };
@@ -326,7 +352,9 @@ impl Dispatch {
 
     /// Carries out what the outcome of a call means for its key.
     fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
-        match outcome::decide(result, &self.primary.kind, key) {
+        let decision = outcome::decide(result, &self.primary.kind, key);
+        self.tally.called(probation::is_own_failure(&decision).then(|| describe(result)).as_deref());
+        match decision {
             Decision::Forget => {
                 self.status.succeeded(key, false);
                 self.queue.forget(key);

@@ -48,35 +48,46 @@ impl<S: Source> Feeder<S> {
     /// Feeds the queue until the source ends. The queue deduplicates, so a key that an event names twice is one.
     pub(crate) async fn run(&mut self) {
         loop {
-            if self.in_hand.is_none() {
-                let Some(event) = self.source.next().await else { return };
-                self.in_hand = Some((event, 0));
-            }
-            let Some((event, attempts)) = &mut self.in_hand else { continue };
-            *attempts += 1;
-            if *attempts <= ATTEMPTS {
-                let priority = priority(event, &self.route);
-                let keys = self.route.keys(event, &self.primaries);
-                if self.route.concerns_all() && !keys.is_empty() {
-                    // What has happened by now is in the caches already, and each key that is queued now will see it.
-                    skip_burst(&mut self.source);
-                }
-                for key in keys {
-                    tracing::trace!(kind = %self.route.primary.kind, %key, ?priority, "queued");
-                    self.queue.add_with(key, priority);
-                }
-            } else {
-                tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");
-                for key in self.primaries.all() {
-                    self.queue.add_with(key, Priority::BACKGROUND);
-                }
-            }
-            self.in_hand = None;
+            self.feed();
+            let Some(event) = self.source.next().await else { return };
+            self.in_hand = Some((event, 0));
         }
     }
-}
 
-impl<S: Source> Feeder<S> {
+    /// Feeds the queue with what is in hand.
+    fn feed(&mut self) {
+        let Some((event, attempts)) = &mut self.in_hand else { return };
+        *attempts += 1;
+        if *attempts <= ATTEMPTS {
+            let priority = priority(event, &self.route);
+            let keys = self.route.keys(event, &self.primaries);
+            if self.route.concerns_all() && !keys.is_empty() {
+                // What has happened by now is in the caches already, and each key that is queued now will see it.
+                skip_burst(&mut self.source);
+            }
+            for key in keys {
+                tracing::trace!(kind = %self.route.primary.kind, %key, ?priority, "queued");
+                self.queue.add_with(key, priority);
+            }
+        } else {
+            tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");
+            for key in self.primaries.all() {
+                self.queue.add_with(key, Priority::BACKGROUND);
+            }
+        }
+        self.in_hand = None;
+    }
+
+    /// Feeds the queue with the events that are there already: what comes later is another generation's.
+    pub(crate) fn finish(&mut self) {
+        self.feed();
+        // Not as a cooperative task: its turn would be over after fewer events.
+        while let Some(event) = tokio::task::unconstrained(self.source.next()).now_or_never().flatten() {
+            self.in_hand = Some((event, 0));
+            self.feed();
+        }
+    }
+
     /// Takes events to no end: no more keys are wanted, and the events must not heap up.
     pub(crate) async fn discard(&mut self) {
         while self.source.next().await.is_some() {}

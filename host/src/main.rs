@@ -14,6 +14,7 @@ mod egress;
 mod feed;
 mod files;
 mod finalize;
+mod generation;
 mod guards;
 mod install;
 mod kinds;

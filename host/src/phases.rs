@@ -136,10 +136,20 @@ impl Phases {
 
     /// Waits for the calls that run, as long as the host does.
     pub(crate) async fn last_calls(&self, workers: &TaskTracker) -> End {
-        match self.cut.run_until_cancelled(workers.wait()).await {
+        self.until_cut(workers.wait()).await
+    }
+
+    /// Waits for `last`, as long as the host waits for calls.
+    pub(crate) async fn until_cut(&self, last: impl Future<Output = ()>) -> End {
+        match self.cut.run_until_cancelled(last).await {
             Some(()) => End::Clean,
             None => End::Cut,
         }
+    }
+
+    /// Those of one generation, which ends when `stop` is cancelled, though the tenure goes on.
+    pub(crate) fn of_generation(&self, stop: CancellationToken) -> Self {
+        Self { stop, ..self.clone() }
     }
 
     /// Stops, whoever asked for it. `controllers` completes when all controllers have ended,

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::dispatch::Dispatch;
@@ -29,15 +30,18 @@ pub(crate) struct Running {
     pub(crate) dispatch: Arc<Dispatch>,
     feeders: TaskTracker,
     workers: TaskTracker,
+    /// Those of all generations.
+    all_workers: TaskTracker,
     at_work: AtWork,
     /// What calls need to their end, and what goes on with it when no more keys are to be added.
     kept: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Running {
-    /// No task runs yet. `workers` tracks the workers, those of former rounds too.
-    pub(crate) fn new(dispatch: Arc<Dispatch>, workers: TaskTracker, phases: &Phases) -> Self {
-        Self { dispatch, feeders: tracker(), workers, at_work: phases.at_work(), kept: Vec::new() }
+    /// No task runs yet. `workers` tracks the workers, those of former rounds too, and `all` those of every generation.
+    pub(crate) fn new(dispatch: Arc<Dispatch>, workers: TaskTracker, all: TaskTracker, phases: &Phases) -> Self {
+        let at_work = phases.at_work();
+        Self { dispatch, feeders: tracker(), workers, all_workers: all, at_work, kept: Vec::new() }
     }
 
     /// Starts a task that ends as soon as no more keys are to be added.
@@ -72,10 +76,10 @@ impl Running {
     /// Starts a worker.
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
-        self.workers.spawn(async move {
+        self.workers.spawn(self.all_workers.track_future(async move {
             // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer than that.
             supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
-        });
+        }));
     }
 
     /// Ends with the host, in its `phases`: what is queued runs if it can.
@@ -131,6 +135,24 @@ impl Running {
         self.workers.wait().await;
     }
 
+    /// Ends because another generation has the queue: calls that run end, and whatever has not begun is the other's. What has
+    /// changed until `relieved` still becomes keys, as the other may not have heard of it.
+    pub(crate) async fn retire(mut self, relieved: &CancellationToken) {
+        self.dispatch.last_call.cancel();
+        self.no_more_keys().await;
+        self.at_work.drained();
+        relieved.cancelled().await;
+        let kept = join_all(std::mem::take(&mut self.kept));
+        let kept = async {
+            kept.await;
+            pending::<Infallible>().await
+        };
+        tokio::select! {
+            never = kept => match never {},
+            () = self.workers.wait() => {}
+        }
+    }
+
     async fn no_more_keys(&mut self) {
         self.dispatch.stop.cancel();
         self.feeders.wait().await;
@@ -142,8 +164,10 @@ impl Drop for Running {
         // After an orderly end all of this has been done; after a panic it has not.
         self.dispatch.stop.cancel();
         self.dispatch.last_call.cancel();
-        self.dispatch.queue.shut_down();
-        let _ = self.dispatch.queue.drop_ready();
+        if !self.dispatch.retired.is_cancelled() {
+            self.dispatch.queue.shut_down();
+            let _ = self.dispatch.queue.drop_ready();
+        }
     }
 }
 
@@ -176,8 +200,6 @@ where
 mod tests {
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
-
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
 

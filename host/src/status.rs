@@ -4,7 +4,7 @@
 //! nobody decides anything by it. `admin` and `metrics` read.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -180,6 +180,16 @@ impl PluginStatus {
         *locked(&self.current) = Current { state: PluginState::Running, reason: None, plugin: Some(plugin) };
     }
 
+    /// This generation has taken another's place. What the operator has said of the plugin holds for each of them, but not that
+    /// one of them is suspended.
+    pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
+        let mut current = locked(&self.current);
+        current.plugin = Some(plugin);
+        if matches!(current.state, PluginState::NotLoaded | PluginState::Suspended) {
+            (current.state, current.reason) = (PluginState::Running, None);
+        }
+    }
+
     /// What it does.
     pub(crate) fn state(&self) -> PluginState {
         locked(&self.current).state
@@ -190,17 +200,20 @@ impl PluginStatus {
         locked(&self.current).plugin.clone()
     }
 
+    /// The controller whose status this is, by its name in the manifest, is one of its own from now on.
+    pub(crate) fn list(&self, name: &str, controller: &Arc<ControllerStatus>) {
+        locked(&self.controllers).insert(name.to_owned(), controller.clone());
+    }
+
+    /// It has no controller `name` any more.
+    pub(crate) fn unlist(&self, name: &str) {
+        locked(&self.controllers).remove(name);
+    }
+
     /// The controller `name`, which is known from now on.
+    #[cfg(test)]
     pub(crate) fn controller(&self, name: &str, workers: u32, metrics: ControllerMetrics) -> Arc<ControllerStatus> {
-        let new = || {
-            Arc::new(ControllerStatus {
-                plugin: self.name.clone(),
-                name: format!("{}/{name}", self.name).into(),
-                workers,
-                metrics,
-                doing: Mutex::new(Doing::default()),
-            })
-        };
+        let new = || ControllerStatus::unlisted(&self.name, name, workers, metrics);
         locked(&self.controllers).entry(name.to_owned()).or_insert_with(new).clone()
     }
 
@@ -247,7 +260,7 @@ pub(crate) struct ControllerStatus {
     pub(crate) plugin: Arc<str>,
     /// `PLUGIN/CONTROLLER`
     pub(crate) name: Arc<str>,
-    pub(crate) workers: u32,
+    workers: AtomicU32,
     pub(crate) metrics: ControllerMetrics,
     doing: Mutex<Doing>,
 }
@@ -291,6 +304,27 @@ impl Drop for Active<'_> {
 }
 
 impl ControllerStatus {
+    /// Of the controller `name` of `plugin`, shown nowhere.
+    pub(crate) fn unlisted(plugin: &Arc<str>, name: &str, workers: u32, metrics: ControllerMetrics) -> Arc<Self> {
+        Arc::new(Self {
+            plugin: plugin.clone(),
+            name: format!("{plugin}/{name}").into(),
+            workers: AtomicU32::new(workers),
+            metrics,
+            doing: Mutex::new(Doing::default()),
+        })
+    }
+
+    /// How many workers it has.
+    pub(crate) fn workers(&self) -> u32 {
+        self.workers.load(Ordering::Relaxed)
+    }
+
+    /// It has so many workers now.
+    pub(crate) fn works_with(&self, workers: u32) {
+        self.workers.store(workers, Ordering::Relaxed);
+    }
+
     /// It does `state` now, and why.
     pub(crate) fn set(&self, state: ControllerState, reason: Option<String>) {
         let mut doing = locked(&self.doing);

@@ -36,6 +36,7 @@ pub mod pause;
 pub mod ports;
 pub mod predicate;
 pub mod principal;
+pub mod probation;
 pub mod progress;
 pub mod queue;
 pub mod settle;

@@ -206,6 +206,32 @@ fn parking_counts_no_retry() {
 }
 
 #[test]
+fn a_key_that_is_given_back_is_as_it_was() {
+    let (queue, clock) = manual();
+    queue.add_rate_limited(1, Retry::Counted, None);
+    clock.advance(Duration::from_millis(5));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.add_with(1, Priority::BACKGROUND);
+    clock.advance(Duration::from_secs(1));
+    queue.add(2);
+    queue.give_back(&1);
+    assert_eq!((queue.len(), queue.num_requeues(&1)), (2, 1));
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)), "it is the older one still");
+    queue.done(&1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(2)), "and was queued once");
+    queue.done(&2);
+    assert_eq!(poll(&queue), Poll::Pending);
+}
+
+#[test]
+fn another_limiter_holds_from_the_next_failure_on_and_knows_those_before() {
+    let (queue, _) = manual();
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_millis(5));
+    queue.limit_by(ItemExponential::new(Duration::from_secs(1), Duration::from_mins(1)));
+    assert_eq!(queue.add_rate_limited(1, Retry::Counted, None), Duration::from_secs(2));
+}
+
+#[test]
 fn a_higher_priority_moves_a_queued_key_forward_and_a_lower_one_does_not_move_it_back() {
     let (queue, _) = manual();
     queue.add_with(1, Priority::BACKGROUND);

@@ -23,6 +23,7 @@ enum Step {
     Get,
     Done(usize),
     Park(usize),
+    GiveBack(usize),
     Wake(u8),
     Advance(u64),
     ShutDown,
@@ -41,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         14 => Just(Step::Get),
         10 => (0..4_usize).prop_map(Step::Done),
         6 => (0..4_usize).prop_map(Step::Park),
+        4 => (0..4_usize).prop_map(Step::GiveBack),
         8 => key().prop_map(Step::Wake),
         6 => (1..12_000_u64).prop_map(Step::Advance),
         1 => Just(Step::ShutDown),
@@ -162,6 +164,17 @@ impl Model {
         Some(key)
     }
 
+    fn give_back(&mut self, index: usize) -> Option<u8> {
+        if self.closed {
+            return self.done(index);
+        }
+        let (key, mut waiting, again, _) = self.take(index)?;
+        waiting.priority = again.map_or(waiting.priority, |again| again.priority.max(waiting.priority));
+        waiting.order = self.next_order();
+        self.ready.insert(key, waiting);
+        Some(key)
+    }
+
     fn take(&mut self, index: usize) -> Option<(u8, Waiting, Option<Waiting>, bool)> {
         (!self.processing.is_empty()).then(|| self.processing.remove(index % self.processing.len()))
     }
@@ -224,6 +237,7 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         }
         Step::Done(index) => drop(model.done(index).map(|key| queue.done(&key))),
         Step::Park(index) => drop(model.park(index).map(|key| queue.park(&key))),
+        Step::GiveBack(index) => drop(model.give_back(index).map(|key| queue.give_back(&key))),
         Step::Wake(key) => {
             queue.wake(&key);
             model.wake(key);

@@ -1,8 +1,9 @@
 //! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 
+use tokio_util::sync::CancellationToken;
 use windlass_core::expectations::Waiting;
 use windlass_core::features::Feature;
 use windlass_core::gate::Gate;
@@ -15,7 +16,9 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Entry};
 
-use super::{Controller, Watching, admit};
+use super::lasting::{Place, Scope};
+use super::watching::Watching;
+use super::{Controller, admit};
 use crate::circuit::{Circuit, Guarded};
 use crate::clock::SystemClock;
 use crate::composite::{Composite, Owned, Related, Surroundings};
@@ -24,7 +27,6 @@ use crate::dispatch::{Dispatch, Reconcile};
 use crate::feed::Feeder;
 use crate::finalize::{self, Finalized};
 use crate::metrics::counted;
-use crate::outage::Setbacks;
 use crate::overdue::Overdue;
 use crate::pause::Pausable;
 use crate::phases::Phases;
@@ -34,21 +36,44 @@ use crate::route::{Route, Stores};
 use crate::running::Running;
 use crate::slow_lane::{Lane, Slowed};
 use crate::status::ControllerState;
+use crate::supervise::caught;
 
 impl Controller {
-    /// Starts the tasks, but for the workers.
-    pub(super) fn start(&self, mut watching: Watching, phases: &Phases) -> Running {
+    /// Starts the tasks, but for the workers, in the place that was `inherited`, if one was. Returns what a successor would take over.
+    pub(super) fn start(
+        &self,
+        mut watching: Watching,
+        inherited: Option<&Place>,
+        phases: &Phases,
+    ) -> (Running, Arc<Place>) {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
-        let watches = watching.readable.iter().map(|readable| readable.spec.clone()).collect();
-        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, phases));
+        let watches = watching.specs();
+        let scope = Scope::of(&watching.primary, watching.primary_specs());
+        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
-        let mut running = Running::new(dispatch.clone(), self.workers.clone(), phases);
+        let place = Arc::new(Place {
+            queue: queue.clone(),
+            gate: dispatch.gate.clone(),
+            setbacks: dispatch.setbacks.clone(),
+            watches: watches.clone(),
+            scope,
+            primaries: primaries.clone(),
+            retired: dispatch.retired.clone(),
+            relieved: CancellationToken::new(),
+        });
+        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.lasting.workers.clone(), phases);
         for (subscription, route) in subscriptions {
             let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
-            let rest = feeder.clone();
+            let (rest, retired, panics) = (feeder.clone(), dispatch.retired.clone(), self.host.panics.clone());
             // The last calls look things up by the indexes of this subscription.
-            running.keep(async move { rest.lock().await.discard().await });
+            running.keep(async move {
+                let mut feeder = rest.lock().await;
+                if retired.is_cancelled() {
+                    caught("feeder", &panics, async { feeder.finish() }).await;
+                }
+                feeder.discard().await;
+            });
             running.feed("feeder", move || {
                 let feeder = feeder.clone();
                 async move { feeder.lock().await.run().await }
@@ -75,7 +100,7 @@ impl Controller {
             let dispatch = dispatch.clone();
             async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
         });
-        running
+        (running, place)
     }
 
     /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue drains: some
@@ -96,14 +121,18 @@ impl Controller {
     }
 
     /// All that the workers need.
-    fn dispatch(&self, watching: Watching, subscriptions: &[(Subscription, Route)], phases: &Phases) -> Dispatch {
+    fn dispatch(
+        &self,
+        watching: Watching,
+        subscriptions: &[(Subscription, Route)],
+        inherited: Option<&Place>,
+        phases: &Phases,
+    ) -> Dispatch {
         let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
         let options = &self.declared().options;
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
-        let clock = Arc::new(SystemClock::new());
-        let queue = Queue::<ObjectKey>::new(clock.clone(), limiter);
-        self.status.begins(queue.clone());
-        let gate = self.gate(&readable, &queue, clock);
+        let queue = self.queue(limiter, inherited);
+        let gate = self.gate(&readable, &queue, inherited);
         let principal = Arc::new(Principal {
             role: Role::Plugin,
             plugin: self.plugin.name().clone(),
@@ -132,7 +161,7 @@ impl Controller {
             primaries,
             principal,
             ports: self.ports(readable, followed, gate.as_ref(), &lane),
-            status: self.status.clone(),
+            status: self.lasting.status.clone(),
             config: self.configured.clone(),
             queue,
             gate,
@@ -145,7 +174,9 @@ impl Controller {
                 .with_pause(self.host.policies.pause(self.plugin.name()))
                 .with_circuit(circuit.clone()),
             circuit,
-            setbacks: Mutex::new(Setbacks::default()),
+            setbacks: inherited.map(|place| place.setbacks.clone()).unwrap_or_default(),
+            tally: self.tally.clone(),
+            retired: CancellationToken::new(),
             stop: phases.stop.child_token(),
             last_call: phases.last_call.child_token(),
             unbegun: AtomicUsize::new(0),
@@ -153,15 +184,32 @@ impl Controller {
         }
     }
 
+    /// The queue of the generation before, with all that it knows of each key; or a new one.
+    fn queue(&self, limiter: ItemExponential, inherited: Option<&Place>) -> Queue<ObjectKey> {
+        if let Some(Place { queue, .. }) = inherited {
+            queue.limit_by(limiter);
+            return queue.clone();
+        }
+        let queue = Queue::new(Arc::new(SystemClock::new()), limiter);
+        self.lasting.status.begins(queue.clone());
+        queue
+    }
+
     /// What holds keys until the caches show what they have written. None: that is switched off.
-    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, clock: Arc<SystemClock>) -> Option<Arc<Gate>> {
+    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, inherited: Option<&Place>) -> Option<Arc<Gate>> {
         if !self.host.features.enabled(Feature::AutomaticExpectations) {
             return None;
         }
-        let gate = Gate::new(Expecting::caches(readable), queue.clone(), clock);
-        // What the keys of the last round were still to see is not known of the caches of this one.
-        gate.doubt(self.former.follow(gate.clone()));
-        self.status.holds_by(&gate, readable.iter().map(|readable| readable.spec.to_string()).collect());
+        let watches: Vec<_> = readable.iter().map(|readable| readable.spec.clone()).collect();
+        let kept = inherited.filter(|place| place.watches == watches).and_then(|place| place.gate.clone());
+        let gate = kept.unwrap_or_else(|| {
+            let gate = Gate::new(Expecting::caches(readable), queue.clone(), Arc::new(SystemClock::new()));
+            // What the keys of the last round were still to see is not known of the caches of this one.
+            let left = self.lasting.former.follow(gate.clone());
+            gate.doubt(if self.lasting.was_replaced() { Vec::new() } else { left });
+            gate
+        });
+        self.lasting.status.holds_by(&gate, watches.iter().map(ToString::to_string).collect());
         Some(gate)
     }
 
@@ -221,7 +269,8 @@ impl Controller {
         for _ in 0..workers {
             running.work();
         }
-        self.status.set(ControllerState::Running, None);
+        self.lasting.status.works_with(workers);
+        self.lasting.status.set(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,
             primary = %running.dispatch.primary.kind, workers, "controller started"

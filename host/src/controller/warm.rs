@@ -6,7 +6,8 @@ use futures::future::{BoxFuture, join_all};
 use windlass_core::freshness::Proof;
 use windlass_core::progress::{Progress as _, Turn};
 
-use super::{Controller, FIRST_RETRY, Loss, Watching};
+use super::watching::{Loss, Watching};
+use super::{Controller, FIRST_RETRY};
 use crate::admission::Admitted;
 use crate::status::ControllerState;
 use crate::supervise::jittered;
@@ -23,13 +24,16 @@ impl Controller {
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
         let (synced, informers): (BoxFuture<'static, ()>, _) = (watching.synced().boxed(), self.host.informers.clone());
         let (readable, since) = (watching.readable.clone(), watching.since);
-        let is_first = !self.tenure.is_shared && !self.former.has_run();
+        // The calls of the round at work have read these.
+        let read = self.lasting.place().map(|place| place.watches.clone()).unwrap_or_default();
+        let is_first = !self.tenure.is_shared && !self.lasting.former.has_run();
         async move {
             synced.await;
             if is_first {
                 return;
             }
-            let old = readable.iter().filter(|readable| is_old(readable.store.listed(), since));
+            let unread = readable.iter().filter(|readable| !read.contains(&readable.spec));
+            let old = unread.filter(|readable| is_old(readable.store.listed(), since));
             if join_all(old.map(|readable| informers.prove(&readable.spec))).await.contains(&Proof::Lost) {
                 // Its kind has gone, which ends the round.
                 std::future::pending::<()>().await;
@@ -52,7 +56,7 @@ impl Controller {
             let drained = std::mem::take(&mut watching.subscriptions)
                 .into_iter()
                 .map(async |(mut subscription, _)| while subscription.next().await.is_some() {});
-            self.status
+            self.status()
                 .set(ControllerState::StandingBy, Some("another replica runs it; its caches are kept".to_owned()));
             let drained = async {
                 join_all(drained).await;

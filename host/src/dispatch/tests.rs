@@ -133,10 +133,12 @@ impl Stage {
             max_retries: 15,
             outages: outages.with_circuit(circuit.clone()),
             circuit,
-            setbacks: Mutex::default(),
+            setbacks: Arc::default(),
+            tally: Tally::new(),
             stop: CancellationToken::new(),
             permit_worth: 0.5,
             last_call: CancellationToken::new(),
+            retired: CancellationToken::new(),
             unbegun: AtomicUsize::new(0),
             panics: Panics::default(),
             status,
@@ -213,7 +215,7 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = Phases::of(CancellationToken::new());
-    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     running.work();
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
@@ -258,7 +260,7 @@ async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
 async fn holding() -> (Stage, Running, Phases) {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = Phases::of(CancellationToken::new());
-    let running = Running::new(stage.dispatch.clone(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     stage.dispatch.queue.add(key("a"));
     let held = stage.dispatch.queue.get().await.expect("it is ready");
     stage.dispatch.queue.park(&held);

@@ -10,6 +10,7 @@ mod metrics;
 mod replicas;
 pub(crate) mod serve;
 mod settings;
+mod swap;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,42 +1,99 @@
 //! Runs one plugin, from one tenure to the next: definitions and controllers begin when its lease is won and end before it is
-//! let go of. In between, it stands by.
+//! let go of. In between, it stands by. How one generation takes the other's place meanwhile is [`swap`](super::swap)'s matter.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use futures::future::join_all;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_core::fair::Share;
 use windlass_core::fence::Fenced;
+use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 
+use super::swap::Swaps;
 use super::{Seat, Tenure};
 use crate::config::Configured;
-use crate::controller::Controller;
+use crate::controller::{Controller, Lasting, Parts};
+use crate::generation::{Reports, Swapped, Tally};
 use crate::install::Ready;
 use crate::manager::Host;
 use crate::phases::Phases;
 use crate::running::End;
+use crate::status::ControllerStatus;
 
 /// One plugin and what it takes to run it.
 pub(crate) struct Serving {
     pub(crate) host: Arc<Host>,
+    /// The newest generation that can be run. Those whose digest did not prove itself here are not run again.
+    pub(crate) wanted: watch::Receiver<Arc<Plugin>>,
+    /// Is told what becomes of each.
+    pub(crate) reports: Reports,
+    /// The plugin's share of the host's permits.
+    pub(crate) share: Share,
+    pub(crate) live: LiveReader,
+    /// What the caches of one generation may hold together, in bytes.
+    pub(crate) cache: usize,
+    pub(crate) seat: Seat,
+    /// How the host stops, or this plugin is unloaded.
+    pub(crate) phases: Phases,
+    /// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
+    pub(crate) install: fn(&Arc<Host>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>,
+    /// Begins to follow a generation's configuration, until a token is cancelled. None: nothing could ever fit its schema.
+    pub(crate) configure: fn(&Arc<Host>, &Plugin, &CancellationToken) -> Option<Configured>,
+}
+
+/// One generation, ready to run.
+pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
-    pub(crate) configured: Configured,
-    pub(crate) seat: Seat,
-    /// Begins to install the plugin's definitions, under a fence and until a token is cancelled.
-    /// How the host stops.
-    pub(crate) phases: Phases,
-    pub(crate) install: fn(&Arc<Host>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>,
+    pub(crate) tally: Arc<Tally>,
+    /// Cancelled when nothing needs to be done for it any more.
+    pub(crate) over: CancellationToken,
+    _over: DropGuard,
+}
+
+/// What lasts as long as the plugin is served.
+#[derive(Default)]
+pub(crate) struct Past {
+    /// Of each controller, by its name.
+    lasting: BTreeMap<String, Arc<Lasting>>,
+    /// The digests of the generations that did not prove themselves.
+    pub(crate) rejected: HashSet<Arc<str>>,
 }
 
 impl Serving {
-    /// Runs the plugin whenever it is its turn, until the host stops.
-    pub(crate) async fn run(self) -> End {
-        let stop = &self.phases.stop;
+    /// Runs the plugin whenever it is its turn, until the host stops. Its controllers are shown before this is polled.
+    pub(crate) fn run(mut self) -> impl Future<Output = End> + Send + 'static {
+        let mut past = Past::default();
+        let wanted = self.wanted.borrow_and_update().clone();
+        let first = self.generation(wanted, &mut past);
+        if let Some(first) = &first {
+            self.runs(first, None);
+        }
+        async move {
+            match first {
+                Some(first) => self.tenures(first, past).await,
+                // That nothing could fit its schema was told of when it was loaded.
+                None => End::Impossible,
+            }
+        }
+    }
+
+    async fn tenures(mut self, mut current: Generation, mut past: Past) -> End {
+        let stop = self.phases.stop.clone();
         loop {
-            let Some(tenure) = stop.run_until_cancelled(self.stand_by()).await else { return End::Clean };
-            let end = self.serve(&tenure).await;
+            self.take_up(&mut current, &mut past);
+            let mut wanted = self.wanted.clone();
+            let tenure = tokio::select! {
+                biased;
+                () = stop.cancelled() => return End::Clean,
+                Ok(()) = wanted.changed() => continue,
+                tenure = self.stand_by(&current) => tenure,
+            };
+            let end;
+            (end, current) = Swaps::of(&mut self, &mut past, &tenure).serve(current).await;
             let is_over = tenure.ends.is_cancelled();
             drop(tenure);
             if stop.is_cancelled() || !is_over {
@@ -45,17 +102,76 @@ impl Serving {
         }
     }
 
+    /// While nothing is at work, the newest generation simply takes the place.
+    fn take_up(&mut self, current: &mut Generation, past: &mut Past) {
+        let plugin = self.wanted.borrow_and_update().clone();
+        if plugin.digest() == current.plugin.digest() || past.rejected.contains(plugin.digest()) {
+            return;
+        }
+        let Some(next) = self.generation(plugin, past) else { return };
+        past.keep_of(current, &next);
+        self.runs(&next, Some(current));
+        *current = next;
+    }
+
+    /// The generation of `plugin`, whose controllers keep what they have of those before.
+    pub(super) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
+        let over = CancellationToken::new();
+        let configured = (self.configure)(&self.host, &plugin, &over)?;
+        let tally = Tally::new();
+        let parts = Parts {
+            host: self.host.clone(),
+            plugin: plugin.clone(),
+            share: self.share.clone(),
+            budget: Budget::new(self.cache),
+            live: self.live.clone(),
+            tally: tally.clone(),
+            configured,
+        };
+        let declared = plugin.manifest().controllers.iter().enumerate();
+        let controllers = declared.map(|(index, declared)| {
+            let lasting = past.lasting.entry(declared.name.clone()).or_insert_with(|| {
+                let metrics = self.host.metrics.controller(plugin.name(), &declared.name);
+                let workers = declared.options.workers;
+                Lasting::new(ControllerStatus::unlisted(plugin.name(), &declared.name, workers, metrics))
+            });
+            Controller::new(parts.clone(), lasting.clone(), index)
+        });
+        let controllers = controllers.collect();
+        Some(Generation { plugin, controllers, tally, _over: over.clone().drop_guard(), over })
+    }
+
+    /// `generation` is what runs now, and not `former` any more.
+    pub(super) fn runs(&self, generation: &Generation, former: Option<&Generation>) {
+        let status = self.host.status.plugin(generation.plugin.name());
+        for controller in former.iter().flat_map(|former| &former.controllers) {
+            if generation.controller(controller.name()).is_none() {
+                status.unlist(controller.name());
+            }
+        }
+        for controller in &generation.controllers {
+            status.list(controller.name(), controller.lasting().status());
+        }
+        status.is_now(generation.plugin.clone());
+        self.report(&generation.plugin, Swapped::Runs);
+    }
+
+    pub(super) fn report(&self, plugin: &Plugin, swapped: Swapped) {
+        // Whoever listened has ended, and the host with it.
+        let _ = self.reports.send((plugin.name().clone(), swapped));
+    }
+
     /// Waits for a tenure, with its caches filled if that is wanted.
-    async fn stand_by(&self) -> Tenure {
+    async fn stand_by(&self, current: &Generation) -> Tenure {
         let warm = async {
             if self.host.leadership.is_warm_standby() {
-                join_all(self.controllers.iter().map(Controller::keep_warm)).await;
+                join_all(current.controllers.iter().map(Controller::keep_warm)).await;
             }
             std::future::pending().await
         };
         let shown = async {
             if self.seat.lease.is_some() {
-                self.show().await;
+                self.show(current).await;
             }
             std::future::pending().await
         };
@@ -68,11 +184,11 @@ impl Serving {
     }
 
     /// Says of each controller whom it waits for, as that changes.
-    async fn show(&self) {
+    async fn show(&self, current: &Generation) {
         let mut standing = self.seat.standing.clone();
         loop {
             let holder = standing.borrow_and_update().holder.clone();
-            for controller in &self.controllers {
+            for controller in &current.controllers {
                 controller.stands_by(holder.as_deref());
             }
             if standing.changed().await.is_err() {
@@ -80,28 +196,22 @@ impl Serving {
             }
         }
     }
+}
 
-    async fn serve(&self, tenure: &Tenure) -> End {
-        let ready = (self.install)(&self.host, &self.plugin, tenure.fence.clone(), &tenure.ends);
-        // They are no definitions, which was told of when the plugin was loaded.
-        let Some(ready) = ready else { return End::Impossible };
-        let phases = self.phases.of_tenure(tenure.ends.clone());
-        let mut running = JoinSet::new();
-        for controller in &self.controllers {
-            let controller = controller.under(tenure).after(ready.clone(), self.configured.clone());
-            let phases = phases.clone();
-            running.spawn(async move { controller.run(&phases).await });
+impl Past {
+    /// Of the controllers of `former`, keeps those that `next` has too.
+    pub(super) fn keep_of(&mut self, former: &Generation, next: &Generation) {
+        for controller in &former.controllers {
+            if next.controller(controller.name()).is_none() {
+                self.lasting.remove(controller.name());
+            }
         }
-        let ends = tokio::select! {
-            ends = running.join_all() => ends,
-            never = phases.hand_over(&tenure.lost) => match never {},
-        };
-        if ends.contains(&End::Cut) {
-            End::Cut
-        } else if !ends.is_empty() && ends.iter().all(|end| *end == End::Impossible) {
-            End::Impossible
-        } else {
-            End::Clean
-        }
+    }
+}
+
+impl Generation {
+    /// Its controller `name`.
+    pub(super) fn controller(&self, name: &str) -> Option<&Controller> {
+        self.controllers.iter().find(|controller| controller.name() == name)
     }
 }

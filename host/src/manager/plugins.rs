@@ -8,20 +8,19 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::StreamExt;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{DenialCount, LiveGrants};
 use windlass_core::principal::{Principal, Role};
-use windlass_kube::{Budget, Selector};
+use windlass_kube::Selector;
 use windlass_wasm::{Manifest, Plugin, Sandbox};
 
 use super::Host;
 use crate::admin::Admin;
 use crate::config::{self, Configured};
-use crate::controller::Controller;
 use crate::install::{self, Installer, Ready, Rivalry};
 use crate::leadership::serve::Serving;
 use crate::phases::Phases;
@@ -110,21 +109,24 @@ pub(super) fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
 
 /// Starts every plugin, each to wait by itself for its lease, and its controllers for what they need.
 pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], phases: &Phases) -> JoinSet<End> {
-    let stop = &phases.stop;
     let mut controllers = JoinSet::new();
+    // Nobody hears of swaps yet.
+    let (reports, _) = mpsc::unbounded_channel();
     for plugin in plugins {
-        let Some(configured) = configure(host, plugin, stop) else { continue };
-        let share = fair.share(EQUAL);
-        let budget = Budget::new(host.plugin_cache);
-        let live = host.live.for_another();
-        let its = (0..plugin.manifest().controllers.len()).map(|index| {
-            Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
-        });
         let seat = host.leadership.seat(plugin.name());
         host.status.plugin(plugin.name()).goes_by(seat.clone());
-        let (host, plugin, controllers_of_it) = (host.clone(), plugin.clone(), its.collect());
-        let serving =
-            Serving { host, plugin, controllers: controllers_of_it, configured, seat, install, phases: phases.clone() };
+        let serving = Serving {
+            host: host.clone(),
+            wanted: watch::channel(plugin.clone()).1,
+            reports: reports.clone(),
+            share: fair.share(EQUAL),
+            live: host.live.for_another(),
+            cache: host.plugin_cache,
+            seat,
+            phases: phases.clone(),
+            install,
+            configure,
+        };
         controllers.spawn(serving.run());
     }
     host.status.loaded();

@@ -100,7 +100,7 @@ impl Sources {
     fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let plugins = self.status.plugins();
         let controllers: Vec<_> = plugins.iter().flat_map(|plugin| plugin.controllers()).collect();
-        let workers = controllers.iter().map(|it| (labels(it), i64::from(it.workers)));
+        let workers = controllers.iter().map(|it| (labels(it), i64::from(it.workers())));
         gauges(encoder, "controller_runtime_max_concurrent_reconciles", "How many calls may run at once", workers)?;
         let given_up = controllers.iter().map(|it| (labels(it), gauge(it.given_up())));
         let help = "Keys that have used up their retries and are tried rarely";

@@ -134,6 +134,18 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.wake(hash, key));
     }
 
+    /// Instead of [`Queue::done`]: gives `key`, which [`Queue::get`] returned, back as it was. It keeps its priority and its
+    /// age, and no failure is noted: nothing has been done with it. A queue that is shut down drops it instead.
+    pub fn give_back(&self, key: &K) {
+        let (hash, now) = (self.hash(key), self.now());
+        self.change(|state| state.give_back(hash, key, now));
+    }
+
+    /// From now on, keys that fail back off as `limiter` says. Those that wait already wait as long as they were told.
+    pub fn limit_by(&self, limiter: impl Limiter) {
+        self.change(|state| state.limit_by(limiter));
+    }
+
     /// The keys that workers have, in no order.
     #[must_use]
     pub fn processing(&self) -> Vec<K> {

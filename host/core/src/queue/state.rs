@@ -259,6 +259,23 @@ impl<K: Key> State<K> {
         }
     }
 
+    /// Takes a key back from a worker that has done nothing with it.
+    pub(super) fn give_back(&mut self, hash: KeyHash, key: &K, now: u64) {
+        let Some(work) = self.stop_working(hash, key, now) else { return };
+        if self.phase == Phase::Closed {
+            return self.end(hash, work);
+        }
+        let item = self.items.get(work.slot);
+        if let Some(again) = work.again {
+            item.priority = item.priority.max(again.priority);
+        }
+        self.make_ready(work.slot);
+    }
+
+    pub(super) fn limit_by(&mut self, limiter: impl Limiter) {
+        self.limiter = Box::new(limiter);
+    }
+
     /// Takes a key from its worker. None: no worker has it.
     fn stop_working(&mut self, hash: KeyHash, key: &K, now: u64) -> Option<Working> {
         let now = self.pass(now);

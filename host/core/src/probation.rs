@@ -1,0 +1,182 @@
+//! Whether a generation that has just taken another's place may keep it (§3.4): by how its first calls end, beside those of
+//! the one before it.
+//!
+//! Nothing here knows the time or a plugin; the host counts and asks after each call.
+
+use std::time::Duration;
+
+use crate::outcome::{Decision, Retry};
+
+/// How long a generation is on probation, at most.
+pub const TIME: Duration = Duration::from_mins(1);
+/// How many calls a generation is on probation for, at most.
+pub const CALLS: u64 = 50;
+/// So many failures say nothing yet: an object may be at fault.
+pub const FEWEST_FAILURES: u64 = 5;
+/// How many times as often as the one before it a generation must fail to be the cause.
+pub const RATIO: u64 = 3;
+
+/// How many calls of a generation say how it does now; what is older does not.
+const RECENT: u64 = 500;
+
+/// Calls, and those of them that failed by the plugin's own fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// How many calls have ended.
+    pub calls: u64,
+    /// How many of them failed.
+    pub failures: u64,
+}
+
+impl Record {
+    /// One more call has ended.
+    pub fn add(&mut self, failed: bool) {
+        self.calls += 1;
+        self.failures += u64::from(failed);
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { calls: self.calls + other.calls, failures: self.failures + other.failures }
+    }
+}
+
+/// The record of the last calls: of [`RECENT`] to twice as many. What failed last month says nothing of today, nor does what
+/// went well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recent {
+    before: Record,
+    now: Record,
+}
+
+impl Recent {
+    /// One more call has ended.
+    pub fn add(&mut self, failed: bool) {
+        if self.now.calls == RECENT {
+            self.before = std::mem::take(&mut self.now);
+        }
+        self.now.add(failed);
+    }
+
+    /// All that is remembered.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        self.before.plus(self.now)
+    }
+}
+
+/// What becomes of a generation on probation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is too early to say.
+    Open,
+    /// It stays.
+    Passed,
+    /// The one before it was better, and is to come back.
+    Failed,
+}
+
+/// Judges a generation of `age` whose calls since it began are `new`, after one whose last calls were `old`.
+///
+/// Who has never been called is no better than anybody: then the new one stays.
+#[must_use]
+pub fn judge(new: Record, age: Duration, old: Record) -> Verdict {
+    if age >= TIME {
+        return Verdict::Passed;
+    }
+    // As products, so that nothing is divided by nothing.
+    let is_worse = u128::from(new.failures) * u128::from(old.calls)
+        >= u128::from(RATIO) * u128::from(old.failures) * u128::from(new.calls);
+    if new.failures >= FEWEST_FAILURES && old.calls > 0 && is_worse {
+        Verdict::Failed
+    } else if new.calls >= CALLS {
+        Verdict::Passed
+    } else {
+        Verdict::Open
+    }
+}
+
+/// Whether a call that led to `decision` failed by its plugin's own fault: a trap, a limit, or a failure that counts. What the
+/// API server did, and what the plugin says that an object's owner must mend, does not.
+#[must_use]
+pub fn is_own_failure(decision: &Decision) -> bool {
+    matches!(decision, Decision::Retry { retry: Retry::Counted, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(1);
+    const WELL: Record = Record { calls: 1_000, failures: 0 };
+
+    fn record(failures: u64, calls: u64) -> Record {
+        Record { calls, failures }
+    }
+
+    #[test]
+    fn probation_ends_with_the_fiftieth_call() {
+        assert_eq!(judge(record(0, 49), SOON, WELL), Verdict::Open);
+        assert_eq!(judge(record(0, 50), SOON, WELL), Verdict::Passed);
+        assert_eq!(judge(record(5, 50), SOON, WELL), Verdict::Failed, "the fiftieth call counts");
+    }
+
+    #[test]
+    fn probation_ends_after_a_minute_whatever_has_failed() {
+        let late = TIME - Duration::from_nanos(1);
+        assert_eq!(judge(record(1, 2), late, WELL), Verdict::Open);
+        assert_eq!(judge(record(5, 5), late, WELL), Verdict::Failed);
+        assert_eq!(judge(record(5, 5), TIME, WELL), Verdict::Passed);
+        assert_eq!(judge(record(0, 0), TIME, WELL), Verdict::Passed, "it may have nothing to do");
+    }
+
+    #[test]
+    fn four_failures_say_nothing() {
+        assert_eq!(judge(record(4, 4), SOON, WELL), Verdict::Open);
+        assert_eq!(judge(record(5, 5), SOON, WELL), Verdict::Failed);
+    }
+
+    #[test]
+    fn it_must_fail_three_times_as_often() {
+        let old = record(100, 1_000);
+        assert_eq!(judge(record(14, 49), SOON, old), Verdict::Open);
+        assert_eq!(judge(record(15, 49), SOON, old), Verdict::Failed);
+        assert_eq!(judge(record(15, 50), SOON, old), Verdict::Failed, "exactly three times");
+        assert_eq!(judge(record(14, 50), SOON, old), Verdict::Passed);
+    }
+
+    #[test]
+    fn after_one_that_always_failed_nothing_is_worse() {
+        assert_eq!(judge(record(49, 49), SOON, record(8, 8)), Verdict::Open);
+        assert_eq!(judge(record(50, 50), SOON, record(1, 2)), Verdict::Passed, "twice as often at most");
+    }
+
+    #[test]
+    fn one_that_was_hardly_called_counts_as_far_as_it_goes() {
+        assert_eq!(judge(record(5, 5), SOON, record(0, 1)), Verdict::Failed);
+        assert_eq!(judge(record(5, 5), SOON, record(1, 3)), Verdict::Failed);
+        assert_eq!(judge(record(5, 5), SOON, record(0, 0)), Verdict::Open, "nothing says that it was better");
+        assert_eq!(judge(record(50, 50), SOON, record(0, 0)), Verdict::Passed);
+    }
+
+    #[test]
+    fn what_a_generation_did_long_ago_is_forgotten() {
+        let mut recent = Recent::default();
+        (0..RECENT).for_each(|_| recent.add(true));
+        assert_eq!(recent.record(), record(RECENT, RECENT));
+        (0..RECENT).for_each(|_| recent.add(false));
+        assert_eq!(recent.record(), record(RECENT, 2 * RECENT));
+        recent.add(false);
+        assert_eq!(recent.record(), record(0, RECENT + 1));
+    }
+
+    #[test]
+    fn only_what_counts_against_a_plugin_is_its_own_failure() {
+        let retry = |retry| Decision::Retry { retry, at_least: None };
+        assert!(is_own_failure(&retry(Retry::Counted)));
+        for other in
+            [retry(Retry::Uncounted), Decision::Forget, Decision::ForgetAndReport("the object is wrong".to_owned())]
+        {
+            assert!(!is_own_failure(&other), "{other:?}");
+        }
+    }
+}

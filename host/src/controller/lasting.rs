@@ -1,0 +1,196 @@
+//! What one controller keeps over the generations of its plugin, and how one generation's queue comes to the next.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_core::gate::Gate;
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::Queue;
+use windlass_core::watch::WatchSpec;
+
+use super::former::Former;
+use crate::outage::Setbacks;
+use crate::route::Stores;
+use crate::running::tracker;
+use crate::status::ControllerStatus;
+
+/// What lasts as long as the plugin has a controller of that name.
+pub(crate) struct Lasting {
+    pub(super) status: Arc<ControllerStatus>,
+    pub(super) former: Former,
+    /// Of all generations and tenures.
+    pub(super) workers: TaskTracker,
+    /// The round that is at work.
+    place: Mutex<Option<Arc<Place>>>,
+    replaced: AtomicBool,
+}
+
+/// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it would take
+/// for gone, are other objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    namespaced: bool,
+    /// Of each watch the group, the kind, the namespace and the selectors.
+    watches: Vec<[String; 5]>,
+}
+
+impl Scope {
+    /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in all.
+    pub(super) fn of<'a>(primary: &PrimaryKind, specs: impl Iterator<Item = &'a WatchSpec>) -> Self {
+        let text = |it: &Option<Arc<str>>| it.as_deref().unwrap_or_default().to_owned();
+        let mut watches: Vec<_> = specs
+            .map(|spec| {
+                let (namespace, labels, fields) = (&spec.namespace, &spec.label_selector, &spec.field_selector);
+                let kind = [spec.kind.group().to_owned(), spec.kind.kind.to_string()];
+                let [group, kind] = kind;
+                [group, kind, text(namespace), text(labels), text(fields)]
+            })
+            .collect();
+        watches.sort();
+        Self { namespaced: primary.namespaced, watches }
+    }
+}
+
+/// A round at work, as its successor takes it over.
+pub(super) struct Place {
+    pub(super) queue: Queue<ObjectKey>,
+    pub(super) gate: Option<Arc<Gate>>,
+    pub(super) setbacks: Arc<Mutex<Setbacks>>,
+    /// The caches that its calls read, in the gate's order.
+    pub(super) watches: Vec<WatchSpec>,
+    pub(super) scope: Scope,
+    pub(super) primaries: Stores,
+    /// Another generation has the queue.
+    pub(super) retired: CancellationToken,
+    /// The other generation hears of every change now.
+    pub(super) relieved: CancellationToken,
+}
+
+impl Place {
+    /// Whether its gate does for calls that read `watches`.
+    pub(super) fn does_for(&self, watches: &[WatchSpec]) -> bool {
+        self.gate.is_none() || self.watches == watches
+    }
+}
+
+/// A place that another generation has been given. Unless it begins there, its keys are nobody's.
+pub(super) struct Inherited {
+    place: Arc<Place>,
+    has_begun: bool,
+}
+
+impl Inherited {
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The other generation has begun, and hears of every change.
+    pub(super) fn has_begun(mut self) {
+        self.has_begun = true;
+    }
+}
+
+impl Drop for Inherited {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            self.place.queue.shut_down();
+            let _ = self.place.queue.drop_ready();
+        }
+        self.place.relieved.cancel();
+    }
+}
+
+impl Lasting {
+    /// Of a controller that has not run yet.
+    pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
+        let (former, place, replaced) = (Former::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { status, former, workers: tracker(), place, replaced })
+    }
+
+    /// What it shows of itself.
+    pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
+        &self.status
+    }
+
+    /// Whether a round is at work.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// The round at work.
+    pub(super) fn place(&self) -> Option<Arc<Place>> {
+        self.lock().clone()
+    }
+
+    /// Takes the place of the round at work away from it, and gives it to another generation if that `succeeds`: from here on, the
+    /// one at work takes no further key.
+    pub(super) fn vacate(&self, succeeds: impl FnOnce(&Place) -> bool) -> Option<Inherited> {
+        let mut at_work = self.lock();
+        let place = at_work.take().filter(|place| succeeds(place))?;
+        // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
+        place.retired.cancel();
+        Some(Inherited { place, has_begun: false })
+    }
+
+    /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
+    pub(super) fn is_replaced(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its primaries are others than those of the round before. Forgets it.
+    pub(super) fn was_replaced(&self) -> bool {
+        self.replaced.swap(false, Ordering::Relaxed)
+    }
+
+    /// A round is at work from now on.
+    pub(super) fn occupy(self: &Arc<Self>, place: &Arc<Place>) -> Occupied {
+        *self.lock() = Some(place.clone());
+        Occupied { lasting: self.clone(), place: place.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Place>>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Held by the round at work. When it is dropped, nobody can take the place over any more.
+pub(super) struct Occupied {
+    lasting: Arc<Lasting>,
+    place: Arc<Place>,
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.lasting.lock().take_if(|place| Arc::ptr_eq(place, &self.place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKind;
+
+    use super::*;
+
+    fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> Scope {
+        let kind = ObjectKind::new(version, "WebApp");
+        let spec = |namespace: &&str| WatchSpec {
+            namespace: Some((*namespace).into()),
+            label_selector: labels.map(Into::into),
+            ..WatchSpec::all(kind.clone())
+        };
+        let specs: Vec<_> = namespaces.iter().map(spec).collect();
+        Scope::of(&PrimaryKind { kind: kind.clone(), namespaced: true }, specs.iter())
+    }
+
+    #[test]
+    fn another_version_or_order_is_the_same_scope_and_another_selection_is_not() {
+        let before = scope("example.com/v1", &["a", "b"], None);
+        assert_eq!(scope("example.com/v2", &["b", "a"], None), before);
+        assert_ne!(scope("example.org/v1", &["a", "b"], None), before);
+        assert_ne!(scope("example.com/v1", &["a"], None), before);
+        assert_ne!(scope("example.com/v1", &["a", "b"], Some("tier=front")), before);
+    }
+}

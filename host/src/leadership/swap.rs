@@ -1,0 +1,366 @@
+//! Puts one generation of a plugin in the place of the other, while a tenure goes on (§3.4).
+//!
+//! The next one gets ready beside the one that is at work, which goes on as if nothing were. Then, at once: what is at work takes no
+//! further key, and the next one begins with its queue. Calls that run end on the generation that they began on. The new one is
+//! on probation from then on; if it fails, the one before comes back in the same way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use windlass_core::finalizer;
+use windlass_core::probation::Record;
+use windlass_wasm::{Entry, Plugin};
+
+use super::Tenure;
+use super::serve::{Generation, Past, Serving};
+use crate::controller::Controller;
+use crate::generation::{Judged, Swapped};
+use crate::install::Ready;
+use crate::leftovers;
+use crate::phases::Phases;
+use crate::running::End;
+use crate::supervise::caught;
+
+/// How long a generation may take to get ready before that is told.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// How soon it is looked again what is in the way of one that is ready.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How soon it is looked again what one that takes long waits for.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+/// The generations of one plugin in one tenure.
+pub(super) struct Swaps<'a> {
+    serving: &'a mut Serving,
+    past: &'a mut Past,
+    tenure: &'a Tenure,
+    phases: Phases,
+    /// The controllers of all generations that have not ended.
+    running: JoinSet<End>,
+    /// Told of whatever a generation that gets ready may wait for.
+    changed: Arc<Notify>,
+}
+
+/// A generation at work, or that was to be.
+struct Current {
+    generation: Generation,
+    /// Its controllers.
+    begun: Begun,
+    is_on_probation: bool,
+    /// What comes back if it does not prove itself. None: it has, or need not.
+    former: Option<Proven>,
+}
+
+/// A generation that has proven itself.
+struct Proven {
+    plugin: Arc<Plugin>,
+    record: Record,
+}
+
+/// The controllers of one generation, begun.
+struct Begun {
+    controllers: Vec<Controller>,
+    /// Ends them.
+    stop: CancellationToken,
+    /// Ends the installation of the definitions.
+    installing: CancellationToken,
+}
+
+/// A generation that gets ready.
+struct Next {
+    generation: Generation,
+    begun: Begun,
+    turn: CancellationToken,
+    /// It has run before, and need not prove itself.
+    comes_back: bool,
+    since: Instant,
+    /// When what it waits for is looked at again.
+    look: Instant,
+    told: Option<String>,
+}
+
+/// What has come about.
+enum Event {
+    /// Controllers have ended.
+    Ended(Option<End>),
+    /// There is a newer generation.
+    Wanted,
+    /// What the next one waits for may have come.
+    Changed,
+    /// A probation has ended.
+    Judged(Judged),
+}
+
+impl<'a> Swaps<'a> {
+    pub(super) fn of(serving: &'a mut Serving, past: &'a mut Past, tenure: &'a Tenure) -> Self {
+        let phases = serving.phases.of_tenure(tenure.ends.clone());
+        Self { serving, past, tenure, phases, running: JoinSet::new(), changed: Arc::default() }
+    }
+
+    /// Serves to the end of the tenure, beginning with `current`. Returns how that ended, and with which generation.
+    pub(super) async fn serve(mut self, current: Generation) -> (End, Generation) {
+        // They are no definitions, which was told of when the plugin was loaded.
+        let Some(begun) = self.begin(&current, None) else { return (End::Impossible, current) };
+        let mut current = Current { generation: current, begun, is_on_probation: false, former: None };
+        let (phases, lost) = (self.phases.clone(), self.tenure.lost.clone());
+        let end = tokio::select! {
+            end = self.follow(&mut current) => end,
+            never = phases.hand_over(&lost) => match never {},
+        };
+        let Current { mut generation, former, .. } = current;
+        if let Some(former) = former.filter(|_| self.past.rejected.contains(generation.plugin.digest())) {
+            // The tenure was over before it could come back.
+            generation = self.serving.generation(former.plugin, self.past).unwrap_or(generation);
+        }
+        (end, generation)
+    }
+
+    async fn follow(&mut self, current: &mut Current) -> End {
+        let (mut next, mut ends) = (None::<Next>, Vec::new());
+        loop {
+            match self.event(current, next.as_ref()).await {
+                Event::Ended(None) => return overall(&ends),
+                Event::Ended(Some(end)) => ends.push(end),
+                Event::Wanted => {
+                    let wanted = self.serving.wanted.borrow_and_update().clone();
+                    self.want(&wanted, current, &mut next);
+                }
+                Event::Changed => {}
+                Event::Judged(judged) => self.judged(&judged, current, &mut next),
+            }
+            if self.tenure.ends.is_cancelled() {
+                // Whatever gets ready ends with the rest.
+                continue;
+            }
+            if let Some(mut it) = next.take() {
+                if self.is_due(&mut it, current) {
+                    // Those of the one before say nothing of this one, but that calls were cut.
+                    ends.retain(|end| *end == End::Cut);
+                    self.swap(current, it);
+                } else {
+                    next = Some(it);
+                }
+            }
+        }
+    }
+
+    /// The next thing that comes about.
+    async fn event(&mut self, current: &Current, next: Option<&Next>) -> Event {
+        let over = self.tenure.ends.is_cancelled();
+        let mut wanted = self.serving.wanted.clone();
+        let look = next.filter(|_| !over).map(|next| next.look);
+        tokio::select! {
+            biased;
+            ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(End::Cut))),
+            Ok(()) = wanted.changed(), if !over => Event::Wanted,
+            judged = current.generation.tally.judged(), if !over && current.is_on_probation => Event::Judged(judged),
+            () = self.changed.notified(), if look.is_some() => Event::Changed,
+            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Event::Changed,
+        }
+    }
+
+    /// Begins the controllers of `generation`: at once, or to get ready for their `turn`.
+    fn begin(&mut self, generation: &Generation, turn: Option<&CancellationToken>) -> Option<Begun> {
+        let serving = &*self.serving;
+        let stop = self.tenure.ends.child_token();
+        let installing = stop.child_token();
+        let ready = (serving.install)(&serving.host, &generation.plugin, self.tenure.fence.clone(), &installing)?;
+        Some(self.begin_with(generation, turn, &ready, stop, installing))
+    }
+
+    fn begin_with(
+        &mut self,
+        generation: &Generation,
+        turn: Option<&CancellationToken>,
+        ready: &Ready,
+        stop: CancellationToken,
+        installing: CancellationToken,
+    ) -> Begun {
+        let under = |controller: &Controller| match turn {
+            None => controller.under(self.tenure, ready.clone()),
+            Some(turn) => controller.after(self.tenure, ready.clone(), turn, &self.changed),
+        };
+        let controllers: Vec<_> = generation.controllers.iter().map(under).collect();
+        let phases = self.phases.of_generation(stop.clone());
+        for controller in &controllers {
+            let (controller, phases) = (controller.clone(), phases.clone());
+            self.running.spawn(async move { controller.run(&phases).await });
+        }
+        Begun { controllers, stop, installing }
+    }
+
+    /// `wanted` is to run.
+    fn want(&mut self, wanted: &Arc<Plugin>, current: &Current, next: &mut Option<Next>) {
+        if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
+            return;
+        }
+        let (plugin, digest) = (wanted.name(), wanted.short_digest());
+        if self.past.rejected.contains(wanted.digest()) {
+            tracing::warn!(%plugin, digest, "it has been rolled back before, and is not tried again");
+            return;
+        }
+        if let Some(next) = next.take() {
+            self.give_up(&next, &current.generation);
+        }
+        if wanted.digest() == current.generation.plugin.digest() {
+            tracing::info!(%plugin, digest, "what runs is wanted again: nothing else is to take its place");
+            self.serving.report(wanted, Swapped::Runs);
+            return;
+        }
+        let Some(generation) = self.serving.generation(wanted.clone(), self.past) else { return };
+        // Two that install the same definitions would undo each other's work.
+        current.begun.installing.cancel();
+        let turn = CancellationToken::new();
+        let Some(begun) = self.begin(&generation, Some(&turn)) else { return };
+        tracing::info!(%plugin, digest, "a new generation gets ready to take over");
+        let comes_back = current.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
+        *next = Some(Next::new(generation, begun, turn, comes_back));
+    }
+
+    /// Ends what gets ready.
+    fn give_up(&mut self, next: &Next, current: &Generation) {
+        next.begun.stop.cancel();
+        self.past.keep_of(&next.generation, current);
+    }
+
+    /// Whether `next` can take over now. If not, tells why when that takes long.
+    fn is_due(&self, next: &mut Next, current: &Current) -> bool {
+        let now = Instant::now();
+        let controllers = &next.begun.controllers;
+        let waits = || {
+            let unsettled = current.begun.controllers.iter().find(|it| !it.is_settled());
+            let unsettled =
+                unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
+            controllers.iter().find_map(Controller::waits_for).or(unsettled)
+        };
+        if let Some(why) = waits() {
+            next.look = (next.since + PATIENCE).max(now + TELL_AGAIN);
+            if now >= next.since + PATIENCE {
+                self.tell_pending(next, why);
+            }
+            return false;
+        }
+        if let Some(why) = stranded(&current.begun.controllers, controllers) {
+            next.look = now + LOOK_AGAIN;
+            self.tell_pending(next, why);
+            return false;
+        }
+        true
+    }
+
+    fn tell_pending(&self, next: &mut Next, why: String) {
+        if next.told.as_ref() == Some(&why) {
+            return;
+        }
+        let plugin = &next.generation.plugin;
+        tracing::warn!(
+            plugin = %plugin.name(), digest = plugin.short_digest(), reason = why,
+            "the new generation does not take over yet: the one before it goes on"
+        );
+        self.serving.report(plugin, Swapped::Pending(why.clone()));
+        next.told = Some(why);
+    }
+
+    /// The moment of the change.
+    fn swap(&mut self, current: &mut Current, next: Next) {
+        let Next { generation, begun, turn, comes_back, since, .. } = next;
+        let former = Proven { plugin: current.generation.plugin.clone(), record: current.generation.tally.record() };
+        // Whoever has not proven itself is no measure, nor to come back.
+        let former = current.former.take().unwrap_or(former);
+        if !comes_back {
+            generation.tally.begin_probation(former.record);
+        }
+        for controller in &begun.controllers {
+            controller.take_over();
+        }
+        current.begun.stop.cancel();
+        turn.cancel();
+        self.past.keep_of(&current.generation, &generation);
+        self.serving.runs(&generation, Some(&current.generation));
+        let plugin = &generation.plugin;
+        tracing::info!(
+            plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
+            former = current.generation.plugin.short_digest(), took = ?since.elapsed(), "a new generation has taken over"
+        );
+        self.tell_leftovers(&generation);
+        let former = (!comes_back).then_some(former);
+        *current = Current { generation, begun, is_on_probation: !comes_back, former };
+    }
+
+    /// What the generation that was there before has left behind.
+    fn tell_leftovers(&self, generation: &Generation) {
+        if generation.plugin.entry() != Entry::Composer {
+            return;
+        }
+        let (host, plugins, over) = (self.serving.host.clone(), [generation.plugin.clone()], generation.over.clone());
+        tokio::spawn(async move {
+            over.run_until_cancelled(caught("leftovers", &host.panics, leftovers::tell(&host, &plugins))).await;
+        });
+    }
+
+    /// The probation of what runs has ended.
+    fn judged(&mut self, judged: &Judged, current: &mut Current, next: &mut Option<Next>) {
+        current.is_on_probation = false;
+        let plugin = &current.generation.plugin;
+        let Judged::Failed(because) = judged else {
+            tracing::info!(plugin = %plugin.name(), digest = plugin.short_digest(), "the generation has proven itself");
+            current.former = None;
+            return;
+        };
+        let Some(former) = &current.former else { return };
+        tracing::error!(
+            plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.plugin.short_digest(), because,
+            "the generation has not proven itself: the one before it comes back"
+        );
+        self.past.rejected.insert(plugin.digest().clone());
+        let rejected = Swapped::RolledBack { rejected: plugin.digest().clone(), because: because.clone() };
+        self.serving.report(plugin, rejected);
+        // Should a newer one be on its way, that is wanted, and measured by the last that was proven.
+        if next.is_none() {
+            let (wanted, turn) = (former.plugin.clone(), CancellationToken::new());
+            if let Some(generation) = self.serving.generation(wanted, self.past) {
+                current.begun.installing.cancel();
+                // Its definitions are left as they are: stored objects may already need what the newer ones have brought.
+                let ready = tokio::sync::watch::channel(true).1;
+                let stop = self.tenure.ends.child_token();
+                let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
+                *next = Some(Next::new(generation, begun, turn, true));
+            }
+        }
+    }
+}
+
+impl Next {
+    fn new(generation: Generation, begun: Begun, turn: CancellationToken, comes_back: bool) -> Self {
+        let since = Instant::now();
+        Self { generation, begun, turn, comes_back, since, look: since + TELL_AGAIN, told: None }
+    }
+}
+
+/// How a tenure has ended in which controllers ended so.
+fn overall(ends: &[End]) -> End {
+    if ends.contains(&End::Cut) {
+        End::Cut
+    } else if !ends.is_empty() && ends.iter().all(|end| *end == End::Impossible) {
+        End::Impossible
+    } else {
+        End::Clean
+    }
+}
+
+/// Why objects would keep a finalizer for ever that `next` does not keep.
+fn stranded(current: &[Controller], next: &[Controller]) -> Option<String> {
+    current.iter().find_map(|controller| {
+        let (objects, example) = controller.strands(next.iter().find(|it| it.name() == controller.name()))?;
+        let (plugin, name) = (controller.plugin_name(), controller.name());
+        Some(format!(
+            "{objects} objects, {example} among them, carry the finalizer {}, which the controller {name} would not keep any \
+             more: once deleted, they would stay for ever. Remove the plugin's file, take the finalizer off with `windlass \
+             finalizers release {plugin}`, and put the file back",
+            finalizer::name(plugin)
+        ))
+    })
+}
