@@ -13,6 +13,7 @@ mod egress;
 mod feed;
 mod files;
 mod finalize;
+mod generation;
 mod install;
 mod kinds;
 mod leadership;

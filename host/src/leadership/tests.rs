@@ -55,13 +55,14 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
         let connection = client::connect(&options).await.expect("it answers");
         let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
         let name: Arc<str> = format!("replica-{number}").into();
-        let plugins = names.iter().map(String::as_str);
-        let leadership = Leadership::new(settings(), &connection, &name, plugins, &stop).expect("names that can be");
+        let leadership = Leadership::new(settings(), &connection, &name, &stop).expect("names that can be");
         leadership.start(&informers, &Panics::default());
-        replicas.push((leadership, informers));
+        let take = |plugin: &String| leadership.take(&plugin.as_str().into(), &stop, &Panics::default());
+        let seats: Vec<Seat> = names.iter().map(take).collect();
+        replicas.push((leadership, informers, seats));
     }
-    let seats = || replicas.iter().map(|(leadership, _)| leadership);
-    let held = || seats().map(|it| names.iter().filter(|name| it.seat(name).is_held()).count()).collect::<Vec<_>>();
+    let seats = || replicas.iter().map(|(.., seats)| seats);
+    let held = || seats().map(|seats| seats.iter().filter(|seat| seat.is_held()).count()).collect::<Vec<_>>();
     until(|| held().iter().sum::<usize>() == PLUGINS && held().iter().all(|held| *held > 0)).await;
 
     let (before, since) = (requests(&server), Instant::now());
