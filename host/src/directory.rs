@@ -269,10 +269,7 @@ impl<G: Clone> Catalog<G> {
         entry.attempt = match result {
             None => Attempt::None,
             Some(Ok(loaded)) => Attempt::Loaded(loaded),
-            Some(Err(refusal)) => {
-                self.first.remove(plugin);
-                Attempt::Failed { digest: digest.clone(), refusal, settled: false }
-            }
+            Some(Err(refusal)) => Attempt::Failed { digest: digest.clone(), refusal, settled: false },
         };
     }
 
@@ -376,6 +373,7 @@ impl<G: Clone> Catalog<G> {
             Attempt::Loading(_) => None,
             Attempt::Failed { digest: tried, refusal, settled } if *tried == digest => {
                 let refusal = settled.then(|| refusal.clone())?;
+                self.first.remove(&plugin);
                 entry.refuse(plugin, Some(digest), refusal)
             }
             Attempt::Loaded(loaded) if loaded.digest == digest => self.ready(plugin),

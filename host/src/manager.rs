@@ -221,7 +221,8 @@ async fn prepare(connection: &Connection, settings: &Settings) -> anyhow::Result
     let allowed = settings.allowed_digests.as_deref().map(Allowed::read).transpose()?;
     if first.is_empty() {
         tracing::warn!(
-            "no plugin in {} yet: put a component there, as NAME.wasm, and it is started", settings.plugins.display()
+            "no plugin in {} yet: put a component there, as NAME.wasm, and it is started",
+            settings.plugins.display()
         );
     }
     let version = client::check(connection).await?;

@@ -44,7 +44,8 @@ impl Scene {
     }
 
     fn next(&mut self) -> Vec<String> {
-        let short = |digest: &Digest| char::from(u8::from_str_radix(&digest[..2], 16).expect("hexadecimal")).to_string();
+        let short =
+            |digest: &Digest| char::from(u8::from_str_radix(&digest[..2], 16).expect("hexadecimal")).to_string();
         let shown = |step| match step {
             Step::Load { plugin, digest, .. } => format!("load {plugin} {}", short(&digest)),
             Step::Start { plugin, loaded } => format!("start {plugin} {}", short(&loaded.digest)),
@@ -161,6 +162,7 @@ fn no_more_files_are_loaded_at_once_than_there_are_slots() {
     assert_eq!(scene.loaded("a", 'x', &[]), ["load d x"], "its slot is free, and nothing else comes of it");
     scene.loaded("c", 'x', &[]);
     assert_eq!(scene.fails("d", 'x'), NOTHING);
+    assert_eq!(scene.settled("d", 'x'), ["refuse d: compile"]);
     assert!(scene.catalog.is_settled());
     assert_eq!(scene.catalog.running(), 2);
 }

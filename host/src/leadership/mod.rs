@@ -81,6 +81,8 @@ pub(crate) struct Leadership {
     rejected: watch::Sender<Rejected>,
     /// The first list of leases is there, or cannot be had.
     listed: CancellationToken,
+    /// This replica has all its plugins, and others may count on it.
+    joined: CancellationToken,
     membership: watch::Sender<Membership>,
     stop: CancellationToken,
     /// Electors let go first, then this ends what follows the leases.
@@ -111,6 +113,7 @@ impl Leadership {
             places: Places::default(),
             rejected: watch::Sender::default(),
             listed: CancellationToken::new(),
+            joined: CancellationToken::new(),
             stop: stop.child_token(),
             over: CancellationToken::new(),
             electors: TaskTracker::new(),
@@ -128,7 +131,13 @@ impl Leadership {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// Says that this replica lives, and follows who else does, from now on.
+    /// The plugins that there are have been loaded: from now on this replica says that it lives, so that others hand over to it. Not
+    /// sooner, for what was handed over to it could not run.
+    pub(crate) fn join(&self) {
+        self.joined.cancel();
+    }
+
+    /// Follows who else lives from now on. Plugins that take a place run when its lease is won.
     pub(crate) fn start(&self, informers: &Informers, panics: &Panics) {
         if self.settings.mode == LeaseMode::None {
             return;
@@ -156,9 +165,10 @@ impl Leadership {
         };
         self.follow(informers, panics, replicas);
         let (elector, panics) = (AsyncMutex::new(elector), panics.clone());
-        let (stop, listed) = (self.stop.clone(), self.listed.clone());
+        let (stop, listed, joined) = (self.stop.clone(), self.listed.clone(), self.joined.clone());
         self.electors.spawn(async move {
-            stop.run_until_cancelled(listed.cancelled()).await;
+            let turn = async { tokio::join!(listed.cancelled(), joined.cancelled()) };
+            stop.run_until_cancelled(turn).await;
             let stand = async || elector.lock().await.run().await;
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
         });

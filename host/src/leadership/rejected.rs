@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use windlass_core::lease::Found;
 use windlass_kube::Leases;
 
-use super::{LeaseMode, Leadership};
+use super::{Leadership, LeaseMode};
 use crate::directory::Rejection;
 
 /// What stands before the plugin's name in an annotation's.
@@ -62,7 +62,9 @@ impl Leadership {
                 Some(pause) => tokio::time::sleep(*pause).await,
                 None => {
                     tracing::error!(
-                        plugin, lease, error,
+                        plugin,
+                        lease,
+                        error,
                         "other replicas could not be told which generation was rolled back: they find out by themselves"
                     );
                     return;

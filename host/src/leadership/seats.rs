@@ -93,7 +93,9 @@ impl Leadership {
     /// A place for `plugin` until [`Leadership::leave`]. Its tenures end with `stop`.
     pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> Seat {
         let seat = |lease, standing| Seat { lease, standing, me: self.me.clone(), stop: stop.clone() };
-        let Some(lease) = self.settings.lease_of(plugin) else { return seat(None, watch::channel(Standing::default()).1) };
+        let Some(lease) = self.settings.lease_of(plugin) else {
+            return seat(None, watch::channel(Standing::default()).1);
+        };
         let lease: Arc<str> = lease.into();
         let mut places = self.places.lock();
         let former = places.remove(&lease);

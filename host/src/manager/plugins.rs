@@ -75,9 +75,8 @@ pub(super) fn serving(host: &Arc<Host>, fair: &Fair, plugin: &Arc<Plugin>, phase
     let share = fair.share(EQUAL);
     let budget = Budget::new(host.plugin_cache);
     let live = host.live.for_another();
-    let its = (0..plugin.manifest().controllers.len()).map(|index| {
-        Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index)
-    });
+    let its = (0..plugin.manifest().controllers.len())
+        .map(|index| Controller::new(host.clone(), plugin.clone(), share.clone(), budget.clone(), live.clone(), index));
     let controllers = its.collect();
     let seat = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
     host.status.plugin(plugin.name()).goes_by(seat.clone());

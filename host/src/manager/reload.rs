@@ -5,6 +5,7 @@
 //! is in `tell`, what is left of a plugin that goes in `unload`.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -199,6 +200,7 @@ impl Reload {
             self.is_settled = true;
             self.host.policies.registered_all();
             self.host.status.loaded();
+            self.host.leadership.join();
             tell::begun(self.catalog.running());
         }
     }
@@ -222,7 +224,7 @@ impl Reload {
         }
     }
 
-    fn load(&self, plugin: Arc<str>, path: std::path::PathBuf, digest: Digest) {
+    fn load(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
         let status = self.host.status.plugin(&plugin);
         if status.generation().is_none() && status.state() != PluginState::Ending {
             status.set(PluginState::Loading, None);
@@ -242,10 +244,11 @@ impl Reload {
                 }
             };
             let failed = matches!(result, Some(Err(_)));
+            let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
             // Whoever listens ends with the host.
             let _ = tell.send(News::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
             if failed {
-                tokio::time::sleep(SETTLED).await;
+                tokio::time::sleep(settles).await;
                 let _ = tell.send(News::Settled { plugin, digest });
             }
         }));
@@ -366,6 +369,13 @@ impl Reload {
             caught("rejected", &host.panics, told).await;
         }));
     }
+}
+
+/// How long it takes until nobody can still be writing the file `path`.
+async fn settles_in(path: &Path) -> Duration {
+    let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
+    let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
+    SETTLED.saturating_sub(age)
 }
 
 /// `plugin` runs from now on, and is shown and bound as what it is.

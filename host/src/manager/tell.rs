@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::grants::LiveGrants;
 use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Event, EventType, Events as _};

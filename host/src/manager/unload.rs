@@ -21,10 +21,17 @@ use crate::supervise::caught;
 const LOOK_LIMIT: Duration = Duration::from_mins(5);
 
 /// `plugin` has ended, and how.
-pub(super) fn tell(host: &Arc<Host>, plugin: &Arc<Plugin>, why: Option<&Why>, end: Option<End>, stop: &CancellationToken) {
+pub(super) fn tell(
+    host: &Arc<Host>,
+    plugin: &Arc<Plugin>,
+    why: Option<&Why>,
+    end: Option<End>,
+    stop: &CancellationToken,
+) {
     let name = plugin.name();
     host.policies.unregister(name);
-    let controllers = plugin.manifest().controllers.iter().map(|controller| controller.name.clone()).collect::<Vec<_>>();
+    let controllers =
+        plugin.manifest().controllers.iter().map(|controller| controller.name.clone()).collect::<Vec<_>>();
     host.metrics.forget(name, &controllers);
     let status = host.status.plugin(name);
     let ran_here = status.ran_here();
@@ -50,16 +57,15 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
     let (name, finalizer) = (plugin.name(), finalizer::name(plugin.name()));
     let release = format!(
         "windlass finalizers release {name} {}",
-        host.namespace.as_ref().map_or_else(|| "--all-namespaces".to_owned(), |namespace| format!("--namespace {namespace}"))
+        host.namespace
+            .as_ref()
+            .map_or_else(|| "--all-namespaces".to_owned(), |namespace| format!("--namespace {namespace}"))
     );
     let kept = plugin.manifest().controllers.iter().filter(|controller| controller.options.finalizer);
     let kinds = kept.map(|controller| controller.primary.object_kind().kind.to_string()).collect();
     let scope = Scope { namespace: host.namespace.clone(), kinds, gently: true };
     let carries = |carrier: &Carrier| carrier.finalizers.contains(&finalizer);
-    let swept = tokio::time::timeout(
-        LOOK_LIMIT,
-        sweep::sweep(&host.discovery, &scope, &Sought::Finalizers, carries),
-    );
+    let swept = tokio::time::timeout(LOOK_LIMIT, sweep::sweep(&host.discovery, &scope, &Sought::Finalizers, carries));
     let unseen = match swept.await {
         Ok(Ok(swept)) => {
             for (resource, (objects, deleting)) in counted(&swept.carriers) {

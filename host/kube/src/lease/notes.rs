@@ -18,7 +18,8 @@ impl Leases {
     /// The annotations of a lease that a watch or a look has found.
     #[must_use]
     pub fn notes(found: &Found) -> Notes {
-        let metadata: Value = found.as_ref().and_then(|(version, _)| serde_json::from_str(version).ok()).unwrap_or_default();
+        let metadata: Value =
+            found.as_ref().and_then(|(version, _)| serde_json::from_str(version).ok()).unwrap_or_default();
         let annotations = metadata["annotations"].as_object().into_iter().flatten();
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
@@ -32,7 +33,8 @@ impl Leases {
                 return Ok(true);
             }
             let Some((version, record)) = found else {
-                let nobody = Record { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
+                let nobody =
+                    Record { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
                 // What it is to say is written over that.
                 self.write(name, LeaseKind::Rejected, None, &nobody, limit).await?;
                 continue;
