@@ -90,7 +90,8 @@ pub(crate) enum Refusal {
     },
     /// It ran, and was rolled back.
     #[error(
-        "{}, digest {digest}, was rolled back and is not run again before the file changes: {because}", path.display()
+        "{}, digest {digest}, was rolled back and is not run again before the file changes: {because}{}", path.display(),
+        former.as_ref().map(|former| format!("; what ran before it has the digest {former}")).unwrap_or_default()
     )]
     Rejected {
         /// The plugin's file.
@@ -99,6 +100,8 @@ pub(crate) enum Refusal {
         digest: Digest,
         /// Why it was rolled back.
         because: String,
+        /// What ran before it.
+        former: Option<String>,
     },
     /// Two versions of a definition would replace each other for ever.
     #[error("it brings the definition {definition}, which the plugin {first} brings already; remove one of the two")]
@@ -242,6 +245,11 @@ impl<G: Clone> Catalog<G> {
             self.plugins.entry(plugin).or_insert_with(new).file = content.clone();
         }
         self.has_looked = true;
+    }
+
+    /// Whether the file of `plugin` is there and has another digest.
+    pub(crate) fn is_other(&self, plugin: &str, digest: &str) -> bool {
+        self.plugins.get(plugin).and_then(Entry::digest).is_some_and(|now| *now != *digest)
     }
 
     /// There is another list of allowed digests.
@@ -494,8 +502,8 @@ impl<G> Entry<G> {
             return Some(Refusal::NotAllowed { path: path(), digest: digest.clone(), list });
         }
         let rejected = self.rejected.as_ref()?;
-        let (digest, because) = (digest.clone(), rejected.because.clone());
-        Some(Refusal::Rejected { path: path(), digest, because })
+        let Rejection { because, former, .. } = rejected.clone();
+        Some(Refusal::Rejected { path: path(), digest: digest.clone(), because, former })
     }
 
     /// Once for each reason.

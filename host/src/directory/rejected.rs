@@ -28,13 +28,16 @@ pub(crate) struct Rejection {
     pub(crate) digest: Digest,
     /// Why it was rolled back.
     pub(crate) because: String,
+    /// The digest of what ran before it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) former: Option<String>,
 }
 
 impl Rejection {
     /// `because` is cut if it is long: it is kept where there is little room.
-    pub(crate) fn new(digest: Digest, mut because: String) -> Self {
+    pub(crate) fn new(digest: Digest, mut because: String, former: Option<&str>) -> Self {
         because.truncate(because.floor_char_boundary(MOST_REASON));
-        Self { digest, because }
+        Self { digest, because, former: former.map(str::to_owned) }
     }
 }
 
@@ -77,8 +80,8 @@ impl Rejections {
     }
 
     /// Remembers one.
-    pub(crate) fn add(&mut self, plugin: Arc<str>, rejection: Rejection) {
-        if self.all.insert(plugin, rejection.clone()).as_ref() != Some(&rejection) {
+    pub(crate) fn add(&mut self, plugin: &Arc<str>, rejection: &Rejection) {
+        if self.all.insert(plugin.clone(), rejection.clone()).as_ref() != Some(rejection) {
             self.keep();
         }
     }
@@ -131,9 +134,9 @@ mod tests {
     fn what_was_rejected_is_known_after_a_restart_and_forgotten_when_the_file_changes() {
         let directory = tempfile::tempdir().expect("a directory");
         let open = || Rejections::kept_in(Some(directory.path()));
-        let rejection = Rejection::new("d1".into(), "it traps ".repeat(100));
+        let rejection = Rejection::new("d1".into(), "it traps ".repeat(100), Some("d0"));
         assert!(rejection.because.len() <= MOST_REASON);
-        open().add("webapp".into(), rejection.clone());
+        open().add(&"webapp".into(), &rejection);
         let mut again = open();
         assert_eq!(again.iter().map(|(plugin, it)| (&**plugin, it)).collect::<Vec<_>>(), [("webapp", &rejection)]);
         again.remove("webapp", "d2");
@@ -147,7 +150,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join(FILE), "{").expect("written");
         let mut rejections = Rejections::kept_in(Some(directory.path()));
-        rejections.add("webapp".into(), Rejection::new("d1".into(), "it traps".into()));
+        rejections.add(&"webapp".into(), &Rejection::new("d1".into(), "it traps".into(), None));
         assert_eq!(Rejections::kept_in(Some(directory.path())).iter().count(), 1);
     }
 }

@@ -223,7 +223,7 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
-    let rejection = Rejection::new(digest('y'), "it traps".to_owned());
+    let rejection = Rejection::new(digest('y'), "it traps".to_owned(), Some("x"));
     scene.catalog.rolled_back("a", rejection.clone());
     assert_eq!(scene.next(), ["refuse a: rejected, the former runs"]);
     assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
@@ -240,7 +240,7 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["refuse a: rejected"]);
-    assert!(!scene.catalog.reject("a", &Rejection::new(digest('z'), "it trapped too".to_owned())));
+    assert!(!scene.catalog.reject("a", &Rejection::new(digest('z'), "it trapped too".to_owned(), None)));
     assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"], "what is not the file's is not taken");
     assert_eq!(scene.files(&["a="]), ["forget a"]);
 }

@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {
-        let rejection = Rejection::new("d".into(), "it traps".into());
+        let rejection = Rejection::new("d".into(), "it traps".into(), None);
         let metadata = json!({"name": "windlass-main-rejected", "annotations": {
             "rejected.windlass.dev/webapp": serde_json::to_string(&rejection).expect("text"),
             "rejected.windlass.dev/other": "no JSON",

@@ -94,7 +94,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     };
     let (one, other) = (replica("one"), replica("other"));
     let known = |replica: &(Leadership, Informers)| replica.0.rejected().borrow().clone();
-    let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into());
+    let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into(), None);
     let (d1, d2) = (rejection("d1"), rejection("d2"));
     tokio::join!(one.0.tell_rejected("a", Some(&d1)), other.0.tell_rejected("b", Some(&d2)));
     let both = Rejected::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);

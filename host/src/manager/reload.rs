@@ -67,6 +67,8 @@ pub(super) struct Reload {
     tellers: JoinSet<()>,
     /// Whose leftovers are to be looked for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
+    /// The files have been seen once.
+    has_looked: bool,
     /// Something has come of all files that there were at first.
     is_settled: bool,
 }
@@ -116,6 +118,7 @@ impl Reload {
             servings: JoinSet::new(),
             tellers: JoinSet::new(),
             leftovers,
+            has_looked: false,
             is_settled: false,
         }
     }
@@ -153,6 +156,7 @@ impl Reload {
         match news {
             News::Files(changes) => {
                 self.catalog.take(&changes);
+                self.forget_stale();
                 self.reject();
             }
             News::Allowed(Ok(allowed)) => {
@@ -170,6 +174,19 @@ impl Reload {
             }
             News::Loaded { plugin, digest, result } => self.loaded(&plugin, digest, result),
             News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
+        }
+    }
+
+    /// Once, of what was kept: files that have changed while no host ran may be tried.
+    fn forget_stale(&mut self) {
+        if std::mem::replace(&mut self.has_looked, true) {
+            return;
+        }
+        let stale = |(plugin, it): &(&Arc<str>, &Rejection)| self.catalog.is_other(plugin, &it.digest);
+        let stale: Vec<_> =
+            self.rejections.iter().filter(stale).map(|(plugin, it)| (plugin.clone(), it.digest.clone())).collect();
+        for (plugin, digest) in stale {
+            self.rejections.remove(&plugin, &digest);
         }
     }
 
@@ -336,14 +353,15 @@ impl Reload {
                 self.host.status.plugin(plugin).pends(Some(NotTaken { digest, reason }));
             }
             Swapped::RolledBack { rejected, because } => {
-                let rejection = Rejection::new(rejected, because);
                 handle.delivered = None;
-                if *handle.runs.digest() == rejection.digest
+                if *handle.runs.digest() == rejected
                     && let Some(former) = handle.former.upgrade()
                 {
                     handle.runs = former.clone();
                     runs(&self.host, &former);
                 }
+                let former = Some(&**handle.runs.digest()).filter(|former| **former != *rejected);
+                let rejection = Rejection::new(rejected.clone(), because, former);
                 tell::rolled_back(&self.host, plugin, handle.runs.digest(), &rejection);
                 self.catalog.rolled_back(plugin, rejection.clone());
                 self.rejections.add(plugin.clone(), rejection.clone());

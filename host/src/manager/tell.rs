@@ -88,7 +88,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
 
 /// The newest generation was rolled back.
 pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection: &Rejection) {
-    let Rejection { digest, because } = rejection;
+    let Rejection { digest, because, .. } = rejection;
     tracing::error!(
         %plugin, rejected = &**digest, because, runs,
         "rolled back: the generation before runs again, and this one is not run again before the file changes"
