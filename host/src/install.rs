@@ -4,7 +4,6 @@
 //! cluster has: many operators install definitions themselves. A definition that is refused because stored objects would be
 //! lost, or because it is another's, keeps its plugin from starting: it would work on a kind that it does not know.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,46 +102,5 @@ impl Installer {
             }
         }
         Ok(left_out)
-    }
-}
-
-/// A definition that two plugins bring.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rivalry {
-    pub(crate) definition: String,
-    pub(crate) first: String,
-    pub(crate) second: String,
-}
-
-/// Which plugins bring a definition that one before them brings, by the names of each. Two versions of a definition would
-/// replace each other for ever.
-pub(crate) fn rivalries<'a>(plugins: impl IntoIterator<Item = (&'a str, Vec<&'a str>)>) -> Vec<Rivalry> {
-    let mut known = BTreeMap::new();
-    let mut found = Vec::new();
-    for (plugin, definitions) in plugins {
-        let taken = definitions.iter().find_map(|name| Some((*name, *known.get(*name)?)));
-        match taken {
-            Some((definition, first)) => found.push(Rivalry {
-                definition: definition.to_owned(),
-                first: String::from(first),
-                second: plugin.to_owned(),
-            }),
-            // One that does not run claims nothing.
-            None => known.extend(definitions.into_iter().map(|name| (name, plugin))),
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_second_that_brings_a_definition_is_named_with_the_first() {
-        let plugins =
-            [("a", vec!["xs.e.com", "ys.e.com"]), ("b", vec!["zs.e.com", "xs.e.com"]), ("c", vec!["zs.e.com"])];
-        let rivalry = Rivalry { definition: "xs.e.com".into(), first: "a".into(), second: "b".into() };
-        assert_eq!(rivalries(plugins), [rivalry], "b does not run, so zs.e.com is c's");
     }
 }

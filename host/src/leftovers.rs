@@ -122,14 +122,16 @@ pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
                 remedy(plugin.name(), plugin.path(), resource, host.namespace.as_deref())
             );
         }
-        host.status.plugin(plugin.name()).has_left_behind(found);
+        if let Some(status) = host.status.known(plugin.name()) {
+            status.has_left_behind(found);
+        }
     }
 }
 
 /// Waits until every controller of `plugins` works, or waits for something that may never come.
 async fn started(host: &Host, plugins: &[&Arc<Plugin>]) {
     let starts = |plugin: &&Arc<Plugin>| {
-        let controllers = host.status.plugin(plugin.name()).controllers();
+        let controllers = host.status.known(plugin.name()).map(|status| status.controllers()).unwrap_or_default();
         controllers.iter().any(|it| matches!(it.state().0, ControllerState::Starting | ControllerState::Syncing))
     };
     while plugins.iter().any(starts) {

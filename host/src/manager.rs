@@ -2,13 +2,16 @@
 
 mod follow;
 mod plugins;
+mod reload;
+mod tell;
+mod unload;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_core::features::{Feature, Features, GateState};
@@ -16,17 +19,19 @@ use windlass_kube::client::{self, Connection};
 use windlass_kube::{
     Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, WriteRate, Writer,
 };
-use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{Limits, Sandbox, SandboxOptions};
 
+use self::follow::Seen;
+use self::reload::{Reload, Servings};
 use crate::admin::{self, Admin};
 use crate::cli::{self, PluginArgs};
-use crate::directory;
+use crate::directory::{self, Allowed, DirectoryError};
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
+use crate::files::Files;
 use crate::guards::{GuardSettings, Guards};
 use crate::kinds::Kinds;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
-use crate::leftovers;
 use crate::metrics::{Guests, HostMetrics, Sources};
 use crate::outage::Outages;
 use crate::phases::{self, Phases};
@@ -40,6 +45,8 @@ use crate::supervise::{Panics, caught, supervise};
 #[derive(Debug)]
 pub(crate) struct Settings {
     plugins: PathBuf,
+    /// The list of digests that may run. None: all may.
+    allowed_digests: Option<PathBuf>,
     config_dir: Option<PathBuf>,
     namespace: Option<String>,
     concurrent_calls: u32,
@@ -87,6 +94,7 @@ impl Settings {
                 host_namespace,
             },
             plugins: arguments.plugins,
+            allowed_digests: arguments.allowed_digests,
             config_dir: arguments.config_dir,
             namespace: arguments.namespace,
             concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
@@ -176,26 +184,20 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let trust = Trust::with(settings.http_ca.as_deref())?;
     let sandbox = settings.sandbox()?;
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
-    // A server that does not answer and a plugin that compiles for minutes must not hold up a stop.
-    let Some(plugins) = stop.run_until_cancelled(prepare(&connection, &sandbox, &settings.plugins, &shown)).await
-    else {
+    // A server that does not answer must not hold up a stop.
+    let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings)).await else {
         tracing::info!("stopped before the first controller started");
         return Ok(());
     };
-    let plugins = plugins?;
-    if plugins.is_empty() {
-        bail!("none of the plugins in {} can be loaded: the log says why for each", settings.plugins.display());
-    }
+    let seen = seen?;
     if settings.read_only {
         tracing::warn!(
             "read-only: plugins are called, and whatever they write is refused; no Kubernetes Events are sent"
         );
     }
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
-    policies.register(&plugins, &shown.status);
     let replica: Arc<str> = replica().into();
-    let names = plugins.iter().map(|plugin| &**plugin.name());
-    let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, names, &stop)?;
+    let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop)?;
     shown.metrics.collect(leadership.collector());
     let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
     host.leadership.start(&host.informers, &host.panics);
@@ -203,63 +205,35 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
     // What binds calls is followed until the last of them has ended.
     let followed = tokio::spawn(follow::policies(host.clone(), files, phases.over.clone()));
-    let told: Vec<_> = plugins.iter().map(|plugin| plugins::tell_denials(&host, plugin.name(), &phases.over)).collect();
+    let (leave, left) = mpsc::unbounded_channel();
+    let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
     let fair = fair(&host.features, settings.concurrent_calls);
-    let mut controllers = plugins::start(&host, &fair, &plugins, &phases);
-    let leftovers = tell_leftovers(&host, &plugins, &stop);
-    if let Err(error) = working(&mut controllers, &stop).await {
-        host.leadership.end().await;
-        return Err(error);
-    }
-    let clean = end(&host, controllers, &phases).await;
+    let reload = Reload::new(host.clone(), sandbox, fair, phases.clone(), seen.allowed.clone(), leave);
+    let seeing = tokio::spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
+    let reload = AsyncMutex::new(reload);
+    supervise("plugins", &host.panics, &stop, async || reload.lock().await.run().await).await;
+    let (servings, tellers) = reload.into_inner().into_rest();
+    let clean = end(&host, servings, &phases).await;
     // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
     let _ = followed.await;
     let _ = leftovers.await;
-    for told in told {
-        let _ = told.await;
-    }
+    let _ = seeing.await;
+    tellers.join_all().await;
     if clean { Ok(()) } else { bail!("not everything ended cleanly: the log says what") }
 }
 
-/// Tells, in the background and once, what composite plugins have left behind.
-fn tell_leftovers(host: &Arc<Host>, plugins: &[Arc<Plugin>], stop: &CancellationToken) -> JoinHandle<()> {
-    let (host, plugins, stop) = (host.clone(), plugins.to_vec(), stop.clone());
-    tokio::spawn(async move {
-        stop.run_until_cancelled(caught("leftovers", &host.panics, leftovers::tell(&host, &plugins))).await;
-    })
-}
-
-/// Returns when the host stops. An error says that there is nothing left that could run.
-async fn working(controllers: &mut JoinSet<End>, stop: &CancellationToken) -> anyhow::Result<()> {
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(()),
-            ended = controllers.join_next() => match ended {
-                // It could never run, which it has told of, and has left nothing behind.
-                Some(ended) => drop(ended?),
-                None => bail!("no controller can run: the log says why for each"),
-            },
-        }
-    }
-}
-
 /// Stops, and says whether that was clean.
-async fn end(host: &Host, mut controllers: JoinSet<End>, phases: &Phases) -> bool {
+async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     if !host.outages.is_over() {
         tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
     }
     let ended = async {
         let mut cut = 0;
-        while let Some(ended) = controllers.join_next().await {
-            match ended {
-                Ok(End::Clean | End::Impossible) => {}
-                Ok(End::Cut) => cut += 1,
-                Err(error) => {
-                    tracing::error!(%error, "a controller fell while it ended");
-                    cut += 1;
-                }
+        while let Some(ended) = servings.join_next().await {
+            // A panic has been told of.
+            if !matches!(ended, Ok((_, Some(End::Clean | End::Impossible)))) {
+                cut += 1;
             }
         }
         cut
@@ -269,17 +243,24 @@ async fn end(host: &Host, mut controllers: JoinSet<End>, phases: &Phases) -> boo
     phases.end(ended, flushed, release, || host.informers.stop()).await
 }
 
-/// All that comes before the first controller: looks at the directory, asks the server for its version, loads.
-async fn prepare(
-    connection: &Connection,
-    sandbox: &Sandbox,
-    directory: &Path,
-    shown: &Admin,
-) -> anyhow::Result<Vec<Arc<Plugin>>> {
-    let files = directory::plugins(directory)?;
+/// All that comes before the first plugin: looks at the directory, asks the server for its version.
+async fn prepare(connection: &Connection, settings: &Settings) -> anyhow::Result<Seen> {
+    let mut files = Files::follow(&settings.plugins, directory::is_plugin);
+    let first = files.changes().await;
+    if let Some(problem) = files.problem() {
+        let (path, problem) = (settings.plugins.clone(), problem.to_owned());
+        return Err(DirectoryError::Unreadable { path, problem }.into());
+    }
+    let allowed = settings.allowed_digests.as_deref().map(Allowed::read).transpose()?;
+    if first.is_empty() {
+        tracing::warn!(
+            "no plugin in {} yet: put a component there, as NAME.wasm, and it is started",
+            settings.plugins.display()
+        );
+    }
     let version = client::check(connection).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
-    Ok(plugins::without_rivals(plugins::load(sandbox, &files, shown).await))
+    Ok(Seen { files, first, allowed })
 }
 
 /// Serves the admin endpoint, if there is to be one, until the result is dropped.

@@ -213,6 +213,24 @@ impl HostMetrics {
         }
     }
 
+    /// `plugin` is not there any more: what it declared, and the figures of its `controllers`, are not shown any more. What its
+    /// calls asked of the world stays counted until the host ends.
+    pub(crate) fn forget(&self, plugin: &str, controllers: &[String]) {
+        self.plugins.forget(plugin);
+        for controller in controllers {
+            let labels = vec![("controller", controller.clone()), ("plugin", plugin.to_owned())];
+            for result in ["success", "requeue_after", "error"] {
+                let mut labels = labels.clone();
+                labels.push(("result", result.to_owned()));
+                self.reconciles.remove(&labels);
+            }
+            self.reconcile_errors.remove(&labels);
+            self.terminal_errors.remove(&labels);
+            self.reconcile_time.remove(&labels);
+            self.active.remove(&labels);
+        }
+    }
+
     /// Everything, as text of the form `OpenMetrics`.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();

@@ -45,7 +45,7 @@ pub(crate) struct Phases {
     feeding: TaskTracker,
     draining: TaskTracker,
     dropped: Arc<AtomicUsize>,
-    /// Those of the host, where these are of one plugin's tenure.
+    /// Those of the host, where these are of one plugin or of one of its tenures.
     host: Option<Box<Phases>>,
 }
 
@@ -89,6 +89,11 @@ impl Phases {
         }
     }
 
+    /// Those of one plugin, which is stopped when `stop` is cancelled, and the host may go on.
+    pub(crate) fn of_plugin(&self, stop: CancellationToken) -> Self {
+        Self { stop, host: Some(Box::new(self.clone())), ..self.clone() }
+    }
+
     /// Those of a tenure that is over when `stop` is cancelled, or all of the host.
     pub(crate) fn of_tenure(&self, stop: CancellationToken) -> Self {
         Self {
@@ -99,7 +104,7 @@ impl Phases {
             feeding: tracker(),
             draining: tracker(),
             dropped: self.dropped.clone(),
-            host: Some(Box::new(self.clone())),
+            host: Some(self.host.clone().unwrap_or_else(|| Box::new(self.clone()))),
         }
     }
 

@@ -12,6 +12,7 @@ mod tell;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -26,7 +27,7 @@ pub(crate) use self::standing::{Bounds, Standing};
 use crate::files::{Change, Content, Files};
 use crate::kinds::is_custom;
 use crate::policy::Policy;
-use crate::status::Status;
+use crate::status::PluginStatus;
 
 /// What is in force.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,8 @@ pub(crate) struct Policies {
     state: watch::Sender<State>,
     pauses: watch::Sender<BTreeMap<String, bool>>,
     plugins: Mutex<BTreeMap<String, Brought>>,
+    /// Whatever plugins there were at first are among them.
+    knows_all: AtomicBool,
 }
 
 /// What is to be known of a loaded plugin.
@@ -70,6 +73,7 @@ impl Policies {
             state: watch::Sender::default(),
             pauses: watch::Sender::default(),
             plugins: Mutex::default(),
+            knows_all: AtomicBool::new(false),
         };
         let changes = files.policies.changes().await;
         if let Some(problem) = files.policies.problem() {
@@ -101,19 +105,36 @@ impl Policies {
         }
     }
 
-    /// Makes the loaded plugins known, before the first controller starts, and shows what those ask for that must wait.
-    /// Their denials are counted in `status`.
-    pub(crate) fn register(&self, plugins: &[Arc<Plugin>], status: &Status) {
-        for plugin in plugins {
-            let definitions = plugin.manifest().crd_names().map(str::to_owned).collect();
-            let brought = Brought { definitions, denials: status.plugin(plugin.name()).denials.clone() };
-            self.plugins().insert(plugin.name().to_string(), brought);
+    /// Makes a loaded plugin known, before its first controller starts, or its newer generation; and shows what it asks for if it
+    /// must wait. Its denials are counted in its `status`.
+    pub(crate) fn register(&self, plugin: &Plugin, status: &PluginStatus) {
+        let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
+        let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
+        let former = self.plugins().insert(plugin.name().to_string(), brought);
+        self.claimed(former.map(|former| former.definitions).unwrap_or_default() != definitions);
+        self.tell_standing(plugin);
+        self.show_now(status);
+    }
+
+    /// The plugin is not there any more. Its policy stays where it is, and in force should it come back.
+    pub(crate) fn unregister(&self, plugin: &str) {
+        let former = self.plugins().remove(plugin);
+        self.claimed(former.is_some_and(|former| !former.definitions.is_empty()));
+    }
+
+    /// What one plugin brings is denied to all others.
+    fn claimed(&self, changed: bool) {
+        if changed {
+            self.state.send_modify(|_| ());
         }
-        for plugin in plugins {
-            self.tell_standing(plugin);
+    }
+
+    /// All plugins that are there have been made known: policies without one are told of from now on.
+    pub(crate) fn registered_all(&self) {
+        if !self.knows_all.swap(true, Ordering::Relaxed) {
+            let state = self.state.borrow().clone();
+            self.tell_orphans(state.policies.into_keys().chain(state.broken.into_keys()));
         }
-        let state = self.state.borrow().clone();
-        self.tell_orphans(state.policies.into_keys().chain(state.broken.into_keys()));
     }
 
     /// What the plugin was denied so far.

@@ -36,8 +36,12 @@ const MOST_ERROR_BYTES: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PluginState {
+    /// Its file is being read, compiled and asked what it is.
+    Loading,
     /// Its file cannot be run.
     NotLoaded,
+    /// Its file is gone, or may not run any more: what runs of it ends.
+    Ending,
     /// There is no policy for it.
     WaitingForPolicy,
     /// The operator has paused it.
@@ -70,6 +74,15 @@ pub(crate) enum ControllerState {
 #[derive(Clone)]
 pub(crate) struct Status(Arc<Shared>);
 
+/// What the directory of plugins holds that does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct NotTaken {
+    /// Of the file, if it could be read.
+    pub(crate) digest: Option<Arc<str>>,
+    /// Why it was not taken.
+    pub(crate) reason: String,
+}
+
 struct Shared {
     plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
     /// The plugins of the directory have been loaded, or have failed to.
@@ -93,6 +106,16 @@ impl Status {
         let (name, new): (Arc<str>, _) = (name.into(), Arc::new(PluginStatus::new(name)));
         plugins.insert(name, new.clone());
         new
+    }
+
+    /// The plugin `name`, if it is known.
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<PluginStatus>> {
+        self.plugins_by_name().get(name).cloned()
+    }
+
+    /// There is nothing of the plugin `name` any more.
+    pub(crate) fn forget(&self, name: &str) {
+        self.plugins_by_name().remove(name);
     }
 
     /// All plugins, by name.
@@ -148,11 +171,27 @@ struct Current {
     state: PluginState,
     reason: Option<String>,
     plugin: Option<Arc<Plugin>>,
+    /// The newest generation, where it does not run yet, and why not.
+    pending: Option<NotTaken>,
+    /// The file as it is, where it is not what runs.
+    not_taken: Option<NotTaken>,
+    /// What was rolled back.
+    rejected: Option<NotTaken>,
+    /// How loading its file went, by result.
+    loads: BTreeMap<&'static str, u64>,
 }
 
 impl PluginStatus {
     fn new(name: &str) -> Self {
-        let current = Current { state: PluginState::NotLoaded, reason: None, plugin: None };
+        let current = Current {
+            state: PluginState::Loading,
+            reason: None,
+            plugin: None,
+            pending: None,
+            not_taken: None,
+            rejected: None,
+            loads: BTreeMap::new(),
+        };
         Self {
             name: name.into(),
             denials: Denials::default(),
@@ -175,9 +214,45 @@ impl PluginStatus {
         current.reason = reason.map(shortened);
     }
 
-    /// This generation runs now.
+    /// This generation runs now. Controllers that it does not have are not shown any more.
     pub(crate) fn runs(&self, plugin: Arc<Plugin>) {
-        *locked(&self.current) = Current { state: PluginState::Running, reason: None, plugin: Some(plugin) };
+        let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
+        locked(&self.controllers).retain(|name, _| has(name));
+        let mut current = locked(&self.current);
+        (current.state, current.reason) = (PluginState::Running, None);
+        (current.plugin, current.pending, current.not_taken) = (Some(plugin), None, None);
+    }
+
+    /// Nothing of it runs any more.
+    pub(crate) fn has_ended(&self) {
+        locked(&self.current).plugin = None;
+        locked(&self.controllers).clear();
+        *locked(&self.seat) = None;
+    }
+
+    /// The newest generation does not run yet; or, with None, there is none that waits.
+    pub(crate) fn pends(&self, pending: Option<NotTaken>) {
+        locked(&self.current).pending = pending;
+    }
+
+    /// The file as it is now was not taken; or, with None, it is what runs.
+    pub(crate) fn has_not_taken(&self, not_taken: Option<NotTaken>) {
+        locked(&self.current).not_taken = not_taken;
+    }
+
+    /// This was rolled back and is not run again; or, with None, nothing is.
+    pub(crate) fn has_rejected(&self, rejected: Option<NotTaken>) {
+        locked(&self.current).rejected = rejected;
+    }
+
+    /// Its file was loaded, or was not, with this result.
+    pub(crate) fn count_load(&self, result: &'static str) {
+        *locked(&self.current).loads.entry(result).or_default() += 1;
+    }
+
+    /// How often its file was loaded with which result.
+    pub(crate) fn loads(&self) -> Vec<(&'static str, u64)> {
+        locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
     }
 
     /// This generation has taken another's place. What the operator has said of the plugin holds for each of them, but not that
@@ -193,6 +268,21 @@ impl PluginStatus {
     /// What it does.
     pub(crate) fn state(&self) -> PluginState {
         locked(&self.current).state
+    }
+
+    /// Why it does that.
+    pub(crate) fn reason(&self) -> Option<String> {
+        locked(&self.current).reason.clone()
+    }
+
+    /// The lease that it goes by.
+    pub(crate) fn lease(&self) -> Option<Arc<str>> {
+        locked(&self.seat).as_ref()?.lease.clone()
+    }
+
+    /// Whether this process ran it, or was the last to.
+    pub(crate) fn ran_here(&self) -> bool {
+        locked(&self.seat).as_ref().is_some_and(Seat::is_held)
     }
 
     /// The generation that runs.
@@ -228,7 +318,7 @@ impl PluginStatus {
     }
 
     fn to_json(&self) -> Value {
-        let Current { state, reason, plugin } = locked(&self.current).clone();
+        let Current { state, reason, plugin, pending, not_taken, rejected, loads: _ } = locked(&self.current).clone();
         let controllers: Vec<_> =
             locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();
         let denials = self.denials.snapshot().into_iter().map(|denial| {
@@ -248,6 +338,9 @@ impl PluginStatus {
             "lease": lease,
             "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
             "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
+            "pending": pending,
+            "notTaken": not_taken,
+            "rejected": rejected,
             "controllers": controllers,
             "denials": denials.collect::<Vec<_>>(),
             "leftBehind": *locked(&self.left_behind),

@@ -24,6 +24,7 @@ mod leases;
 mod outage;
 mod policies;
 mod proxy;
+mod reload;
 mod replicas;
 mod review;
 mod shutdown;

@@ -4,6 +4,8 @@
 //! Every write is over exactly the state that was seen, by its `resourceVersion`, or creates: two replicas never both succeed.
 //! Labels and annotations that others have put on a lease stay.
 
+mod notes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ const INSTANCE_LABEL: &str = "windlass.dev/instance";
 const KIND_LABEL: &str = "windlass.dev/lease";
 const JSON: &str = "application/json";
 
+pub use self::notes::Notes;
+
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseKind {
@@ -37,6 +41,8 @@ pub enum LeaseKind {
     Member,
     /// Its holder runs plugins.
     Plugins,
+    /// Nobody holds it: it says which files of plugins were rolled back.
+    Rejected,
 }
 
 impl LeaseKind {
@@ -44,6 +50,7 @@ impl LeaseKind {
         match self {
             Self::Member => "member",
             Self::Plugins => "plugins",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -150,6 +157,12 @@ impl Leases {
     #[must_use]
     pub fn watched(text: &str) -> Found {
         read(text).ok()
+    }
+
+    /// The namespace in which they are.
+    #[must_use]
+    pub fn namespace(&self) -> &Arc<str> {
+        &self.namespace
     }
 
     /// The lease as it is.

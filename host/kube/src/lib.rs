@@ -65,7 +65,7 @@ pub use crate::events::Recorder;
 pub use crate::expecting::Expecting;
 pub use crate::feed::{OverBudget, SubscribeOptions, Subscription};
 pub use crate::informer::{InformerError, InformerFigures, InformerOptions, InformerStatus, Informers};
-pub use crate::lease::{LeaseError, LeaseKind, Leases};
+pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
 pub use crate::live::{LiveBudget, LiveReader};
 pub use crate::parse::{ParseError, object_of};
 pub use crate::pointer::PointerError;

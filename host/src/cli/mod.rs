@@ -64,7 +64,7 @@ enum Command {
     /// Run plugins against a cluster.
     ///
     /// Loads each NAME.wasm of the plugin directory, starts the watches that its manifest declares, and calls it once for
-    /// each object that changes. The cluster is found as kubectl finds it: --kubeconfig, else KUBECONFIG, else
+    /// each object that changes. Files that are added, replaced or deleted are followed while it runs. The cluster is found as kubectl finds it: --kubeconfig, else KUBECONFIG, else
     /// ~/.kube/config, else the service account of the Pod.
     ///
     /// A plugin may do what its policy grants, NAME.policy.yaml beside it; without one it waits, and the log says what it asks
@@ -118,7 +118,7 @@ enum Command {
 /// Where plugins come from and how they run; the same for every command that runs them.
 #[derive(Debug, Args)]
 pub(crate) struct PluginArgs {
-    /// The directory of plugins: each NAME.wasm in it is one.
+    /// The directory of plugins: each NAME.wasm in it is one. It may be empty at first.
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
     pub(crate) plugins: PathBuf,
     /// Where the configurations of plugins are, each as NAME.config.yaml. Default: beside the plugins.
@@ -137,6 +137,10 @@ pub(crate) struct PluginArgs {
     /// A document of kind `PluginCeiling`: no plugin may do what it does not allow, whatever its policy says.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
     pub(crate) ceiling: Option<PathBuf>,
+    /// A list of SHA-256 digests, one a line, as sha256sum prints them: no other plugin is loaded. It is followed: what is taken
+    /// off it stops.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_ALLOWED_DIGESTS")]
+    pub(crate) allowed_digests: Option<PathBuf>,
     /// The namespace in which the host itself lives, which is denied to every plugin. Default: the Pod's, if this is one.
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
     pub(crate) host_namespace: Option<String>,

@@ -1,18 +1,20 @@
 //! Which plugins this process runs (§3.8): plugins go by leases, and run while theirs is held here.
 //!
 //! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for one lease,
-//! [`replicas`] follows who else there is, [`serve`] runs a plugin from one tenure to the next. What may be written is asked of
+//! [`replicas`] follows who else there is, [`seats`] knows which plugins go by which lease, [`serve`] runs a plugin from one tenure to the next. What may be written is asked of
 //! the [`fence`] by the writer, last before sending. Nothing here knows what a controller does.
 
 mod elector;
 mod fence;
 mod metrics;
+mod rejected;
 mod replicas;
+mod seats;
 pub(crate) mod serve;
 mod settings;
 mod swap;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,8 +29,11 @@ use windlass_core::sharing::{Members, Membership, Part};
 use windlass_kube::client::Connection;
 use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
 
-use self::elector::{Elector, Figures};
+use self::elector::Elector;
+pub(crate) use self::rejected::Rejected;
 use self::replicas::Replicas;
+pub(crate) use self::seats::Seat;
+use self::seats::{Place, Places};
 pub(crate) use self::settings::{LeaseMode, LeaseSettings};
 use crate::clock::BootClock;
 use crate::supervise::{Panics, supervise};
@@ -67,52 +72,18 @@ pub(crate) struct Standing {
     pub(crate) holder: Option<Arc<str>>,
 }
 
-/// One plugin's place: it waits here for its tenures.
-#[derive(Clone)]
-pub(crate) struct Seat {
-    /// Its lease. None: it goes by none.
-    pub(crate) lease: Option<Arc<str>>,
-    standing: watch::Receiver<Standing>,
-    me: Arc<str>,
-    stop: CancellationToken,
-}
-
-impl Seat {
-    /// Waits for the next tenure.
-    pub(crate) async fn tenure(&self) -> Tenure {
-        if self.lease.is_none() {
-            return Tenure::unshared(&self.stop);
-        }
-        let mut standing = self.standing.clone();
-        let is_open = |standing: &Standing| standing.tenure.as_ref().is_some_and(|it| !it.ends.is_cancelled());
-        let tenure = standing.wait_for(is_open).await.ok().and_then(|standing| standing.tenure.clone());
-        match tenure {
-            Some(tenure) => tenure,
-            // No elector is left: the host stops.
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Who runs the plugin, as far as is known.
-    pub(crate) fn holder(&self) -> Option<Arc<str>> {
-        if self.lease.is_none() { Some(self.me.clone()) } else { self.standing.borrow().holder.clone() }
-    }
-
-    /// Whether it is run here.
-    pub(crate) fn is_held(&self) -> bool {
-        self.holder().as_ref() == Some(&self.me)
-    }
-}
-
 /// All leases of this process.
 pub(crate) struct Leadership {
     settings: LeaseSettings,
     me: Arc<str>,
     clock: Arc<dyn Clock>,
     leases: Leases,
-    /// One for each lease that a plugin of this process goes by.
-    standings: BTreeMap<Arc<str>, watch::Sender<Standing>>,
-    figures: BTreeMap<Arc<str>, Arc<Figures>>,
+    places: Places,
+    rejected: watch::Sender<Rejected>,
+    /// The first list of leases is there, or cannot be had.
+    listed: CancellationToken,
+    /// This replica has all its plugins, and others may count on it.
+    joined: CancellationToken,
     membership: watch::Sender<Membership>,
     stop: CancellationToken,
     /// Electors let go first, then this ends what follows the leases.
@@ -122,30 +93,28 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    /// For these plugins; nothing is asked for yet. `replica` is this process, and never another.
-    pub(crate) fn new<'a>(
+    /// For no plugin yet; nothing is asked for. `replica` is this process, and never another.
+    pub(crate) fn new(
         settings: LeaseSettings,
         connection: &Connection,
         replica: &Arc<str>,
-        plugins: impl Iterator<Item = &'a str>,
         stop: &CancellationToken,
     ) -> Result<Self, LeaseError> {
         let role = Principal::of_host(Role::Lease, replica.clone());
         let namespace = settings.namespace.as_deref().unwrap_or(&connection.default_namespace);
         let leases = Leases::new(connection.client.clone(), role, namespace, &*settings.instance)?;
-        let names: Vec<Arc<str>> = plugins.filter_map(|plugin| settings.lease_of(plugin)).map(Arc::from).collect();
-        let standings: BTreeMap<Arc<str>, _> =
-            names.into_iter().map(|lease| (lease, watch::Sender::new(Standing::default()))).collect();
         let clock: Arc<dyn Clock> = Arc::new(BootClock::new());
         let nobody_else = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
         Ok(Self {
-            figures: standings.keys().map(|lease| (lease.clone(), Arc::default())).collect(),
             membership: watch::Sender::new(nobody_else),
             settings,
             me: replica.clone(),
             clock,
             leases,
-            standings,
+            places: Places::default(),
+            rejected: watch::Sender::default(),
+            listed: CancellationToken::new(),
+            joined: CancellationToken::new(),
             stop: stop.child_token(),
             over: CancellationToken::new(),
             electors: TaskTracker::new(),
@@ -153,12 +122,9 @@ impl Leadership {
         })
     }
 
-    /// The place of `plugin`.
-    pub(crate) fn seat(&self, plugin: &str) -> Seat {
-        let lease: Option<Arc<str>> = self.settings.lease_of(plugin).map(Arc::from);
-        let standing = lease.as_ref().and_then(|lease| self.standings.get(lease));
-        let standing = standing.map_or_else(|| watch::channel(Standing::default()).1, watch::Sender::subscribe);
-        Seat { lease, standing, me: self.me.clone(), stop: self.stop.clone() }
+    /// The namespace of the leases.
+    pub(crate) fn namespace(&self) -> &Arc<str> {
+        self.leases.namespace()
     }
 
     /// Whether caches of plugins are kept that others run.
@@ -166,39 +132,47 @@ impl Leadership {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// Stands for election from now on.
+    /// The plugins that there are have been loaded: from now on this replica says that it lives, so that others hand over to it. Not
+    /// sooner, for what was handed over to it could not run.
+    pub(crate) fn join(&self) {
+        self.joined.cancel();
+    }
+
+    /// Follows who else lives from now on. Plugins that take a place run when its lease is won.
     pub(crate) fn start(&self, informers: &Informers, panics: &Panics) {
-        if self.standings.is_empty() {
+        if self.settings.mode == LeaseMode::None {
             return;
         }
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = true;
         tracing::info!(
-            replica = %self.me, instance = self.settings.instance, leases = self.standings.len(),
+            replica = %self.me, instance = self.settings.instance,
             "standing for election: plugins run here while their leases are held"
         );
-        let (member, member_sightings) =
-            (format!("{}{}", self.settings.member_prefix(), self.me), watch::channel(None));
-        let mut sightings: HashMap<Arc<str>, watch::Sender<Found>> = HashMap::new();
-        let mut electors = Vec::new();
+        let member = format!("{}{}", self.settings.member_prefix(), self.me);
         // By its own requests alone.
-        let nobody = watch::Sender::new(Standing::default());
-        electors.push(self.elector(member.into(), LeaseKind::Member, nobody, member_sightings.1));
-        for (lease, standing) in &self.standings {
-            let (sender, receiver) = watch::channel(None);
-            sightings.insert(lease.clone(), sender);
-            electors.push(self.elector(lease.clone(), LeaseKind::Plugins, standing.clone(), receiver));
-        }
+        let (outside, unseen) = (self.outside(), watch::channel(None).1);
+        let elector = self.elector(member.into(), LeaseKind::Member, &outside, unseen, self.stop.clone());
         let replicas = Replicas {
             leases: self.leases.clone(),
             clock: self.clock.clone(),
             prefix: self.settings.member_prefix(),
+            rejected_lease: self.settings.rejected_lease(),
+            rejected: self.rejected.clone(),
             duration: self.settings.timing.duration(),
             members: Members::new(self.me.clone(), self.clock.now()),
             membership: self.membership.clone(),
-            electors: sightings,
+            places: self.places.clone(),
             versions: HashMap::new(),
         };
-        self.follow(informers, panics, replicas, electors);
+        self.follow(informers, panics, replicas);
+        let (elector, panics) = (AsyncMutex::new(elector), panics.clone());
+        let (stop, listed, joined) = (self.stop.clone(), self.listed.clone(), self.joined.clone());
+        self.electors.spawn(async move {
+            let turn = async { tokio::join!(listed.cancelled(), joined.cancelled()) };
+            stop.run_until_cancelled(turn).await;
+            let stand = async || elector.lock().await.run().await;
+            supervise("lease", &panics, &CancellationToken::new(), stand).await;
+        });
         self.electors.close();
     }
 
@@ -206,15 +180,16 @@ impl Leadership {
         &self,
         lease: Arc<str>,
         kind: LeaseKind,
-        standing: watch::Sender<Standing>,
+        place: &Place,
         sightings: watch::Receiver<Found>,
+        stop: CancellationToken,
     ) -> Elector {
         let LeaseSettings { mode, timing, stability, .. } = &self.settings;
         let is_shared = kind == LeaseKind::Plugins && *mode != LeaseMode::Single;
         let part = || Part::new(lease.clone(), self.me.clone(), *stability, timing.retry_period());
         Elector {
             part: is_shared.then(part),
-            figures: self.figures.get(&lease).cloned().unwrap_or_default(),
+            figures: place.figures.clone(),
             lease,
             kind,
             me: self.me.clone(),
@@ -223,16 +198,16 @@ impl Leadership {
             clock: self.clock.clone(),
             sightings,
             members: self.membership.subscribe(),
-            standing,
-            stop: self.stop.clone(),
+            standing: place.standing(),
+            stop,
             current: None,
             letting_go: None,
             told: String::new(),
         }
     }
 
-    /// Starts the tasks: first what follows the leases, and once the first list is there, the electors.
-    fn follow(&self, informers: &Informers, panics: &Panics, replicas: Replicas, electors: Vec<Elector>) {
+    /// Starts what follows the leases, and says when the first list is there.
+    fn follow(&self, informers: &Informers, panics: &Panics, replicas: Replicas) {
         let subscription = informers.subscribe(self.leases.watch());
         let synced = subscription.when(|status| status.synced);
         let error = subscription.when(|status| status.error.is_some());
@@ -245,21 +220,12 @@ impl Leadership {
             };
             over.run_until_cancelled(supervise("replicas", &follow_panics, &over, follow)).await;
         });
-        let (panics, tracker, over) = (panics.clone(), self.electors.clone(), self.over.clone());
-        self.electors.spawn(async move {
-            if tokio::time::timeout(FIRST_LIST, synced).await.is_err() {
-                tokio::spawn(async move {
-                    if over.run_until_cancelled(error).await.is_some() {
-                        tracing::warn!("leases cannot be watched: replicas learn of each other late, if at all");
-                    }
-                });
-            }
-            for elector in electors {
-                let (panics, elector) = (panics.clone(), AsyncMutex::new(elector));
-                tracker.spawn(async move {
-                    let stand = async || elector.lock().await.run().await;
-                    supervise("lease", &panics, &CancellationToken::new(), stand).await;
-                });
+        let (over, listed) = (self.over.clone(), self.listed.clone());
+        tokio::spawn(async move {
+            let in_time = tokio::time::timeout(FIRST_LIST, synced).await.is_ok();
+            listed.cancel();
+            if !in_time && over.run_until_cancelled(error).await.is_some() {
+                tracing::warn!("leases cannot be watched: replicas learn of each other late, if at all");
             }
         });
     }

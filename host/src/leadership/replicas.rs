@@ -1,5 +1,5 @@
 //! Who else there is: follows the installation's leases by one watch, tells each elector what it sees of its lease, keeps the
-//! list of replicas that live, and clears away what those have left that died long ago.
+//! list of replicas that live and of what was rolled back, and clears away what those have left that died long ago.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use windlass_core::clock::Clock;
-use windlass_core::lease::{Found, Version};
+use windlass_core::lease::Version;
 use windlass_core::sharing::{Members, Membership};
 use windlass_core::watch::WatchEvent;
 use windlass_kube::{Leases, Subscription};
+
+use super::rejected::{self, Rejected};
+use super::seats::Places;
 
 /// How many lease durations after its death a replica's lease is cleared away.
 const LONG_DEAD: u32 = 10;
@@ -26,7 +29,10 @@ pub(super) struct Replicas {
     pub(super) members: Members,
     pub(super) membership: watch::Sender<Membership>,
     /// Of each elector's lease.
-    pub(super) electors: HashMap<Arc<str>, watch::Sender<Found>>,
+    pub(super) places: Places,
+    /// Which says what was rolled back.
+    pub(super) rejected_lease: String,
+    pub(super) rejected: watch::Sender<Rejected>,
     /// The last states of members' leases, for whoever clears them away.
     pub(super) versions: HashMap<Arc<str>, Version>,
 }
@@ -54,8 +60,11 @@ impl Replicas {
             WatchEvent::Applied { new, .. } => (new.header.key.name.clone(), Leases::watched(&new.text())),
             WatchEvent::Deleted(tombstone) => (tombstone.last.header.key.name.clone(), None),
         };
-        if let Some(elector) = self.electors.get(&name) {
-            elector.send_replace(found.clone());
+        if let Some(place) = self.places.lock().get(&name) {
+            place.sightings.send_replace(found.clone());
+        }
+        if *name == *self.rejected_lease {
+            self.rejected.send_replace(rejected::read(&found));
         }
         if let Some(member) = name.strip_prefix(&self.prefix) {
             let member = Arc::from(member);

@@ -47,6 +47,11 @@ impl LeaseSettings {
         }
     }
 
+    /// The lease that says what was rolled back.
+    pub(super) fn rejected_lease(&self) -> String {
+        format!("windlass-{}-rejected", self.instance)
+    }
+
     /// What the names of members' leases begin with.
     pub(super) fn member_prefix(&self) -> String {
         format!("windlass-{}-member-", self.instance)

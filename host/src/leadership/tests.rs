@@ -8,6 +8,7 @@ use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::*;
+use crate::directory::Rejection;
 
 const PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;
@@ -55,13 +56,15 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
         let connection = client::connect(&options).await.expect("it answers");
         let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
         let name: Arc<str> = format!("replica-{number}").into();
-        let plugins = names.iter().map(String::as_str);
-        let leadership = Leadership::new(settings(), &connection, &name, plugins, &stop).expect("names that can be");
+        let leadership = Leadership::new(settings(), &connection, &name, &stop).expect("names that can be");
         leadership.start(&informers, &Panics::default());
-        replicas.push((leadership, informers));
+        let take = |plugin: &String| leadership.take(&plugin.as_str().into(), &stop, &Panics::default());
+        let seats: Vec<Seat> = names.iter().map(take).collect();
+        leadership.join();
+        replicas.push((leadership, informers, seats));
     }
-    let seats = || replicas.iter().map(|(leadership, _)| leadership);
-    let held = || seats().map(|it| names.iter().filter(|name| it.seat(name).is_held()).count()).collect::<Vec<_>>();
+    let seats = || replicas.iter().map(|(.., seats)| seats);
+    let held = || seats().map(|seats| seats.iter().filter(|seat| seat.is_held()).count()).collect::<Vec<_>>();
     until(|| held().iter().sum::<usize>() == PLUGINS && held().iter().all(|held| *held > 0)).await;
 
     let (before, since) = (requests(&server), Instant::now());
@@ -71,5 +74,72 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
     let in_a_period = (requests(&server) - before) as f64 / periods;
     println!("{in_a_period:.1} requests in a retry period, with {:?} plugins each", held());
     assert!(in_a_period <= MOST_IN_A_PERIOD, "{in_a_period}");
+    stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
+    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+    let connection = client::connect(&options).await.expect("it answers");
+    let stop = CancellationToken::new();
+    let replica = |name: &str| {
+        let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+        let leadership = Leadership::new(settings(), &connection, &name.into(), &stop).expect("names that can be");
+        leadership.start(&informers, &Panics::default());
+        (leadership, informers)
+    };
+    let (one, other) = (replica("one"), replica("other"));
+    let known = |replica: &(Leadership, Informers)| replica.0.rejected().borrow().clone();
+    let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into(), None);
+    let (d1, d2) = (rejection("d1"), rejection("d2"));
+    tokio::join!(one.0.tell_rejected("a", Some(&d1)), other.0.tell_rejected("b", Some(&d2)));
+    let both = Rejected::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
+    until(|| known(&one) == both && known(&other) == both).await;
+    other.0.tell_rejected("a", None).await;
+    until(|| known(&one).len() == 1).await;
+    // A replica that comes later.
+    let third = replica("third");
+    third.0.listed().await;
+    until(|| known(&third) == Rejected::from([("b".into(), rejection("d2"))])).await;
+    stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_stood_for_again_when_one_comes() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
+    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+    let connection = client::connect(&options).await.expect("it answers");
+    let stop = CancellationToken::new();
+    let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+    let settings = LeaseSettings { mode: LeaseMode::Single, ..settings() };
+    let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");
+    let panics = Panics::default();
+    leadership.start(&informers, &panics);
+    leadership.join();
+    let (stop_a, stop_b) = (stop.child_token(), stop.child_token());
+    let (a, b) = (leadership.take(&"a".into(), &stop_a, &panics), leadership.take(&"b".into(), &stop_b, &panics));
+    let (of_a, of_b) = tokio::join!(a.tenure(), b.tenure());
+    stop_a.cancel();
+    of_a.ends.cancelled().await;
+    assert!(!of_b.ends.is_cancelled(), "the other's goes on");
+    drop(of_a);
+    leadership.leave("a");
+    assert!(b.is_held() && !of_b.ends.is_cancelled());
+    leadership.leave("b");
+    of_b.ends.cancelled().await;
+    // It is let go of when nothing can be written under it any more.
+    let again = leadership.take(&"a".into(), &stop, &panics);
+    assert!(b.is_held(), "the former tenure still holds it");
+    drop(of_b);
+    let tenure = again.tenure().await;
+    until(|| again.is_held()).await;
+    assert!(tenure.fence.may_start(Duration::ZERO).is_ok());
     stop.cancel();
 }

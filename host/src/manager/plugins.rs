@@ -1,15 +1,12 @@
 //! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers started, and
-//! what it is denied told. The order among these and all else is the manager's.
+//! what it is denied told. When, and for which generation, is decided by `reload`.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
-use futures::StreamExt;
-use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
@@ -19,13 +16,12 @@ use windlass_kube::Selector;
 use windlass_wasm::{Manifest, Plugin, Sandbox};
 
 use super::Host;
-use crate::admin::Admin;
 use crate::config::{self, Configured};
-use crate::install::{self, Installer, Ready, Rivalry};
+use crate::directory::Refusal;
+use crate::generation::Reports;
+use crate::install::{self, Installer, Ready};
 use crate::leadership::serve::Serving;
 use crate::phases::Phases;
-use crate::running::End;
-use crate::status::PluginState;
 use crate::supervise::supervise;
 use crate::telemetry;
 
@@ -35,38 +31,16 @@ const DENIALS_AGAIN: Duration = Duration::from_mins(10);
 /// The weight of each plugin's share of the permits.
 const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
-/// Loads what can be loaded, each file by itself: a broken one is told of and left out.
-pub(super) async fn load(sandbox: &Sandbox, files: &[PathBuf], shown: &Admin) -> Vec<Arc<Plugin>> {
-    let side_by_side = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let loading = files.iter().map(async |file| (file, sandbox.load(file).await));
-    let mut loading = futures::stream::iter(loading).buffered(side_by_side);
-    let mut plugins = Vec::new();
-    while let Some((file, loaded)) = loading.next().await {
-        let status = shown.status.plugin(&file.file_stem().unwrap_or_default().to_string_lossy());
-        match loaded.map_err(anyhow::Error::from).and_then(whole) {
-            Ok(plugin) => {
-                tracing::info!(
-                    plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
-                    bytes = plugin.size(), "plugin loaded"
-                );
-                shown.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
-                status.runs(plugin.clone());
-                plugins.push(plugin);
-            }
-            Err(error) => {
-                let error = telemetry::explained(&error);
-                tracing::error!(error, "plugin not loaded");
-                status.set(PluginState::NotLoaded, Some(error));
-            }
-        }
-    }
-    plugins
-}
-
-/// Refuses a plugin that no server would understand: half of a plugin would be worse than none.
-fn whole(plugin: Arc<Plugin>) -> anyhow::Result<Arc<Plugin>> {
+/// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
+pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, Refusal> {
+    let plugin = sandbox.load(path).await.map_err(|error| {
+        let reason = error.problem.reason();
+        Refusal::NotLoaded { reason, message: telemetry::explained(&error.into()) }
+    })?;
     match problem(plugin.manifest()) {
-        Some(problem) => bail!("{}: {problem}", plugin.path().display()),
+        Some(problem) => {
+            Err(Refusal::NotLoaded { reason: "manifest", message: format!("{}: {problem}", path.display()) })
+        }
         None => Ok(plugin),
     }
 }
@@ -94,43 +68,31 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
     })
 }
 
-/// The plugins without those that bring a definition which one before them brings.
-pub(super) fn without_rivals(plugins: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
-    let rivals = install::rivalries(plugins.iter().map(|it| (&**it.name(), it.manifest().crd_names().collect())));
-    for Rivalry { definition, first, second } in &rivals {
-        tracing::error!(
-            plugin = second,
-            definition,
-            "plugin not started: it brings a definition that the plugin {first} brings already; remove one of the two"
-        );
-    }
-    plugins.into_iter().filter(|plugin| !rivals.iter().any(|rival| rival.second == **plugin.name())).collect()
-}
-
-/// Starts every plugin, each to wait by itself for its lease, and its controllers for what they need.
-pub(super) fn start(host: &Arc<Host>, fair: &Fair, plugins: &[Arc<Plugin>], phases: &Phases) -> JoinSet<End> {
-    let mut controllers = JoinSet::new();
-    // Nobody hears of swaps yet.
-    let (reports, _) = mpsc::unbounded_channel();
-    for plugin in plugins {
-        let seat = host.leadership.seat(plugin.name());
-        host.status.plugin(plugin.name()).goes_by(seat.clone());
-        let serving = Serving {
-            host: host.clone(),
-            wanted: watch::channel(plugin.clone()).1,
-            reports: reports.clone(),
-            share: fair.share(EQUAL),
-            live: host.live.for_another(),
-            cache: host.plugin_cache,
-            seat,
-            phases: phases.clone(),
-            install,
-            configure,
-        };
-        controllers.spawn(serving.run());
-    }
-    host.status.loaded();
-    controllers
+/// What runs `plugin`, which waits by itself for its lease, and its controllers for what they need, until the plugin's own stop;
+/// and where its newer generations are delivered. What becomes of those is told in `reports`.
+pub(super) fn serving(
+    host: &Arc<Host>,
+    fair: &Fair,
+    plugin: &Arc<Plugin>,
+    reports: Reports,
+    phases: Phases,
+) -> (Serving, watch::Sender<Arc<Plugin>>) {
+    let seat = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
+    host.status.plugin(plugin.name()).goes_by(seat.clone());
+    let (newest, wanted) = watch::channel(plugin.clone());
+    let serving = Serving {
+        host: host.clone(),
+        wanted,
+        reports,
+        share: fair.share(EQUAL),
+        live: host.live.for_another(),
+        cache: host.plugin_cache,
+        seat,
+        phases,
+        install,
+        configure,
+    };
+    (serving, newest)
 }
 
 /// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
@@ -184,22 +146,20 @@ fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Opt
 }
 
 /// Tells of what the plugin is denied: each kind of denial once in an interval.
-pub(super) fn tell_denials(host: &Arc<Host>, plugin: &Arc<str>, stop: &CancellationToken) -> JoinHandle<()> {
-    let (denials, plugin, stop) = (host.policies.denials(plugin), plugin.clone(), stop.clone());
+pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
+    let denials = host.policies.denials(&plugin);
     let mut interval = tokio::time::interval(DENIALS_AGAIN);
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = interval.tick() => denials.renew(),
-                denied = denials.to_tell() => {
-                    for DenialCount { count, last, .. } in denied {
-                        tracing::warn!(%plugin, times = count, error = last, "denied");
-                    }
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = interval.tick() => denials.renew(),
+            denied = denials.to_tell() => {
+                for DenialCount { count, last, .. } in denied {
+                    tracing::warn!(%plugin, times = count, error = last, "denied");
                 }
             }
         }
-    })
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,13 @@ impl Sources {
             (labels, 1_i64)
         });
         gauges(encoder, "windlass_loaded_plugin", "The plugins that are loaded, and what they do", info)?;
+        let loads = plugins.iter().flat_map(|plugin| {
+            plugin.loads().into_iter().map(|(result, times)| {
+                (vec![("plugin", plugin.name.to_string()), ("result", result.to_owned())], times)
+            })
+        });
+        let help = "How often a plugin's file was looked at, by what became of it";
+        counters(encoder, "windlass_plugin_loads", help, loads)?;
         let lines = loaded.iter().map(|(plugin, generation)| {
             (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_log_lines)
         });

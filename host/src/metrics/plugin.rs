@@ -115,6 +115,11 @@ impl PluginMetrics {
         plugins.insert(plugin.clone(), series);
     }
 
+    /// `plugin` is not there any more, and nor are its metrics.
+    pub(crate) fn forget(&self, plugin: &str) {
+        self.lock().remove(plugin);
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, PluginSeries>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

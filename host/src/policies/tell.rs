@@ -1,35 +1,42 @@
 //! What an operator sees of policies: in the log, and of each plugin in the status.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use windlass_wasm::Plugin;
 
 use super::{Policies, SUFFIX, Standing};
 use crate::policy::asks::in_one_line;
-use crate::status::{PluginState, Status};
+use crate::status::{PluginState, PluginStatus, Status};
 
 impl Policies {
     /// Shows in `status` which plugins wait for a policy or are paused, and each change of that, for ever.
     pub(crate) async fn show(&self, status: &Status) {
         let mut pauses = self.pauses.subscribe();
         loop {
-            let now = pauses.borrow_and_update().clone();
+            pauses.mark_unchanged();
             for plugin in status.plugins() {
-                let held = [PluginState::NotLoaded, PluginState::Suspended].contains(&plugin.state());
-                if held || !self.plugins().contains_key(&*plugin.name) {
-                    continue;
-                }
-                match self.standing(&plugin.name) {
-                    Standing::Waiting(why) => plugin.set(PluginState::WaitingForPolicy, why),
-                    Standing::Granted(_) if now.get(&*plugin.name) == Some(&true) => {
-                        plugin.set(PluginState::Paused, Some("by its policy".to_owned()));
-                    }
-                    Standing::Granted(_) => plugin.set(PluginState::Running, None),
-                }
+                self.show_now(&plugin);
             }
             if pauses.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
+        }
+    }
+
+    /// Shows in the `plugin`'s status whether it waits for a policy or is paused.
+    pub(super) fn show_now(&self, plugin: &PluginStatus) {
+        let state = plugin.state();
+        let follows = [PluginState::WaitingForPolicy, PluginState::Paused, PluginState::Running].contains(&state);
+        if !follows || !self.plugins().contains_key(&*plugin.name) {
+            return;
+        }
+        match self.standing(&plugin.name) {
+            Standing::Waiting(why) => plugin.set(PluginState::WaitingForPolicy, why),
+            Standing::Granted(_) if self.pauses.borrow().get(&*plugin.name) == Some(&true) => {
+                plugin.set(PluginState::Paused, Some("by its policy".to_owned()));
+            }
+            Standing::Granted(_) => plugin.set(PluginState::Running, None),
         }
     }
 
@@ -76,6 +83,7 @@ impl Policies {
     /// None before the plugins are known.
     pub(super) fn orphans(&self, policies: impl IntoIterator<Item = String>) -> Vec<String> {
         let plugins = self.plugins();
-        policies.into_iter().filter(|plugin| !plugins.is_empty() && !plugins.contains_key(plugin)).collect()
+        let knows_all = self.knows_all.load(Ordering::Relaxed);
+        policies.into_iter().filter(|plugin| knows_all && !plugins.contains_key(plugin)).collect()
     }
 }

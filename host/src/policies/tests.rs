@@ -131,6 +131,7 @@ async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
     let names = || ["a", "b"].map(str::to_owned);
     assert!(scene.policies.orphans(names()).is_empty(), "no plugin is known yet");
     scene.policies.plugins().insert("a".to_owned(), Brought::default());
+    scene.policies.registered_all();
     assert_eq!(scene.policies.orphans(names()), ["b"]);
 }
 

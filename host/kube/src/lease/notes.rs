@@ -1,0 +1,58 @@
+//! What an installation's replicas keep in the annotations of a lease that nobody holds, for each other and for the next ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::lease::{Answer, Found, Record};
+
+use super::{LeaseError, LeaseKind, Leases};
+
+/// How often another may come first.
+const ATTEMPTS: usize = 8;
+
+/// Annotations by their names.
+pub type Notes = BTreeMap<String, String>;
+
+impl Leases {
+    /// The annotations of a lease that a watch or a look has found.
+    #[must_use]
+    pub fn notes(found: &Found) -> Notes {
+        let metadata: Value =
+            found.as_ref().and_then(|(version, _)| serde_json::from_str(version).ok()).unwrap_or_default();
+        let annotations = metadata["annotations"].as_object().into_iter().flatten();
+        annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+    }
+
+    /// Sets the annotation `note` of the lease `name`, which is made if need be; or takes it off, if that is what `value` says.
+    /// False: others wrote it each time that this was about to.
+    pub async fn note(&self, name: &str, note: &str, value: Option<&str>, limit: Duration) -> Result<bool, LeaseError> {
+        for _ in 0..ATTEMPTS {
+            let Answer::Found(found) = self.get(name, limit).await? else { continue };
+            if Self::notes(&found).get(note).map(String::as_str) == value {
+                return Ok(true);
+            }
+            let Some((version, record)) = found else {
+                let nobody =
+                    Record { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
+                // What it is to say is written over that.
+                self.write(name, LeaseKind::Rejected, None, &nobody, limit).await?;
+                continue;
+            };
+            let mut metadata: Value = serde_json::from_str(&version).unwrap_or_default();
+            if !metadata["annotations"].is_object() {
+                metadata["annotations"] = json!({});
+            }
+            match (value, metadata["annotations"].as_object_mut()) {
+                (Some(value), Some(notes)) => drop(notes.insert(note.to_owned(), value.into())),
+                (None, Some(notes)) => drop(notes.remove(note)),
+                (_, None) => {}
+            }
+            let over = metadata.to_string().into();
+            if let Answer::Written(_) = self.write(name, LeaseKind::Rejected, Some(&over), &record, limit).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

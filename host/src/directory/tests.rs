@@ -1,0 +1,252 @@
+//! What follows from what happens to files.
+
+use super::*;
+
+/// Plays a directory whose files' contents are single letters.
+struct Scene {
+    catalog: Catalog<()>,
+}
+
+fn content(letter: char) -> Content {
+    Content::Is([u8::try_from(letter).expect("a letter"); 32])
+}
+
+fn digest(letter: char) -> Digest {
+    hexadecimal(&[u8::try_from(letter).expect("a letter"); 32])
+}
+
+fn failure() -> Refusal {
+    Refusal::NotLoaded { reason: "compile", message: "broken".to_owned() }
+}
+
+fn allowed(letters: &str) -> Allowed {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("allowed");
+    let lines: String = letters.chars().map(|letter| format!("{}\n", digest(letter))).collect();
+    std::fs::write(&path, format!("# all\n{lines}")).expect("written");
+    Allowed::read(&path).expect("a list")
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self { catalog: Catalog::new(2, None) }
+    }
+
+    /// `plugin=letter` for what its file is now, `plugin=` for none.
+    fn files(&mut self, files: &[&str]) -> Vec<String> {
+        let change = |file: &&str| {
+            let (plugin, letter) = file.split_once('=').expect("an equals sign");
+            let content = letter.chars().next().map_or(Content::Gone, content);
+            Change { path: PathBuf::from(format!("{plugin}.wasm")), content }
+        };
+        self.catalog.take(&files.iter().map(change).collect::<Vec<_>>());
+        self.next()
+    }
+
+    fn next(&mut self) -> Vec<String> {
+        let short =
+            |digest: &Digest| char::from(u8::from_str_radix(&digest[..2], 16).expect("hexadecimal")).to_string();
+        let shown = |step| match step {
+            Step::Load { plugin, digest, .. } => format!("load {plugin} {}", short(&digest)),
+            Step::Start { plugin, loaded } => format!("start {plugin} {}", short(&loaded.digest)),
+            Step::Replace { plugin, loaded } => format!("replace {plugin} {}", short(&loaded.digest)),
+            Step::Stop { plugin, why: Why::Deleted } => format!("stop {plugin}: deleted"),
+            Step::Stop { plugin, why: Why::NotAllowed { digest, .. } } => {
+                format!("stop {plugin}: {} is not allowed", short(&digest))
+            }
+            Step::Stop { plugin, why: Why::Rejected { digest, .. } } => {
+                format!("stop {plugin}: {} was rejected", short(&digest))
+            }
+            Step::Refuse { plugin, refusal, runs, .. } => {
+                format!("refuse {plugin}: {}{}", refusal.reason(), if runs { ", the former runs" } else { "" })
+            }
+            Step::Agree { plugin } => format!("agree {plugin}"),
+            Step::Pardon { plugin, digest } => format!("pardon {plugin} {}", short(&digest)),
+            Step::Forget { plugin } => format!("forget {plugin}"),
+        };
+        self.catalog.next().into_iter().map(shown).collect()
+    }
+
+    fn loaded(&mut self, plugin: &str, letter: char, definitions: &[&str]) -> Vec<String> {
+        let definitions = definitions.iter().map(|&it| it.to_owned()).collect();
+        let loaded = Loaded { digest: digest(letter), definitions, generation: () };
+        self.catalog.loaded(plugin, &digest(letter), Some(Ok(loaded)));
+        self.next()
+    }
+
+    fn fails(&mut self, plugin: &str, letter: char) -> Vec<String> {
+        self.catalog.loaded(plugin, &digest(letter), Some(Err(failure())));
+        self.next()
+    }
+
+    fn settled(&mut self, plugin: &str, letter: char) -> Vec<String> {
+        self.catalog.settled(plugin, &digest(letter));
+        self.next()
+    }
+
+    fn ended(&mut self, plugin: &str) -> Vec<String> {
+        self.catalog.ended(plugin);
+        self.next()
+    }
+
+    /// One in which `plugin=letter` run.
+    fn running(files: &[&str]) -> Self {
+        let mut scene = Self::new();
+        for file in files {
+            let (plugin, letter) = file.split_once('=').expect("an equals sign");
+            scene.files(&[file]);
+            scene.loaded(plugin, letter.chars().next().expect("a letter"), &[]);
+        }
+        scene
+    }
+}
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn a_file_is_loaded_started_replaced_and_when_it_goes_stopped_and_forgotten() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.files(&["a=x"]), ["load a x"]);
+    assert_eq!(scene.loaded("a", 'x', &[]), ["start a x"]);
+    assert_eq!(scene.next(), NOTHING);
+    assert_eq!(scene.files(&["a=y"]), ["load a y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
+    assert_eq!(scene.files(&["a="]), ["stop a: deleted"]);
+    assert_eq!(scene.ended("a"), ["forget a"]);
+    assert_eq!(scene.next(), NOTHING);
+}
+
+#[test]
+fn the_bytes_that_run_are_not_loaded_again() {
+    let mut scene = Scene::running(&["a=x"]);
+    assert_eq!(scene.files(&["a=x"]), NOTHING);
+    scene.files(&["a=y"]);
+    assert_eq!(scene.files(&["a=x"]), NOTHING, "it was on its way to another and came back");
+    assert_eq!(scene.loaded("a", 'y', &[]), NOTHING);
+}
+
+#[test]
+fn a_file_that_does_not_load_is_told_of_once_when_it_has_settled_and_replaces_nothing() {
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    assert_eq!(scene.fails("a", 'y'), NOTHING, "it may be half a file");
+    assert_eq!(scene.settled("a", 'y'), ["refuse a: compile, the former runs"]);
+    assert_eq!(scene.next(), NOTHING);
+    assert_eq!(scene.files(&["a=x"]), ["agree a"]);
+    // Written in two parts.
+    scene.files(&["a=h"]);
+    scene.fails("a", 'h');
+    assert_eq!(scene.files(&["a=z"]), ["load a z"]);
+    assert_eq!(scene.settled("a", 'h'), NOTHING);
+    assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_loaded_is_loaded_again_after_that() {
+    let mut scene = Scene::new();
+    scene.files(&["a=x"]);
+    assert_eq!(scene.files(&["a=y"]), NOTHING);
+    assert_eq!(scene.loaded("a", 'x', &[]), ["load a y"]);
+    scene.catalog.loaded("a", &digest('y'), None);
+    assert_eq!(scene.next(), ["load a y"], "what was read was something else again");
+    assert_eq!(scene.loaded("a", 'y', &[]), ["start a y"]);
+}
+
+#[test]
+fn no_more_files_are_loaded_at_once_than_there_are_slots() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.files(&["a=x", "b=x", "c=x", "d=x"]), ["load a x", "load b x"]);
+    assert_eq!(scene.loaded("b", 'x', &[]), ["start b x", "load c x"]);
+    assert_eq!(scene.files(&["a="]), ["forget a"]);
+    assert!(!scene.catalog.is_settled());
+    assert_eq!(scene.loaded("a", 'x', &[]), ["load d x"], "its slot is free, and nothing else comes of it");
+    scene.loaded("c", 'x', &[]);
+    assert_eq!(scene.fails("d", 'x'), NOTHING);
+    assert_eq!(scene.settled("d", 'x'), ["refuse d: compile"]);
+    assert!(scene.catalog.is_settled());
+    assert_eq!(scene.catalog.running(), 2);
+}
+
+#[test]
+fn a_plugin_that_comes_back_while_it_ends_starts_when_it_has_ended() {
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a="]);
+    assert_eq!(scene.files(&["a=x"]), ["load a x"]);
+    assert_eq!(scene.loaded("a", 'x', &[]), NOTHING);
+    assert_eq!(scene.ended("a"), ["start a x"]);
+}
+
+#[test]
+fn a_plugin_that_can_never_run_is_not_started_again_before_its_file_changes() {
+    let mut scene = Scene::running(&["a=x"]);
+    assert_eq!(scene.ended("a"), NOTHING);
+    scene.files(&["a=y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), ["start a y"]);
+    scene.ended("a");
+    assert_eq!(scene.files(&["a="]), ["forget a"]);
+}
+
+#[test]
+fn of_two_that_bring_one_definition_the_first_by_name_runs_and_the_other_when_that_has_gone() {
+    let mut scene = Scene::new();
+    scene.files(&["a=x", "b=y"]);
+    assert_eq!(scene.loaded("b", 'y', &["ws.e.com"]), NOTHING, "a may bring it too");
+    assert_eq!(scene.loaded("a", 'x', &["ws.e.com"]), ["start a x", "refuse b: rival"]);
+    assert_eq!(scene.files(&["a="]), ["stop a: deleted"]);
+    assert_eq!(scene.ended("a"), ["forget a", "start b y"]);
+    // Whoever runs has precedence over whoever comes.
+    scene.files(&["a=x"]);
+    assert_eq!(scene.loaded("a", 'x', &["ws.e.com"]), ["refuse a: rival"]);
+    scene.files(&["b=z"]);
+    assert_eq!(scene.loaded("b", 'z', &[]), ["replace b z"]);
+    assert_eq!(scene.next(), ["start a x"], "b does not bring it any more");
+}
+
+#[test]
+fn only_allowed_bytes_are_loaded_and_what_is_taken_off_the_list_stops() {
+    let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
+    assert_eq!(scene.files(&["a=x", "b=y"]), ["load a x", "refuse b: not-allowed"]);
+    assert_eq!(scene.loaded("a", 'x', &[]), ["start a x"]);
+    assert_eq!(scene.files(&["a=y"]), ["refuse a: not-allowed, the former runs"]);
+    scene.catalog.allow(allowed("y"));
+    assert_eq!(scene.next(), ["stop a: x is not allowed", "load a y", "load b y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), NOTHING);
+    assert_eq!(scene.ended("a"), ["start a y"]);
+    scene.catalog.allow(allowed(""));
+    assert_eq!(scene.next(), ["stop a: y is not allowed", "refuse a: not-allowed", "refuse b: not-allowed"]);
+    assert_eq!(scene.ended("a"), NOTHING);
+    assert_eq!(scene.catalog.running(), 0);
+}
+
+#[test]
+fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    scene.loaded("a", 'y', &[]);
+    let rejection = Rejection::new(digest('y'), "it traps".to_owned(), Some("x"));
+    scene.catalog.rolled_back("a", rejection.clone());
+    assert_eq!(scene.next(), ["refuse a: rejected, the former runs"]);
+    assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
+    assert_eq!(scene.files(&["a=y"]), ["load a y"], "somebody wants it again");
+
+    // Another replica that has started it.
+    let mut scene = Scene::running(&["a=y"]);
+    assert!(scene.catalog.reject("a", &rejection));
+    assert_eq!(scene.next(), ["stop a: y was rejected", "refuse a: rejected"]);
+    assert_eq!(scene.ended("a"), NOTHING);
+
+    // After a restart.
+    let mut scene = Scene::new();
+    scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
+    assert!(scene.catalog.reject("a", &rejection));
+    assert_eq!(scene.next(), ["refuse a: rejected"]);
+    assert!(!scene.catalog.reject("a", &Rejection::new(digest('z'), "it trapped too".to_owned(), None)));
+    assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"], "what is not the file's is not taken");
+    assert_eq!(scene.files(&["a="]), ["forget a"]);
+}
+
+#[test]
+fn only_wasm_files_are_plugins_and_go_by_their_stem() {
+    assert!(is_plugin(Path::new("p/a.wasm")) && !is_plugin(Path::new("p/a.policy.yaml")));
+    assert_eq!(&*name_of(Path::new("p/a.wasm")), "a");
+}

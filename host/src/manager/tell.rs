@@ -1,0 +1,134 @@
+//! What an operator sees of the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
+
+use std::sync::Arc;
+
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_wasm::Plugin;
+
+use super::Host;
+use crate::directory::{Digest, Refusal, Rejection, Why};
+use crate::status::{NotTaken, PluginState};
+
+/// Something has come of all files that there were when the host started.
+pub(super) fn begun(running: usize) {
+    if running == 0 {
+        tracing::warn!("no plugin runs: the host waits for files in its plugin directory");
+    }
+}
+
+/// A file was loaded.
+pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
+    tracing::info!(
+        plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
+        bytes = plugin.size(), "plugin loaded"
+    );
+    host.status.plugin(plugin.name()).count_load("loaded");
+}
+
+/// A file was not taken.
+pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &Refusal, runs: bool) {
+    let (status, error) = (host.status.plugin(plugin), refusal.to_string());
+    status.count_load(refusal.reason());
+    status.has_not_taken(Some(NotTaken { digest: digest.clone(), reason: error.clone() }));
+    if let (Refusal::Rejected { because, .. }, Some(digest)) = (refusal, digest) {
+        status.has_rejected(Some(NotTaken { digest: Some(digest), reason: because.clone() }));
+    }
+    if runs {
+        let generation = status.generation();
+        let running = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
+        tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
+        return;
+    }
+    match refusal {
+        Refusal::Rival { .. } => tracing::error!(%plugin, error, "plugin not started"),
+        Refusal::Rejected { .. } => tracing::error!(
+            %plugin, error, "plugin not started: put another file in its place, or the one from before"
+        ),
+        _ => tracing::error!(%plugin, error, "plugin not loaded"),
+    }
+    if status.state() != PluginState::Ending {
+        status.set(PluginState::NotLoaded, Some(error));
+    }
+}
+
+/// A file that was refused is the one that runs again.
+pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
+    tracing::info!(%plugin, "the plugin's file is what runs again");
+    host.status.plugin(plugin).has_not_taken(None);
+}
+
+/// What runs is told to end.
+pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
+    let reason = match why {
+        Why::Deleted => {
+            tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends");
+            "its file is gone".to_owned()
+        }
+        Why::NotAllowed { digest, list } => {
+            let list = list.display();
+            tracing::warn!(%plugin, digest = &**digest, %list, "the plugin is no longer allowed: it ends");
+            format!("its digest {digest} is no longer in {list}")
+        }
+        Why::Rejected { digest, because } => {
+            tracing::error!(
+                %plugin, digest = &**digest, because,
+                "another replica has rolled the plugin back: it ends here, where no generation before it is known"
+            );
+            format!("another replica has rolled it back: {because}")
+        }
+    };
+    host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
+}
+
+/// The newest generation was rolled back.
+pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection: &Rejection) {
+    let Rejection { digest, because, .. } = rejection;
+    tracing::error!(
+        %plugin, rejected = &**digest, because, runs,
+        "rolled back: the generation before runs again, and this one is not run again before the file changes"
+    );
+    let status = host.status.plugin(plugin);
+    status.count_load("rolled-back");
+    status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
+    event(host, plugin, runs, format!("the generation {digest} was rolled back: {because}"));
+}
+
+/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.
+fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: String) {
+    let Some(lease) = host.status.known(plugin).and_then(|status| status.lease()) else { return };
+    let principal = Principal {
+        role: Role::Events,
+        plugin: plugin.clone(),
+        digest: runs.get(..12).unwrap_or(runs).into(),
+        replica: host.replica.clone(),
+        grants: LiveGrants::default(),
+        impersonate: None,
+        fence: Fenced::default(),
+    };
+    let call = CallContext {
+        principal: Arc::new(principal),
+        controller: "windlass".into(),
+        primary_kind: ObjectKind::new("coordination.k8s.io/v1", "Lease"),
+        primary_key: ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
+        primary: None,
+        trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        config: "{}".into(),
+    };
+    let event = Event {
+        regarding: None,
+        related: None,
+        event_type: EventType::Warning,
+        reason: "PluginRolledBack".to_owned(),
+        action: "RollBack".to_owned(),
+        note: format!("plugin {plugin}: {note}"),
+    };
+    host.recorder.emit(&call, event);
+}
