@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::guests::{chameleon, composer};
@@ -80,7 +81,10 @@ async fn what_a_composer_draws_depends_on_the_parent_alone() {
 
 #[tokio::test]
 async fn failures_of_a_composer_arrive_as_they_were_meant() {
-    let plugin = guest(Limits { memory_bytes: 32 << 20, ..limits() }).await;
+    // Time enough to devour it all, on a machine that has other work too.
+    let limits =
+        Limits { memory_bytes: 32 << 20, deadline: Duration::from_secs(2), cpu: Duration::from_mins(1), ..limits() };
+    let plugin = guest(limits).await;
     let misbehave = async |how: &str| answer(&plugin, "u-1", json!({"misbehave": how})).await.expect_err("a failure");
     assert_eq!(misbehave("silent").await, CallResult::Failed(vec![]));
     let terminal = misbehave("terminal").await;
