@@ -144,10 +144,10 @@ impl Controller {
         });
         // What runs now is judged anew.
         let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
-        self.status.guarded_by(circuit.clone(), lane.clone());
+        self.lasting.status.guarded_by(circuit.clone(), lane.clone());
         let instances = self.host.policies.instances(self.plugin.name());
         let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
-        let (status, events) = (self.status.clone(), self.host.recorder.clone());
+        let (status, events) = (self.lasting.status.clone(), self.host.recorder.clone());
         let mut plugin: Box<dyn Reconcile> = Box::new(Guarded::new(plugin, circuit.clone(), status, events));
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {
             plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
@@ -223,7 +223,7 @@ impl Controller {
     ) -> Ports {
         let guards = &self.host.guards;
         let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
-        let mut writer = writer.telling(lane.listener(self.status.clone()));
+        let mut writer = writer.telling(lane.listener(self.lasting.status.clone()));
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }

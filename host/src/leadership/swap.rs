@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::finalizer;
 use windlass_core::probation::Record;
-use windlass_wasm::{Entry, Plugin};
+use windlass_wasm::Plugin;
 
 use super::Tenure;
 use super::serve::{Generation, Past, Serving};
@@ -22,7 +22,6 @@ use crate::generation::{Judged, Swapped};
 use crate::install::Ready;
 use crate::phases::Phases;
 use crate::running::End;
-use crate::supervise::caught;
 
 /// How long a generation may take to get ready before that is told.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -92,7 +92,7 @@ struct Handle {
 }
 
 impl Reload {
-    /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there.
+    /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there; what was rolled back is kept in `cache`.
     pub(super) fn new(
         host: Arc<Host>,
         sandbox: Sandbox,
@@ -100,6 +100,7 @@ impl Reload {
         phases: Phases,
         allowed: Option<Allowed>,
         leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
+        cache: Option<&Path>,
     ) -> Self {
         let (tell, news) = mpsc::unbounded_channel();
         let (reports, swapped) = mpsc::unbounded_channel();
@@ -110,7 +111,7 @@ impl Reload {
             fair,
             phases,
             catalog: Catalog::new(slots, allowed),
-            rejections: Rejections::kept_in(None),
+            rejections: Rejections::kept_in(cache),
             elsewhere: Rejected::new(),
             news,
             tell,
