@@ -10,7 +10,7 @@ use windlass_core::hot_loop::{TRACKED, Tally, WINDOW};
 const LIMIT: u32 = 20;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// Writes to a few hot objects among many others, as a plugin may make them that wants not to be found.
     #[test]

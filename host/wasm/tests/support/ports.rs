@@ -117,7 +117,16 @@ impl Writes for FakePorts {
             match mode {
                 WriteMode::Echo => {}
                 WriteMode::Never => std::future::pending().await,
-                WriteMode::After(delay) => tokio::time::sleep(delay).await,
+                WriteMode::After(delay) => {
+                    // As the writer has it: what was begun goes on, whether or not somebody waits for it.
+                    let (written, answer) = (written.clone(), body(&operation));
+                    let begun = tokio::spawn(async move {
+                        tokio::time::sleep(delay).await;
+                        written.lock().expect("not poisoned").push(operation);
+                    });
+                    begun.await.expect("no panic");
+                    return Ok(answer);
+                }
                 WriteMode::Panic => panic!("the writer has a bug"),
             }
             let body = body(&operation);
