@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tokio::task::JoinError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::limits::{Limit, Overrun};
@@ -36,7 +37,7 @@ pub(crate) struct HostFailed {
 
 impl HostFailed {
     /// In `import`, because of `cause`.
-    pub(crate) fn in_import(import: &'static str, cause: impl ToString) -> wasmtime::Error {
+    pub(crate) fn in_import(import: &'static str, cause: &JoinError) -> wasmtime::Error {
         Self { import, cause: cause.to_string() }.into()
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use support::guests::{Core, MANIFEST, hostile};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, load, reconcile, sandbox};
@@ -67,7 +67,8 @@ impl Scene {
 
     /// Calls the neighbour.
     async fn neighbour(&self, case: &str) {
-        let called = tokio::time::timeout(PATIENCE, reconcile(&self.neighbour, &quiet())).await;
+        let ports = quiet();
+        let called = tokio::time::timeout(PATIENCE, reconcile(&self.neighbour, &ports).boxed_local()).await;
         assert_eq!(called, Ok(CallResult::Done), "the neighbour of {case}");
     }
 
@@ -79,10 +80,9 @@ impl Scene {
     }
 
     /// An attack, and the neighbour again and again until it ends, and once more. Err: it does not end as it should.
-    async fn withstands(&self, case: &str, ends: Ends, attack: impl Future<Output = Attack>) -> Result<(), String> {
+    async fn withstands(&self, case: &str, ends: Ends, mut attack: LocalBoxFuture<'_, Attack>) -> Result<(), String> {
         let began = Instant::now();
         let attack = {
-            tokio::pin!(attack);
             // Not without a pause: to compile the attackers is what takes the processors' time here.
             let mut pace = tokio::time::interval(Duration::from_millis(20));
             loop {
@@ -107,7 +107,7 @@ impl Scene {
         let steered = load(&self.sandbox, "steered", &hostile("steered")).await.expect("it loads");
         let (mut misfits, ports) = (Vec::new(), ports());
         for (mode, ends) in modes {
-            let attack = async { Ok(called(&steered, &ports, Some(mode)).await.result) };
+            let attack = async { Ok(called(&steered, &ports, Some(mode)).await.result) }.boxed_local();
             misfits.extend(self.withstands(mode, *ends, attack).await.err());
         }
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
@@ -117,7 +117,10 @@ impl Scene {
     async fn withstands_modes(&self, modes: &[(&str, Ends)]) {
         let mut misfits = Vec::new();
         for (mode, ends) in modes {
-            misfits.extend(self.withstands(mode, *ends, self.loaded_and_called(mode, &hostile(mode))).await.err());
+            let component = hostile(mode);
+            misfits.extend(
+                self.withstands(mode, *ends, self.loaded_and_called(mode, &component).boxed_local()).await.err(),
+            );
         }
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
@@ -132,7 +135,9 @@ impl Scene {
     async fn withstands_components(&self, components: Vec<(&str, Vec<u8>, Ends)>) {
         let mut misfits = Vec::new();
         for (case, component, ends) in components {
-            misfits.extend(self.withstands(case, ends, self.loaded_and_called("guest", &component)).await.err());
+            misfits.extend(
+                self.withstands(case, ends, self.loaded_and_called("guest", &component).boxed_local()).await.err(),
+            );
         }
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
@@ -306,7 +311,7 @@ async fn a_name_that_leads_elsewhere_reaches_no_port() {
     assert_eq!(*ports.reads.lock().expect("not poisoned"), none);
     assert_eq!(*ports.live_reads.lock().expect("not poisoned"), none);
     // What is in a body, the writer checks.
-    let written = ports.written.lock().expect("not poisoned");
+    let written = std::mem::take(&mut *ports.written.lock().expect("not poisoned"));
     assert!(written.iter().all(|operation| matches!(operation, Operation::Update { .. })), "{written:?}");
     scene.neighbour("crafts-names").await;
 }
@@ -462,7 +467,7 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
     let growing = |by: u32| Core { items: "(table $t 1 funcref)".to_owned(), ..acting(&grows(by)) };
     let filling = "(drop (table.grow $t (ref.null func) (i32.const 30000)))
         (loop $again (table.fill $t (i32.const 1) (ref.null func) (i32.const 30000)) (br $again))";
-    let many = (0..50).map(|_| "(table 1 funcref)").collect::<String>();
+    let many = "(table 1 funcref)".repeat(50);
     let guests = vec![
         ("a table that grows", growing(300_000), Ends::Stopped("table")),
         ("a table that grows beyond numbers", growing(u32::MAX), Ends::Stopped("table")),
@@ -485,16 +490,14 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
     let nested = |levels: usize| format!("{}{}", "(component ".repeat(levels), ")".repeat(levels));
     let instances = format!(
         "(component (core module $m (memory 1)) {})",
-        (0..200).map(|at| format!("(core instance $i{at} (instantiate $m))")).collect::<String>()
+        each(200, |at| format!("(core instance $i{at} (instantiate $m))"))
     );
     let doubling = format!(
         "(component (type $t0 u64) {} (import \"a\" (func (param \"x\" $t60))))",
-        (0..60).map(|at| format!("(type $t{} (tuple $t{at} $t{at}))", at + 1)).collect::<String>()
+        each(60, |at| format!("(type $t{} (tuple $t{at} $t{at}))", at + 1))
     );
-    let deep_type = format!(
-        "(component (type $t0 u8) {})",
-        (0..5_000).map(|at| format!("(type $t{} (list $t{at}))", at + 1)).collect::<String>()
-    );
+    let deep_type =
+        format!("(component (type $t0 u8) {})", each(5_000, |at| format!("(type $t{} (list $t{at}))", at + 1)));
     let texts = [
         ("two hundred instances", instances, "compile"),
         ("ninety components in one another", nested(90), "component"),
@@ -504,6 +507,11 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
     let parsed = |text: &str| wat::parse_str(text).expect("well-formed");
     let components = texts.map(|(case, text, reason)| (case, parsed(&text), Ends::NotLoaded(reason, &[])));
     scene.withstands_components(components.into()).await;
+}
+
+/// What `of` says of each number, one after the other.
+fn each(count: u32, of: impl Fn(u32) -> String) -> String {
+    (0..count).map(of).collect::<Vec<_>>().concat()
 }
 
 /// An unsigned LEB128.
@@ -581,9 +589,9 @@ fn noise(count: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn what_components_may_not_use_is_refused_by_name() {
-    let wide = r#"(component (core module (memory i64 1)))"#;
-    let shared = r#"(component (core module (memory 1 2 shared)))"#;
-    let several = r#"(component (core module (memory 1) (memory 1)))"#;
+    let wide = "(component (core module (memory i64 1)))";
+    let shared = "(component (core module (memory 1 2 shared)))";
+    let several = "(component (core module (memory 1) (memory 1)))";
     let scene = Scene::new(SHORT).await;
     let texts = [("64-bit memory", wide), ("shared memory", shared), ("two memories", several)];
     let parsed = |text: &str| wat::parse_str(text).expect("well-formed");

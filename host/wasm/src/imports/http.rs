@@ -23,7 +23,7 @@ impl Host for CallState {
         self.waiting_in = Some("http.fetch");
         let answer = (&mut task.0).await;
         self.waiting_in = None;
-        let answer = answer.map_err(|error| HostFailed::in_import("http.fetch", error))?;
+        let answer = answer.map_err(|error| HostFailed::in_import("http.fetch", &error))?;
         Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
     }
 }

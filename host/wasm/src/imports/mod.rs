@@ -51,5 +51,5 @@ async fn elsewhere<T: Send + 'static>(
     state.waiting_in = Some(import);
     let done = task.await;
     state.waiting_in = None;
-    done.map_err(|error| HostFailed::in_import(import, error))
+    done.map_err(|error| HostFailed::in_import(import, &error))
 }

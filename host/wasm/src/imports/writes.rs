@@ -131,7 +131,7 @@ async fn awaited<T>(
     let answer = task.await;
     state.waiting_in = None;
     // A panic of the writer's: whether it had sent anything is not known here, so the call must not go on.
-    answer.map_err(|error| HostFailed::in_import(import, error))
+    answer.map_err(|error| HostFailed::in_import(import, &error))
 }
 
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.

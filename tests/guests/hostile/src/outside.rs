@@ -70,7 +70,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
         }
         other => trials.of("no-redirect", other),
     }
-    Some(trials.end())
+    Some(Ok(trials.end()))
 }
 
 /// A GET of `url`.

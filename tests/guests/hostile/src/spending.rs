@@ -37,6 +37,16 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
             black_box(clock::now());
         }),
         "draws-randomness" => forever(|| drop(black_box(random::get_bytes(64 << 10)))),
+        "forges-outage" => Err(OUTAGES.map(forged).to_vec()),
+        "requeues" => Ok(Outcome::RequeueAfter(0)),
+        _ => return hand_over(mode),
+    })
+}
+
+/// The modes that hand over too much, or ask for it.
+fn hand_over(mode: &str) -> Option<Answer> {
+    let done = Ok(Outcome::Done);
+    Some(match mode {
         "draws-much-randomness" => {
             let _ = black_box(random::get_bytes(u32::MAX));
             done
@@ -68,7 +78,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
                 format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","data":{{"x":"{}"}}}}"#, "x".repeat(4 << 20));
             let trials = Trials(mode);
             trials.of("create", writes::create(&object, &options()));
-            trials.end()
+            Ok(trials.end())
         }
         "batches-much" => {
             let delete = || {
@@ -95,12 +105,10 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
                 trials.of("patch", writes::patch(&config_map("guarded"), of, &patch, &options()));
             }
             trials.of("apply", writes::apply(&object, &options()));
-            trials.end()
+            Ok(trials.end())
         }
         "answers-much" => Err(vec![Failure::Transient("x".repeat(HUGE))]),
         "answers-many" => Err(vec![Failure::Transient(String::new()); 100_000]),
-        "forges-outage" => Err(OUTAGES.map(forged).to_vec()),
-        "requeues" => Ok(Outcome::RequeueAfter(0)),
         _ => return None,
     })
 }

@@ -42,7 +42,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
         "crafts-names" => crafts_names(&trials),
         _ => return None,
     }
-    Some(trials.end())
+    Some(Ok(trials.end()))
 }
 
 fn reads_secrets(trials: &Trials<'_>) {

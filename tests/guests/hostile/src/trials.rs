@@ -6,8 +6,6 @@ use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
 use windlass_sdk::bindings::windlass::plugin::owners::Claimed;
 use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 
-use crate::Answer;
-
 /// The trials of one mode.
 pub(crate) struct Trials<'a>(pub(crate) &'a str);
 
@@ -24,9 +22,9 @@ impl Trials<'_> {
     }
 
     /// Logs that all has been tried.
-    pub(crate) fn end(&self) -> Answer {
+    pub(crate) fn end(&self) -> Outcome {
         log::log(Level::Info, &format!("hostile {} has tried all", self.0), &[]);
-        Ok(Outcome::Done)
+        Outcome::Done
     }
 }
 
