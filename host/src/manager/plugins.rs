@@ -81,7 +81,7 @@ pub(super) fn serving(host: &Arc<Host>, fair: &Fair, plugin: &Arc<Plugin>, phase
     let seat = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
     host.status.plugin(plugin.name()).goes_by(seat.clone());
     let (host, plugin) = (host.clone(), plugin.clone());
-    Some(Serving { host, plugin, controllers, configured, seat, install, phases })
+    Some(Serving { host, plugin, controllers, configured, seat, phases, install })
 }
 
 /// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.

@@ -172,7 +172,7 @@ impl Reload {
                 self.elsewhere = rejected;
                 self.reject();
             }
-            News::Loaded { plugin, digest, result } => self.loaded(&plugin, digest, result),
+            News::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
             News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
         }
     }
@@ -198,7 +198,7 @@ impl Reload {
         for (plugin, rejection) in &self.elsewhere {
             if self.catalog.reject(plugin, rejection) {
                 // Until this process' own file changes, whatever the others' do.
-                self.rejections.add(plugin.clone(), rejection.clone());
+                self.rejections.add(plugin, rejection);
             }
         }
     }
@@ -225,7 +225,7 @@ impl Reload {
     fn carry_out(&mut self, step: Step<Arc<Plugin>>) {
         match step {
             Step::Load { plugin, path, digest } => self.load(plugin, path, digest),
-            Step::Start { loaded, .. } => self.start(loaded.generation),
+            Step::Start { loaded, .. } => self.start(&loaded.generation),
             Step::Replace { loaded, .. } => self.deliver(loaded.generation),
             Step::Stop { plugin, why } => self.stop(&plugin, why),
             Step::Refuse { plugin, digest, refusal, runs } => {
@@ -271,7 +271,7 @@ impl Reload {
         }));
     }
 
-    fn loaded(&mut self, plugin: &Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
+    fn loaded(&mut self, plugin: &Arc<str>, digest: &Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
         let result = result.map(|result| {
             result.map(|generation| {
                 tell::loaded(&self.host, &generation);
@@ -279,18 +279,18 @@ impl Reload {
                 Loaded { digest: generation.digest().clone(), definitions, generation }
             })
         });
-        self.catalog.loaded(plugin, &digest, result);
+        self.catalog.loaded(plugin, digest, result);
     }
 
     /// Starts a plugin that does not run.
-    fn start(&mut self, plugin: Arc<Plugin>) {
+    fn start(&mut self, plugin: &Arc<Plugin>) {
         let (name, host) = (plugin.name().clone(), &self.host);
         let stop = self.phases.stop.child_token();
         let over = self.phases.over.child_token();
-        runs(host, &plugin);
+        runs(host, plugin);
         while self.tellers.try_join_next().is_some() {}
         self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
-        let serving = plugins::serving(host, &self.fair, &plugin, self.phases.of_plugin(stop.clone()));
+        let serving = plugins::serving(host, &self.fair, plugin, self.phases.of_plugin(stop.clone()));
         let panics = host.panics.clone();
         self.servings.spawn(async move {
             let end = match serving {
@@ -327,7 +327,7 @@ impl Reload {
         let Some(handle) = self.handles.remove(plugin) else { return };
         handle.over.cancel();
         if let Some(newer) = handle.delivered.filter(|_| handle.why.is_none()) {
-            self.start(newer);
+            self.start(&newer);
             // Which nobody else tells of, as nothing was swapped.
             let _ = self.reports.send((plugin.clone(), Swapped::Runs));
             return;
@@ -364,7 +364,7 @@ impl Reload {
                 let rejection = Rejection::new(rejected.clone(), because, former);
                 tell::rolled_back(&self.host, plugin, handle.runs.digest(), &rejection);
                 self.catalog.rolled_back(plugin, rejection.clone());
-                self.rejections.add(plugin.clone(), rejection.clone());
+                self.rejections.add(plugin, &rejection);
                 self.tell_replicas(plugin.clone(), Some(rejection));
             }
         }
