@@ -22,8 +22,8 @@ fn failure() -> Refusal {
 fn allowed(letters: &str) -> Allowed {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("allowed");
-    let lines: String = letters.chars().map(|letter| format!("{}\n", digest(letter))).collect();
-    std::fs::write(&path, format!("# all\n{lines}")).expect("written");
+    let lines: Vec<_> = letters.chars().map(|letter| digest(letter).to_string()).collect();
+    std::fs::write(&path, format!("# all\n{}\n", lines.join("\n"))).expect("written");
     Allowed::read(&path).expect("a list")
 }
 

@@ -58,18 +58,16 @@ impl Leadership {
                 Ok(false) => "others write it all the time".to_owned(),
                 Err(error) => error.to_string(),
             };
-            match pauses.next() {
-                Some(pause) => tokio::time::sleep(*pause).await,
-                None => {
-                    tracing::error!(
-                        plugin,
-                        lease,
-                        error,
-                        "other replicas could not be told which generation was rolled back: they find out by themselves"
-                    );
-                    return;
-                }
-            }
+            let Some(pause) = pauses.next() else {
+                tracing::error!(
+                    plugin,
+                    lease,
+                    error,
+                    "other replicas could not be told which generation was rolled back: they find out by themselves"
+                );
+                return;
+            };
+            tokio::time::sleep(*pause).await;
         }
     }
 }

@@ -175,7 +175,7 @@ impl Reload {
                 self.elsewhere = rejected;
                 self.reject();
             }
-            News::Loaded { plugin, digest, result } => self.loaded(&plugin, digest, result),
+            News::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
             News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
         }
     }
@@ -201,7 +201,7 @@ impl Reload {
         for (plugin, rejection) in &self.elsewhere {
             if self.catalog.reject(plugin, rejection) {
                 // Until this process' own file changes, whatever the others' do.
-                self.rejections.add(plugin.clone(), rejection.clone());
+                self.rejections.add(plugin, rejection);
             }
         }
     }
@@ -228,7 +228,7 @@ impl Reload {
     fn carry_out(&mut self, step: Step<Arc<Plugin>>) {
         match step {
             Step::Load { plugin, path, digest } => self.load(plugin, path, digest),
-            Step::Start { loaded, .. } => self.start(loaded.generation),
+            Step::Start { loaded, .. } => self.start(&loaded.generation),
             Step::Replace { loaded, .. } => self.deliver(loaded.generation),
             Step::Stop { plugin, why } => self.stop(&plugin, why),
             Step::Refuse { plugin, digest, refusal, runs } => {
@@ -274,7 +274,7 @@ impl Reload {
         }));
     }
 
-    fn loaded(&mut self, plugin: &Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
+    fn loaded(&mut self, plugin: &Arc<str>, digest: &Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
         let result = result.map(|result| {
             result.map(|generation| {
                 tell::loaded(&self.host, &generation);
@@ -282,19 +282,19 @@ impl Reload {
                 Loaded { digest: generation.digest().clone(), definitions, generation }
             })
         });
-        self.catalog.loaded(plugin, &digest, result);
+        self.catalog.loaded(plugin, digest, result);
     }
 
     /// Starts a plugin that does not run.
-    fn start(&mut self, plugin: Arc<Plugin>) {
+    fn start(&mut self, plugin: &Arc<Plugin>) {
         let (name, host) = (plugin.name().clone(), &self.host);
         let stop = self.phases.stop.child_token();
         let over = self.phases.over.child_token();
-        runs(host, &plugin);
+        runs(host, plugin);
         while self.tellers.try_join_next().is_some() {}
         self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
         let phases = self.phases.of_plugin(stop.clone());
-        let (serving, newest) = plugins::serving(host, &self.fair, &plugin, self.reports.clone(), phases);
+        let (serving, newest) = plugins::serving(host, &self.fair, plugin, self.reports.clone(), phases);
         let (panics, serving) = (host.panics.clone(), serving.run());
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // Whoever listens ends with the host.
@@ -346,7 +346,8 @@ impl Reload {
                 self.host.status.plugin(plugin).pends(Some(NotTaken { digest, reason }));
             }
             Swapped::RolledBack { rejected, because } => {
-                handle.delivered = None;
+                // Another may have been delivered since.
+                let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
                 if *handle.runs.digest() == rejected
                     && let Some(former) = handle.former.upgrade()
                 {
@@ -357,7 +358,7 @@ impl Reload {
                 let rejection = Rejection::new(rejected.clone(), because, former);
                 tell::rolled_back(&self.host, plugin, handle.runs.digest(), &rejection);
                 self.catalog.rolled_back(plugin, rejection.clone());
-                self.rejections.add(plugin.clone(), rejection.clone());
+                self.rejections.add(plugin, &rejection);
                 self.tell_replicas(plugin.clone(), Some(rejection));
             }
         }

@@ -96,11 +96,11 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
     let status = host.status.plugin(plugin);
     status.count_load("rolled-back");
     status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
-    event(host, plugin, runs, format!("the generation {digest} was rolled back: {because}"));
+    event(host, plugin, runs, &format!("the generation {digest} was rolled back: {because}"));
 }
 
 /// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.
-fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: String) {
+fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
     let Some(lease) = host.status.known(plugin).and_then(|status| status.lease()) else { return };
     let principal = Principal {
         role: Role::Events,
