@@ -2,6 +2,7 @@
 
 mod held;
 mod outcomes;
+mod retired;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};

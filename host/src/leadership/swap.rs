@@ -13,17 +13,15 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::finalizer;
 use windlass_core::probation::Record;
-use windlass_wasm::{Entry, Plugin};
+use windlass_wasm::Plugin;
 
 use super::Tenure;
 use super::serve::{Generation, Past, Serving};
 use crate::controller::Controller;
 use crate::generation::{Judged, Swapped};
 use crate::install::Ready;
-use crate::leftovers;
 use crate::phases::Phases;
 use crate::running::End;
-use crate::supervise::caught;
 
 /// How long a generation may take to get ready before that is told.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -285,20 +283,8 @@ impl<'a> Swaps<'a> {
             plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
             former = current.generation.plugin.short_digest(), took = ?since.elapsed(), "a new generation has taken over"
         );
-        self.tell_leftovers(&generation);
         let former = (!comes_back).then_some(former);
         *current = Current { generation, begun, is_on_probation: !comes_back, former };
-    }
-
-    /// What the generation that was there before has left behind.
-    fn tell_leftovers(&self, generation: &Generation) {
-        if generation.plugin.entry() != Entry::Composer {
-            return;
-        }
-        let (host, plugins, over) = (self.serving.host.clone(), [generation.plugin.clone()], generation.over.clone());
-        tokio::spawn(async move {
-            over.run_until_cancelled(caught("leftovers", &host.panics, leftovers::tell(&host, &plugins))).await;
-        });
     }
 
     /// The probation of what runs has ended.
