@@ -209,7 +209,7 @@ mod tests {
         assert!(lasting.is_at_work());
         let inherited = lasting.vacate(|_| true).expect("it is at work");
         assert!(place.retired.is_cancelled() && !place.relieved.is_cancelled() && !lasting.is_at_work());
-        let next = lasting.occupy(&place);
+        let next = lasting.occupy(&self::place());
         drop(occupied);
         assert!(lasting.is_at_work(), "that the one before has ended does not end the next");
         inherited.has_begun();
