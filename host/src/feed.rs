@@ -199,6 +199,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_is_there_already_becomes_keys_at_the_end_and_what_comes_later_does_not() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
+        let mut feeder = Feeder::new(receiver, route(), queue.clone(), Stores::default());
+        for primary in ["a", "b"] {
+            sender.send(gone(primary)).expect("it is read");
+        }
+        feeder.finish();
+        assert_eq!(queue.len(), 2);
+        sender.send(gone("c")).expect("it is read");
+        assert!(feeder.discard().now_or_never().is_none());
+        assert_eq!(queue.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_event_that_the_feeder_fell_over_is_not_lost() {
         let fed = fed(vec![Some(gone("a")), Some(gone("b"))], 1).await;
         assert_eq!(fed, (vec!["prod/a".to_owned(), "prod/b".to_owned()], 1));

@@ -171,8 +171,74 @@ impl Drop for Occupied {
 #[cfg(test)]
 mod tests {
     use windlass_core::object::ObjectKind;
+    use windlass_core::queue::ItemExponential;
 
     use super::*;
+    use crate::clock::SystemClock;
+    use crate::metrics::HostMetrics;
+
+    fn lasting() -> Arc<Lasting> {
+        let metrics = HostMetrics::new().controller("a", "a");
+        Lasting::new(ControllerStatus::unlisted(&"a".into(), "a", 1, metrics))
+    }
+
+    fn key() -> ObjectKey {
+        ObjectKey::namespaced("prod", "a")
+    }
+
+    /// A place with one key in its queue.
+    fn place() -> Arc<Place> {
+        let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
+        queue.add(key());
+        Arc::new(Place {
+            queue,
+            gate: None,
+            setbacks: Arc::default(),
+            watches: vec![],
+            scope: scope("v1", &["a"], None),
+            primaries: Stores::default(),
+            retired: CancellationToken::new(),
+            relieved: CancellationToken::new(),
+        })
+    }
+
+    #[test]
+    fn a_place_that_is_taken_over_keeps_its_keys_and_is_relieved_when_the_other_has_begun() {
+        let (lasting, place) = (lasting(), place());
+        let occupied = lasting.occupy(&place);
+        assert!(lasting.is_at_work());
+        let inherited = lasting.vacate(|_| true).expect("it is at work");
+        assert!(place.retired.is_cancelled() && !place.relieved.is_cancelled() && !lasting.is_at_work());
+        let next = lasting.occupy(&self::place());
+        drop(occupied);
+        assert!(lasting.is_at_work(), "that the one before has ended does not end the next");
+        inherited.has_begun();
+        assert!(place.relieved.is_cancelled());
+        place.queue.add(ObjectKey::namespaced("prod", "b"));
+        assert_eq!(place.queue.len(), 2);
+        drop(next);
+        assert!(!lasting.is_at_work());
+    }
+
+    #[test]
+    fn the_keys_of_a_place_that_nobody_begins_in_are_nobodys() {
+        let (lasting, place) = (lasting(), place());
+        let _occupied = lasting.occupy(&place);
+        drop(lasting.vacate(|_| true));
+        assert!(place.relieved.is_cancelled(), "whoever waits to end may end");
+        place.queue.add(key());
+        assert!(place.queue.is_empty());
+    }
+
+    #[test]
+    fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
+        let (lasting, place) = (lasting(), place());
+        let _occupied = lasting.occupy(&place);
+        assert!(lasting.vacate(|_| false).is_none());
+        assert!(!place.retired.is_cancelled() && !lasting.is_at_work());
+        assert_eq!(place.queue.len(), 1);
+        assert!(lasting.vacate(|_| true).is_none(), "nor does another get it");
+    }
 
     fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> Scope {
         let kind = ObjectKind::new(version, "WebApp");

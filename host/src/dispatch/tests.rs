@@ -3,6 +3,7 @@
 mod circuit;
 mod held;
 mod outcomes;
+mod retired;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};

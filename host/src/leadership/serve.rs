@@ -28,7 +28,7 @@ pub(crate) struct Serving {
     pub(crate) host: Arc<Host>,
     /// The newest generation that can be run. Those whose digest did not prove itself here are not run again.
     pub(crate) wanted: watch::Receiver<Arc<Plugin>>,
-    /// Is told what becomes of each.
+    /// Is told what becomes of each but the first.
     pub(crate) reports: Reports,
     /// The plugin's share of the host's permits.
     pub(crate) share: Share,
@@ -49,9 +49,8 @@ pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) tally: Arc<Tally>,
-    /// Cancelled when nothing needs to be done for it any more.
-    pub(crate) over: CancellationToken,
-    _over: DropGuard,
+    /// Its configuration is followed until this is dropped.
+    _following: DropGuard,
 }
 
 /// What lasts as long as the plugin is served.
@@ -138,7 +137,7 @@ impl Serving {
             Controller::new(parts.clone(), lasting.clone(), index)
         });
         let controllers = controllers.collect();
-        Some(Generation { plugin, controllers, tally, _over: over.clone().drop_guard(), over })
+        Some(Generation { plugin, controllers, tally, _following: over.drop_guard() })
     }
 
     /// `generation` is what runs now, and not `former` any more.
@@ -153,7 +152,9 @@ impl Serving {
             status.list(controller.name(), controller.lasting().status());
         }
         status.is_now(generation.plugin.clone());
-        self.report(&generation.plugin, Swapped::Runs);
+        if former.is_some() {
+            self.report(&generation.plugin, Swapped::Runs);
+        }
     }
 
     pub(super) fn report(&self, plugin: &Plugin, swapped: Swapped) {

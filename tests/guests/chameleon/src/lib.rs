@@ -5,6 +5,7 @@
 mod keeping;
 mod modes;
 mod outside;
+mod steady;
 mod watching;
 mod writing;
 
@@ -52,7 +53,7 @@ impl Reconciler for Chameleon {
         let name = if mode == Mode::ManifestOtherName { "iguana" } else { "chameleon" };
         let kind = keeping::kind(mode);
         let mut primary = keeping::primary(mode, Watch::of(kind.0, kind.1));
-        if mode != Mode::Wide {
+        if !mode.is_wide() {
             primary = primary.labels("chameleon=true");
         }
         if mode == Mode::Requeue {
@@ -98,6 +99,7 @@ impl Reconciler for Chameleon {
             Mode::Outside(port) => outside::visit(&request, port),
             Mode::Finalizing => keeping::finalize(&request),
             Mode::Configured => keeping::greet(&request),
+            Mode::Steady(generation) => steady::reconcile(generation, &request),
             _ => {
                 info!("chameleon reconciled", name = request.name, attempt = request.attempt);
                 Ok(Outcome::Done)

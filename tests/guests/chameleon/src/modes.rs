@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use crate::steady::Steady;
+
 /// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and
 /// another mode, filled up with dots to the same length.
 static MARKER: [u8; 47] = *b"CHAMELEON-MODE=good............................";
@@ -39,6 +41,14 @@ pub(crate) enum Mode {
     Configured,
     Bringing,
     BringingOther,
+    Steady(Steady),
+}
+
+impl Mode {
+    /// Whether its primaries are all there are, labelled or not.
+    pub(crate) fn is_wide(self) -> bool {
+        matches!(self, Self::Wide | Self::Steady(Steady { is_wide: true, .. }))
+    }
 }
 
 /// The mode that the marker names now.
@@ -54,6 +64,9 @@ pub(crate) fn chosen() -> Mode {
 fn parse(name: &str) -> Mode {
     if let Some(port) = name.strip_prefix("outside-") {
         return Mode::Outside(port.parse().expect("chameleon: a port"));
+    }
+    if let Some(steady) = name.strip_prefix("steady-") {
+        return Mode::Steady(Steady::parse(steady));
     }
     match name {
         "good" => Mode::Good,

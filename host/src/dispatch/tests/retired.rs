@@ -1,0 +1,128 @@
+//! A generation whose queue another one gets.
+
+use std::sync::Weak;
+
+use super::*;
+
+fn phases() -> Phases {
+    Phases::of(CancellationToken::new())
+}
+
+/// The next generation, with the queue of `stage` and a worker.
+fn successor(stage: &Stage, clock: Arc<dyn Clock>) -> (Stage, Running) {
+    let mut next = Stage::with_clock(0, 1, clock);
+    let dispatch = Arc::get_mut(&mut next.dispatch).expect("no worker has it yet");
+    dispatch.queue = stage.dispatch.queue.clone();
+    let running = Running::new(next.dispatch.clone(), tracker(), tracker(), &phases());
+    running.work();
+    (next, running)
+}
+
+/// A generation with one worker, and one permit.
+fn at_work() -> (Stage, Running, Arc<SystemClock>) {
+    let clock = Arc::new(SystemClock::new());
+    let stage = Stage::with_clock(0, 1, clock.clone());
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases());
+    running.work();
+    (stage, running, clock)
+}
+
+fn relieved() -> CancellationToken {
+    let relieved = CancellationToken::new();
+    relieved.cancel();
+    relieved
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_permit_is_called_by_the_next_generation_and_no_retry_is_counted() {
+    let (mut stage, running, clock) = at_work();
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.queue.processing(), [key("a")]);
+    let (mut next, _at_work) = successor(&stage, clock);
+    stage.dispatch.retired.cancel();
+    let call = next.call().await;
+    assert_eq!((call.request.key.clone(), call.request.attempt), (key("a"), 0));
+    running.retire(&relieved()).await;
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    assert!(next.is_quiet().await, "it was one key");
+    assert_eq!(stage.dispatch.unbegun.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_runs_ends_where_it_began_and_its_key_is_with_nobody_else_meanwhile() {
+    let (mut stage, running, clock) = at_work();
+    stage.dispatch.queue.add(key("a"));
+    let call = stage.call().await;
+    stage.dispatch.retired.cancel();
+    let (mut next, _at_work) = successor(&stage, clock);
+    let retiring = tokio::spawn(async move { running.retire(&relieved()).await });
+    for name in ["a", "b"] {
+        stage.dispatch.queue.add_with(key(name), windlass_core::queue::Priority::BACKGROUND);
+    }
+    next.answer("b", CallResult::Done).await;
+    assert!(next.is_quiet().await && !retiring.is_finished(), "the other one's call still runs");
+    let failed = CallResult::Failed(vec![Failure::Transient("not yet".into())]);
+    call.answer.send(failed).expect("the worker waits");
+    let again = next.call().await;
+    assert_eq!((again.request.key.clone(), again.request.attempt), (key("a"), 1), "its failure is remembered");
+    again.answer.send(CallResult::Done).expect("the worker waits");
+    retiring.await.expect("no panic");
+    assert!(stage.is_quiet().await && next.is_quiet().await);
+    assert_eq!(stage.dispatch.tally.record().failures, 1);
+    assert_eq!((next.dispatch.tally.record().calls, next.dispatch.tally.record().failures), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_is_freed_with_its_last_call() {
+    let (mut stage, running, clock) = at_work();
+    stage.dispatch.queue.add(key("a"));
+    let call = stage.call().await;
+    stage.dispatch.retired.cancel();
+    let (next, _at_work) = successor(&stage, clock);
+    let Stage { dispatch, mut calls, .. } = stage;
+    let generation: Weak<Dispatch> = Arc::downgrade(&dispatch);
+    drop(dispatch);
+    let retiring = tokio::spawn(async move { running.retire(&relieved()).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(generation.upgrade().is_some(), "its call runs");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    retiring.await.expect("no panic");
+    assert!(generation.upgrade().is_none());
+    assert!(calls.recv().await.is_none(), "nor is the plugin kept");
+    assert!(!next.dispatch.queue.processing().contains(&key("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_to_end_it_does_not_end_the_queue_that_another_has() {
+    let (stage, running, clock) = at_work();
+    stage.dispatch.retired.cancel();
+    // As after a panic.
+    drop(running);
+    let (mut next, _at_work) = successor(&stage, clock);
+    stage.dispatch.queue.add(key("a"));
+    next.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_is_the_plugins_own_fault_is_held_against_a_generation() {
+    let mut stage = Stage::new(1);
+    let results = [
+        unreachable_server(),
+        CallResult::Failed(vec![Failure::Terminal("the object is wrong".into())]),
+        CallResult::Failed(vec![Failure::Transient("mine".into())]),
+        CallResult::Trapped { reason: "trap", message: "unreachable".into() },
+        CallResult::Done,
+    ];
+    for (at, result) in results.into_iter().enumerate() {
+        let name = format!("key-{at}");
+        stage.dispatch.queue.add(key(&name));
+        stage.answer(&name, result).await;
+    }
+    assert!(stage.is_quiet().await);
+    let record = stage.dispatch.tally.record();
+    assert_eq!((record.calls, record.failures), (5, 2));
+}

@@ -1,0 +1,243 @@
+//! A plugin whose file is overwritten again and again while it is at work: by good generations, by ones that trap, by what is no
+//! plugin at all, and by ones with other primaries. No key is lost, none is in two calls at once, nothing is listed a second
+//! time, and what does not prove itself is rolled back.
+//!
+//! `WINDLASS_SWAP=full` is 200 swaps of a plugin with 1,000 keys.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+use windlass_proxy::{Match, Verb};
+use windlass_tests::host::{Host, Listener};
+use windlass_tests::proxied::Proxied;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::{chameleon, wait};
+
+/// For a swap, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// How many swaps, and of a plugin with how many keys.
+fn form() -> (u16, usize) {
+    if std::env::var("WINDLASS_SWAP").is_ok_and(|form| form == "full") { (200, 1_000) } else { (20, 200) }
+}
+
+/// What a file that takes another's place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Good,
+    Broken,
+    Trapping,
+    /// Its primaries are selected otherwise.
+    Replacement,
+}
+
+const COURSE: [Sort; 5] = [Sort::Good, Sort::Trapping, Sort::Good, Sort::Broken, Sort::Replacement];
+
+/// What the plugin's own log lines say.
+#[derive(Debug, Default)]
+struct Ledger {
+    keys: BTreeMap<String, Key>,
+    /// Keys that were in two calls at once.
+    doubled: Vec<String>,
+    rollbacks: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Key {
+    in_call: bool,
+    /// Which generation has begun the last call, and how many calls have begun.
+    generation: u16,
+    calls: u64,
+}
+
+impl Ledger {
+    fn line(&mut self, line: &str) {
+        if line.contains("has not proven itself") {
+            self.rollbacks += 1;
+        }
+        let Some((_, said)) = line.split_once("steady ") else { return };
+        let mut words = said.split([' ', '"']);
+        let (Some(word), Some(name), Some(number)) = (words.next(), words.next(), words.next()) else { return };
+        let Ok(generation) = number.parse() else { return };
+        let key = self.keys.entry(name.to_owned()).or_default();
+        let began = word == "begin";
+        if began && key.in_call {
+            self.doubled.push(line.to_owned());
+        }
+        key.in_call = began;
+        if began {
+            (key.generation, key.calls) = (generation, key.calls + 1);
+        }
+    }
+}
+
+/// A host with the plugin at work.
+struct Stage {
+    server: Server,
+    proxy: Proxied,
+    host: Host,
+    plugins: tempfile::TempDir,
+    ledger: Arc<Mutex<Ledger>>,
+    keys: usize,
+}
+
+impl Stage {
+    async fn start(keys: usize) -> anyhow::Result<Self> {
+        let server = Server::start(Kind::Embedded).await?;
+        for number in 0..keys {
+            let primary = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("key-{number}"), "labels": {"chameleon": "true"}},
+            });
+            server.objects().apply(&primary).await?;
+        }
+        let (proxy, plugins) = (Proxied::start(&server, 7).await?, tempfile::tempdir()?);
+        chameleon::write("steady-0", &plugins.path().join("chameleon.wasm"))?;
+        let ledger = Arc::<Mutex<Ledger>>::default();
+        let heard = ledger.clone();
+        let listener: Listener = Box::new(move |line| locked(&heard).line(line));
+        let arguments: [&OsStr; 9] = [
+            "run".as_ref(),
+            "--grants=manifest".as_ref(),
+            "--leases=none".as_ref(),
+            "--kubeconfig".as_ref(),
+            proxy.kubeconfig().as_ref(),
+            "--namespace".as_ref(),
+            server.objects().namespace().as_ref(),
+            "--plugins".as_ref(),
+            plugins.path().as_ref(),
+        ];
+        let host = Host::start(&arguments, Some(listener))?;
+        let stage = Self { server, proxy, host, plugins, ledger, keys };
+        stage.until_all_run(0).await?;
+        Ok(stage)
+    }
+
+    /// Puts a file in the plugin's place, as one does who wants nobody to see half of it.
+    fn put(&self, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let next = self.plugins.path().join(".next");
+        write(&next)?;
+        Ok(std::fs::rename(&next, self.plugins.path().join("chameleon.wasm"))?)
+    }
+
+    /// Waits until every key has been called by a generation once more.
+    async fn until_all_run(&self, generation: u16) -> anyhow::Result<()> {
+        let before: BTreeMap<_, _> =
+            locked(&self.ledger).keys.iter().map(|(key, it)| (key.clone(), it.calls)).collect();
+        let what = format!("every key is called by generation {generation}");
+        let waited = wait::until_within(PATIENCE, &what, || async {
+            let ledger = locked(&self.ledger);
+            let is_again = |(name, key): &(&String, &Key)| {
+                key.generation == generation && before.get(*name).is_none_or(|before| key.calls > *before)
+            };
+            let again = ledger.keys.iter().filter(|key| is_again(key)).count();
+            if again >= self.keys { Ok(()) } else { Err(format!("{again} of {} keys", self.keys)) }
+        });
+        waited.await.with_context(|| tail(&self.host.log()))
+    }
+
+    async fn until_rolled_back(&self, times: usize) -> anyhow::Result<()> {
+        wait::until_within(PATIENCE, "the trapping generation is rolled back", || async {
+            let rollbacks = locked(&self.ledger).rollbacks;
+            if rollbacks == times { Ok(()) } else { Err(rollbacks) }
+        })
+        .await
+    }
+}
+
+fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What of the host's log is not the plugin's own.
+fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().filter(|line| !line.contains("steady ")).collect();
+    format!("the host logged:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_rolled_back() -> anyhow::Result<()> {
+    let (swaps, keys) = form();
+    let stage = Stage::start(keys).await?;
+    let (mut runs, mut is_wide, mut rollbacks, mut replacements) = (0, false, 0, 0);
+    for number in 1..=swaps {
+        let mode = |wide: bool| if wide { format!("steady-{number}-wide") } else { format!("steady-{number}") };
+        match COURSE[usize::from(number - 1) % COURSE.len()] {
+            Sort::Good => {
+                stage.put(|path| chameleon::write(&mode(is_wide), path))?;
+                runs = number;
+            }
+            Sort::Replacement => {
+                (is_wide, replacements) = (!is_wide, replacements + 1);
+                stage.put(|path| chameleon::write(&mode(is_wide), path))?;
+                runs = number;
+            }
+            Sort::Broken => stage.put(|path| Ok(std::fs::write(path, format!("no plugin {number}"))?))?,
+            Sort::Trapping => {
+                let width = if is_wide { "-wide" } else { "" };
+                stage.put(|path| chameleon::write(&format!("steady-{number}-traps{width}"), path))?;
+                rollbacks += 1;
+                stage.until_rolled_back(rollbacks).await?;
+            }
+        }
+        stage.until_all_run(runs).await?;
+        let doubled = locked(&stage.ledger).doubled.clone();
+        ensure!(doubled.is_empty(), "swap {number}: in two calls at once: {doubled:#?}");
+    }
+    ensure!(locked(&stage.ledger).rollbacks == rollbacks, "rolled back more often than {rollbacks} times");
+    // One of the labelled ConfigMaps, and one of all of them. Whenever a replacement comes back to a cache that has been kept, that
+    // proves how fresh it is, by a list of one object.
+    let (lists, proofs) = (stage.proxy.count(&Match::verb(Verb::List).resource("configmaps")), replacements - 1);
+    ensure!(lists == 2 + proofs, "{lists} lists, and there were two watches and {proofs} proofs");
+    let Stage { host, server, .. } = stage;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    drop(server);
+    Ok(())
+}
+
+/// Each of these waits for something, while the one before it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_that_cannot_run_yet_waits_and_the_one_before_it_goes_on() -> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    let create = async |name: &str| {
+        let labels = json!({"chameleon": "true"});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}});
+        server.objects().apply(&object).await
+    };
+    let put = |mode: &str| chameleon::write(mode, &plugins.path().join("chameleon.wasm"));
+    put("good")?;
+    let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    host.says("controller started").await?;
+
+    // For its configuration.
+    put("configured")?;
+    host.says("a new generation gets ready").await?;
+    create("first").await?;
+    host.says("/first ").await?;
+    let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: chameleon\n";
+    let config = plugins.path().join("chameleon.config.yaml");
+    std::fs::write(&config, format!("{head}config: {{greeting: hello}}\n"))?;
+    host.says("chameleon greets first with hello").await?;
+    host.says_times("a new generation has taken over", 1).await?;
+
+    // Until nothing would be left behind.
+    std::fs::remove_file(&config)?;
+    put("finalizing")?;
+    host.says("chameleon sees first with 1 finalizers").await?;
+    put("good")?;
+    let why = host.says("does not take over yet").await?;
+    ensure!(why.contains("windlass.dev/chameleon") && why.contains("finalizers release chameleon"), "{why}");
+    server.objects().delete("ConfigMap", "first").await?;
+    host.says("chameleon cleans up first").await?;
+    server.objects().merge("ConfigMap", "first", &json!({"data": {"cleaned": "yes"}})).await?;
+    host.says_times("a new generation has taken over", 3).await?;
+    create("second").await?;
+    host.says("/second ").await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
