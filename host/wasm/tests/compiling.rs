@@ -121,7 +121,7 @@ async fn bombs_within_the_counts_end_within_the_limits() {
     let module = |content: &str| component(&format!("(core module {content})"));
     let nested = |depth: usize| format!("{}{}", "(component ".repeat(depth), ")".repeat(depth));
     let tuples = {
-        let deeper = |index: usize| format!("(type (tuple {index} {index} {index} {index}))", index = index);
+        let deeper = |index: usize| format!("(type (tuple {index} {index} {index} {index}))");
         // Each four times the one before it: 4⁵⁰ fields, were they ever counted out.
         format!("(type u32) {}", (0..50).map(deeper).collect::<String>())
     };
