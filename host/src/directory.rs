@@ -301,13 +301,16 @@ impl<G: Clone> Catalog<G> {
             }
             _ => {
                 entry.runs = None;
+                if entry.rejected.is_some() {
+                    // What ran before it can be started only now.
+                    entry.told = None;
+                }
                 true
             }
         }
     }
 
     /// What was given to `plugin` last has failed, and what ran before runs again.
-    #[allow(dead_code, reason = "told by whoever swaps generations in place")]
     pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if let Some(runs) = entry.runs.as_mut().filter(|runs| runs.digest == rejection.digest)
@@ -316,6 +319,23 @@ impl<G: Clone> Catalog<G> {
             (runs.digest, runs.definitions) = (digest, definitions);
         }
         entry.rejected = Some(rejection);
+    }
+
+    /// What ran before the rejected file is at hand again. Whether it is to be started in the place of that.
+    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> bool {
+        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.holds(&loaded.digest));
+        let has_rival = self.rival(plugin, &loaded.definitions).is_some();
+        let Some(entry) = self.plugins.get_mut(plugin) else { return false };
+        let is_meant = |rejected: &Rejection| {
+            entry.digest().as_ref() == Some(&rejected.digest) && rejected.former.as_deref() == Some(&*loaded.digest)
+        };
+        let is_wanted = entry.rejected.as_ref().is_some_and(is_meant) && entry.runs.is_none();
+        if !is_wanted || !is_allowed || has_rival {
+            return false;
+        }
+        let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
+        entry.runs = Some(Runs { digest, definitions, former: None, ends: false, spent: false });
+        true
     }
 
     /// Whether something has come of every file of the first look.

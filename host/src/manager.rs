@@ -209,7 +209,13 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
     let fair = fair(&host.features, settings.concurrent_calls);
     let reload = Reload::new(
-        host.clone(), sandbox, fair, phases.clone(), seen.allowed.clone(), leave, settings.cache_dir.as_deref(),
+        host.clone(),
+        sandbox,
+        fair,
+        phases.clone(),
+        seen.allowed.clone(),
+        leave,
+        settings.cache_dir.as_deref(),
     );
     let seeing = tokio::spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
     let reload = AsyncMutex::new(reload);

@@ -219,7 +219,10 @@ impl PluginStatus {
         let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
         locked(&self.controllers).retain(|name, _| has(name));
         let mut current = locked(&self.current);
-        (current.state, current.reason) = (PluginState::Running, None);
+        // What the operator has paused stays so, whichever generation is there.
+        if !matches!(current.state, PluginState::Paused | PluginState::WaitingForPolicy) {
+            (current.state, current.reason) = (PluginState::Running, None);
+        }
         (current.plugin, current.pending, current.not_taken) = (Some(plugin), None, None);
     }
 

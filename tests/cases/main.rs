@@ -29,5 +29,6 @@ mod replicas;
 mod review;
 mod shutdown;
 mod storm;
+mod swap;
 mod webapp;
 mod writes;

@@ -233,7 +233,14 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     let mut scene = Scene::running(&["a=y"]);
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["stop a: y was rejected", "refuse a: rejected"]);
-    assert_eq!(scene.ended("a"), NOTHING);
+    let former = |letter| Loaded { digest: digest(letter), definitions: vec![], generation: () };
+    assert!(!scene.catalog.revive("a", &former('x')), "it has not ended yet");
+    assert_eq!(scene.ended("a"), ["refuse a: rejected"]);
+    assert!(!scene.catalog.revive("a", &former('z')), "that is not what ran before it");
+    assert!(scene.catalog.revive("a", &former('x')));
+    assert_eq!(scene.next(), NOTHING);
+    assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"]);
+    assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
 
     // After a restart.
     let mut scene = Scene::new();

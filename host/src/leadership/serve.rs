@@ -103,7 +103,12 @@ impl Serving {
 
     /// While nothing is at work, the newest generation simply takes the place.
     fn take_up(&mut self, current: &mut Generation, past: &mut Past) {
+        let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
+        if is_new {
+            // Should it have been rolled back before, it is delivered anew because it may try again.
+            past.rejected.remove(plugin.digest());
+        }
         if plugin.digest() == current.plugin.digest() || past.rejected.contains(plugin.digest()) {
             return;
         }

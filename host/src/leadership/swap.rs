@@ -196,10 +196,8 @@ impl<'a> Swaps<'a> {
             return;
         }
         let (plugin, digest) = (wanted.name(), wanted.short_digest());
-        if self.past.rejected.contains(wanted.digest()) {
-            tracing::warn!(%plugin, digest, "it has been rolled back before, and is not tried again");
-            return;
-        }
+        // Should it have been rolled back before, it is delivered anew because it may try again.
+        self.past.rejected.remove(wanted.digest());
         if let Some(next) = next.take() {
             self.give_up(&next, &current.generation);
         }

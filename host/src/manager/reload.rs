@@ -40,6 +40,8 @@ pub(super) enum News {
     Rejected(Rejected),
     /// A file was loaded, or was not. None: it was another one by then.
     Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, Refusal>> },
+    /// What ran before the rejected file is in the cache.
+    Revived { rejection: Rejection, former: Arc<Plugin> },
     /// A file has been as it is for a while.
     Settled { plugin: Arc<str>, digest: Digest },
 }
@@ -176,6 +178,7 @@ impl Reload {
                 self.reject();
             }
             News::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
+            News::Revived { rejection, former } => self.revived(&rejection, &former),
             News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
         }
     }
@@ -233,6 +236,11 @@ impl Reload {
             Step::Stop { plugin, why } => self.stop(&plugin, why),
             Step::Refuse { plugin, digest, refusal, runs } => {
                 tell::refused(&self.host, &plugin, digest, &refusal, runs);
+                if let Refusal::Rejected { path, digest, because, former: Some(former) } = refusal
+                    && !runs
+                {
+                    self.revive(plugin, path, former.clone(), Rejection::new(digest, because, Some(&former)));
+                }
             }
             Step::Agree { plugin } => tell::agreed(&self.host, &plugin),
             Step::Pardon { plugin, digest } => self.pardon(plugin, &digest),
@@ -285,6 +293,31 @@ impl Reload {
         self.catalog.loaded(plugin, digest, result);
     }
 
+    /// Looks in the cache of compiled plugins for what ran before the file that was rejected.
+    fn revive(&self, plugin: Arc<str>, path: PathBuf, former: String, rejection: Rejection) {
+        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
+            match caught("load", &panics, sandbox.load_digest(&plugin, &path, &former)).await {
+                Some(Ok(Some(former))) => {
+                    // Whoever listens ends with the host.
+                    let _ = tell.send(News::Revived { rejection, former });
+                }
+                Some(Ok(None)) => tracing::warn!(%plugin, former, "what ran before is not in the cache any more"),
+                Some(Err(error)) => tracing::error!(%plugin, former, %error, "what ran before cannot be loaded"),
+                None => {}
+            }
+        }));
+    }
+
+    fn revived(&mut self, rejection: &Rejection, former: &Arc<Plugin>) {
+        let definitions = former.manifest().crd_names().map(str::to_owned).collect();
+        let loaded = Loaded { digest: former.digest().clone(), definitions, generation: former.clone() };
+        if self.catalog.revive(former.name(), &loaded) {
+            self.start(former);
+            tell::revived(&self.host, former, rejection);
+        }
+    }
+
     /// Starts a plugin that does not run.
     fn start(&mut self, plugin: &Arc<Plugin>) {
         let (name, host) = (plugin.name().clone(), &self.host);
@@ -299,7 +332,8 @@ impl Reload {
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // Whoever listens ends with the host.
         let _ = self.leftovers.send(plugin.clone());
-        let handle = Handle { runs: plugin.clone(), former: Weak::new(), delivered: None, newest, stop, over, why: None };
+        let handle =
+            Handle { runs: plugin.clone(), former: Weak::new(), delivered: None, newest, stop, over, why: None };
         self.handles.insert(plugin.name().clone(), handle);
     }
 
@@ -332,14 +366,16 @@ impl Reload {
         let Some(handle) = self.handles.get_mut(plugin) else { return };
         match swapped {
             Swapped::Runs => {
-                // Another may have been delivered since.
-                let now = self.host.status.plugin(plugin).generation();
-                let Some(newer) = handle.delivered.take_if(|it| now.is_some_and(|now| now.digest() == it.digest())) else {
+                // It was shown before it was told of, and another may have been delivered since.
+                let Some(now) = self.host.status.plugin(plugin).generation() else { return };
+                let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
+                if Arc::ptr_eq(&now, &handle.runs) {
+                    self.host.status.plugin(plugin).pends(None);
                     return;
-                };
-                handle.former = Arc::downgrade(&std::mem::replace(&mut handle.runs, newer.clone()));
-                runs(&self.host, &newer);
-                let _ = self.leftovers.send(newer);
+                }
+                handle.former = Arc::downgrade(&std::mem::replace(&mut handle.runs, now.clone()));
+                runs(&self.host, &now);
+                let _ = self.leftovers.send(now);
             }
             Swapped::Pending(reason) => {
                 let digest = handle.delivered.as_ref().map(|newer| newer.digest().clone());

@@ -57,6 +57,17 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
     }
 }
 
+/// In the place of a file that was rejected, what ran before it runs, from the cache.
+pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
+    tracing::warn!(
+        plugin = %former.name(), digest = former.short_digest(), rejected = &*rejection.digest,
+        "what ran before the file that was rolled back runs again: it was kept with the compiled plugins"
+    );
+    let reason = format!("it was rolled back: {}", rejection.because);
+    let not_taken = NotTaken { digest: Some(rejection.digest.clone()), reason };
+    host.status.plugin(former.name()).has_not_taken(Some(not_taken));
+}
+
 /// A file that was refused is the one that runs again.
 pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
     tracing::info!(%plugin, "the plugin's file is what runs again");

@@ -172,7 +172,7 @@ fn another_engine_has_other_files() {
 #[test]
 fn the_pool_has_no_say_in_the_code() {
     let limits = Limits { memory_bytes: 1 << 20, table_elements: 7, ..Limits::default() };
-    let pooling = engine::new(&limits, 3).expect("an engine");
+    let pooling = engine::new(&limits, 3, 2).expect("an engine");
     let compiling = engine::for_compiling(&Limits::default()).expect("an engine");
     assert_eq!(engine_name(&pooling), engine_name(&compiling));
 }
