@@ -52,7 +52,9 @@ async fn crowd(guest: &Core) -> usize {
         deadline: Duration::from_millis(650),
         ..Limits::default()
     };
-    let sandbox = Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 12 }).expect("a sandbox");
+    let sandbox =
+        Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 12, ..SandboxOptions::default() })
+            .expect("a sandbox");
     let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
     let crowd = Arc::new(Crowd::default());
     let ports = Ports { owners: crowd.clone(), ..Absent::ports() };
