@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use support::bytes::{CORE_MODULE, around};
 use support::guests::{Core, chameleon, webapp};
 use support::ports::quiet;
 use support::{PluginDir, options, reconcile};
 use windlass_wasm::{Limits, LoadProblem, Sandbox};
 
 /// No single file may take longer, on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
@@ -59,19 +60,20 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> BTreeMap<&'static str,
 /// `original` with a few of its bytes changed, removed, doubled or moved.
 fn mutant(original: &[u8], random: &mut StdRng) -> Vec<u8> {
     let mut bytes = original.to_vec();
-    for _ in 0..random.random_range(1..=4) {
+    for _ in 0..random.random_range(1..=3) {
         let at = random.random_range(0..bytes.len());
         let length = random.random_range(1..=16).min(bytes.len() - at);
-        match random.random_range(0..6) {
-            0 => bytes[at] = random.random(),
-            1 => bytes[at] ^= 1 << random.random_range(0..8),
-            2 => drop(bytes.drain(at..at + length)),
-            3 => {
+        // Mostly what leaves all lengths as they are, so that more than the reader of sections is tried.
+        match random.random_range(0..12) {
+            0..4 => bytes[at] = random.random(),
+            4..8 => bytes[at] ^= 1 << random.random_range(0..8),
+            8 => drop(bytes.drain(at..at + length)),
+            9 => {
                 let again = bytes[at..at + length].to_vec();
                 bytes.splice(at..at, again);
             }
             // A length, a count or an index that is as large as can be.
-            4 => drop(bytes.splice(at..at + length.min(5), [0xff, 0xff, 0xff, 0xff, 0x0f])),
+            10 => drop(bytes.splice(at..at + length.min(5), [0xff, 0xff, 0xff, 0xff, 0x0f])),
             _ => bytes.truncate(at.max(8)),
         }
         if bytes.len() < 16 {
@@ -87,9 +89,9 @@ fn small() -> Vec<u8> {
     let items = "(table $t 4 funcref) (elem (i32.const 0) func $f $f) (global $g (mut i64) (i64.const 7))
         (func $f (param i32) (result i32)
           (if (result i32) (i32.eqz (local.get 0)) (then (i32.const 1)) (else
-            (block $out (result i32)
-              (loop $again (br_table $out $again $out (i32.const 5) (i32.and (local.get 0) (i32.const 1))))
-              (unreachable)))))";
+            (block $out
+              (loop $again (br_table $out $again $out (i32.and (local.get 0) (i32.const 1)))))
+            (i32.const 5))))";
     let reconcile = "(drop (call_indirect $t (param i32) (result i32) (i32.const 0) (i32.const 1)))";
     let (imports, items, reconcile) = (import.to_owned(), items.to_owned(), reconcile.to_owned());
     Core { imports, items, reconcile, ..Core::default() }.component()
@@ -100,6 +102,7 @@ async fn mutated_components_neither_panic_nor_hang() {
     let count = setting("WINDLASS_MUTANTS", 200);
     let mut random = StdRng::seed_from_u64(setting("WINDLASS_MUTANTS_SEED", 1));
     let (small, large) = (small(), [chameleon("good"), webapp()]);
+    assert_eq!(try_all(std::iter::once(small.clone())).await, BTreeMap::from([("loaded", 1)]));
     let files = (0..count).map(|index| {
         // A large one that is still whole takes seconds to compile; most of them are not.
         let original = if index % 20 == 19 { &large[random.random_range(0..large.len())] } else { &small };
@@ -107,7 +110,7 @@ async fn mutated_components_neither_panic_nor_hang() {
     });
     let became = try_all(files).await;
     println!("{became:?}");
-    assert!(became.contains_key("compile") && became.len() >= 3, "they are too much alike: {became:?}");
+    assert!(became.contains_key("compile") && became.contains_key("loaded"), "they are too much alike: {became:?}");
 }
 
 #[tokio::test]
@@ -132,24 +135,11 @@ fn smith(whole: bool, random: &mut StdRng) -> Vec<u8> {
                 return component.to_bytes();
             }
         } else if let Ok(module) = Module::new(Config::default(), &mut input) {
-            return wrapped(&module.to_bytes());
+            return around(CORE_MODULE, &module.to_bytes());
         }
     }
 }
 
 fn arbitrary_input(seed: &[u8]) -> arbitrary::Unstructured<'_> {
     arbitrary::Unstructured::new(seed)
-}
-
-/// A component that is nothing but `module`.
-fn wrapped(module: &[u8]) -> Vec<u8> {
-    let mut bytes = b"\0asm\x0d\0\x01\0\x01".to_vec();
-    let mut length = module.len();
-    while length >= 0x80 {
-        bytes.push(0x80 | u8::try_from(length & 0x7f).expect("seven bits"));
-        length >>= 7;
-    }
-    bytes.push(u8::try_from(length).expect("seven bits"));
-    bytes.extend_from_slice(module);
-    bytes
 }

@@ -133,7 +133,7 @@ mod tests {
 
     fn file(parts: &[&[u8]]) -> File {
         let mut file = tempfile::tempfile().expect("a file");
-        parts.iter().for_each(|part| file.write_all(part).expect("written"));
+        file.write_all(&parts.concat()).expect("written");
         file
     }
 
@@ -156,7 +156,7 @@ mod tests {
             other[at] ^= 1;
             assert!(key.unseal("a", file(&[&other])).is_err(), "byte {at}");
             assert!(key.unseal("a", file(&[&whole[..at]])).is_err(), "{at} bytes");
-            assert!(key.unseal("a", file(&[&whole[at..at + 1], &whole])).is_err(), "one byte more");
+            assert!(key.unseal("a", file(&[&whole[at..=at], &whole])).is_err(), "one byte more");
         }
         assert!(key.unseal("b", file(&[&whole])).is_err());
         assert!(Key::new([8; KEY_BYTES]).unseal("a", file(&[&whole])).is_err());

@@ -289,14 +289,14 @@ mod tests {
     fn a_process_that_nobody_waits_for_is_ended() {
         let (cancelled, waiting) = UnixStream::pair().expect("a pair");
         drop(waiting);
-        let ended = ordered("exec sleep 600", &[], Duration::from_secs(600), &cancelled);
+        let ended = ordered("exec sleep 600", &[], Duration::from_mins(10), &cancelled);
         assert!(matches!(ended, Err(Ended::Host(_))));
     }
 
     #[test]
     fn an_answer_counts_only_if_it_is_whole() {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
-        let time = Duration::from_secs(60);
+        let time = Duration::from_mins(1);
         let whole = r"cat >/dev/null; printf 'A\003\000\000\000\000\000\000\000abc'";
         assert!(matches!(ordered(whole, b"component", time, &cancelled), Ok(code) if code == b"abc"));
         let half = r"cat >/dev/null; printf 'A\004\000\000\000\000\000\000\000abc'";
@@ -314,7 +314,7 @@ mod tests {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
         let script = "export -p >&2; exit 3";
         let Err(Ended::Failed(CompileFailure::Fell { how, said })) =
-            ordered(script, &[], Duration::from_secs(60), &cancelled)
+            ordered(script, &[], Duration::from_mins(1), &cancelled)
         else {
             panic!("it answered nothing");
         };

@@ -87,32 +87,32 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
 
-    fn checked(text: &str, limits: Limits) -> Result<(), TooMuch> {
-        check(&wat::parse_str(text).expect("well-formed"), &Order::new(&limits, 0))
+    fn checked(text: &str, limits: &Limits) -> Result<(), TooMuch> {
+        check(&wat::parse_str(text).expect("well-formed"), &Order::new(limits, 0))
     }
 
     #[test]
     fn functions_count_over_all_modules() {
         let text = "(component (core module (func) (func)) (component (core module (func))))";
-        assert_eq!(checked(text, Limits { functions: 3, ..Limits::default() }), Ok(()));
+        assert_eq!(checked(text, &Limits { functions: 3, ..Limits::default() }), Ok(()));
         let most = Limits { functions: 2, ..Limits::default() };
-        assert_eq!(checked(text, most), Err(TooMuch::Functions { limit: 2 }));
+        assert_eq!(checked(text, &most), Err(TooMuch::Functions { limit: 2 }));
     }
 
     #[test]
     fn one_huge_function_is_told_by_its_bytes() {
         let text = format!("(component (core module (func {})))", "nop ".repeat(100));
-        assert_eq!(checked(&text, Limits { function_bytes: 102, ..Limits::default() }), Ok(()));
-        let found = checked(&text, Limits { function_bytes: 50, ..Limits::default() });
+        assert_eq!(checked(&text, &Limits { function_bytes: 102, ..Limits::default() }), Ok(()));
+        let found = checked(&text, &Limits { function_bytes: 50, ..Limits::default() });
         assert_eq!(found, Err(TooMuch::FunctionBytes { limit: 50, found: 102 }));
     }
 
     #[test]
     fn types_imports_and_exports_count_together() {
         let text = r#"(component (type $a string) (type $b u32) (import "x" (func)) (export "y" (type $a)))"#;
-        assert_eq!(checked(text, Limits::default()), Ok(()));
+        assert_eq!(checked(text, &Limits::default()), Ok(()));
         let most = Limits { definitions: 3, ..Limits::default() };
-        assert_eq!(checked(text, most), Err(TooMuch::Definitions { limit: 3 }));
+        assert_eq!(checked(text, &most), Err(TooMuch::Definitions { limit: 3 }));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod bytes;
 pub(crate) mod guests;
 pub(crate) mod ports;
 
