@@ -223,7 +223,7 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
-    let rejection = Rejection::new(digest('y'), "it traps".to_owned(), Some("x"));
+    let rejection = Rejection::new(digest('y'), "it traps".to_owned(), Some(&digest('x')));
     scene.catalog.rolled_back("a", rejection.clone());
     assert_eq!(scene.next(), ["refuse a: rejected, the former runs"]);
     assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
