@@ -143,7 +143,7 @@ impl From<TaskError> for LoadProblem {
 impl Sandbox {
     /// Loads the plugin in the file `path`. Reading, compiling and `describe` all happen beside the caller's threads.
     pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
-        let loaded = load(&self.shared, path).await;
+        let loaded = Box::pin(load(&self.shared, path)).await;
         loaded.map(Arc::new).map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
@@ -151,7 +151,7 @@ impl Sandbox {
     /// `path` by now, which is only what it says of itself. None: the cache does not have it, which it promises for nothing:
     /// it may have been emptied, or the host be of another version.
     pub async fn load_digest(&self, name: &str, path: &Path, digest: &str) -> Result<Option<Arc<Plugin>>, LoadError> {
-        let loaded = load_cached(&self.shared, name, path, digest).await;
+        let loaded = Box::pin(load_cached(&self.shared, name, path, digest)).await;
         loaded.map(|plugin| plugin.map(Arc::new)).map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 }

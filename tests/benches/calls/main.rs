@@ -90,7 +90,7 @@ fn reading() -> Vec<u8> {
 async fn each(calls: u32, run: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Duration> {
     let before = process_time();
     run.await?;
-    Ok((process_time() - before) / calls)
+    Ok(process_time().saturating_sub(before) / calls)
 }
 
 fn process_time() -> Duration {

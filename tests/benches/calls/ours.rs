@@ -54,7 +54,7 @@ impl Host {
         let spec = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
         let informers = Informers::new(client.clone(), Discovery::new(client));
         let mut cache = informers.subscribe(spec.clone());
-        while cache.store().len() == 0 {
+        while cache.store().is_empty() {
             cache.next().await;
         }
         let readable = Readable { spec, store: cache.store().clone(), indexes: vec![] };
@@ -140,7 +140,7 @@ impl Host {
             attempt: 0,
             trace_id: call.trace_id.clone(),
         };
-        let called = plugin.reconcile(request, &self.ports, call, CallLimits::default()).await;
+        let called = Box::pin(plugin.reconcile(request, &self.ports, call, CallLimits::default())).await;
         anyhow::ensure!(called.result == CallResult::Done, "{:?}", called.result);
         Ok(called)
     }
