@@ -40,7 +40,7 @@ impl Record {
     }
 }
 
-/// The record of the last calls: of [`RECENT`] to twice as many. What failed last month says nothing of today, nor does what
+/// The record of the last calls: of `RECENT` to twice as many. What failed last month says nothing of today, nor does what
 /// went well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
