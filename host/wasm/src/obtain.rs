@@ -11,7 +11,7 @@ use wasmtime::component::Component;
 
 use crate::artefacts::{Found, from_compiler};
 use crate::compile::{CompileError, CompileFailure, compile};
-use crate::component::check_preamble;
+use crate::component::{check_imports, check_preamble, entry};
 use crate::digest;
 use crate::loader::{LoadProblem, explained};
 use crate::plugin::Kept;
@@ -115,7 +115,11 @@ impl Work {
             from_compiler(&shared.engine, &code).map_err(|error| LoadProblem::Compile(explained(&error)))?;
         let size = bytes.len() as u64;
         drop(bytes);
-        let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, &digest, &code, size));
+        // What is no plugin is not worth a place on the disk: it will be refused.
+        let is_plugin = entry(&shared.engine, &component)
+            .is_ok_and(|(entry, _)| check_imports(&shared.engine, &component, entry).is_ok());
+        let artefacts = shared.artefacts.as_ref().filter(|_| is_plugin);
+        let kept = artefacts.and_then(|them| them.keep(&shared.engine, &digest, &code, size));
         if let Some(found) = kept {
             return Ok(obtained(found, digest, false));
         }

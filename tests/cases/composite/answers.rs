@@ -76,11 +76,11 @@ async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
     let before = stage.sees("ConfigMap", "a", |_| true).await?;
     for (how, words) in [
         ("trap", "told to trap"),
-        ("devour", "(`memory_bytes`"),
+        ("devour", "--limit memory="),
         ("transient", "told to fail for now"),
         ("terminal", "told to fail for good"),
         ("silent", "without saying why"),
-        ("loop", "it had not ended after 2s"),
+        ("loop", "more than 1s of processor time"),
     ] {
         stage.answer(json!({"misbehave": how})).await?;
         stage.host.says(words).await?;

@@ -15,8 +15,10 @@ use rustix::process::geteuid;
 
 use super::bounds::Entry;
 use super::seal::{KEY_BYTES, Key};
+use crate::digest;
 
-const KEY: &str = "key";
+/// Nobody else has a file of this name.
+const KEY: &str = "windlass-cache.key";
 const UNFINISHED: &str = ".unfinished-";
 const OURS: [&str; 2] = [".code", ".manifest"];
 const OTHERS_MAY_WRITE: u32 = 0o022;
@@ -107,7 +109,8 @@ impl Directory {
         self.read_key()?.ok_or_else(|| io::Error::other("it was removed as soon as it was made"))
     }
 
-    /// The key, if it is there and could be one. What could not is removed.
+    /// The key, if it is there and could be one. One that others may read is removed. What never was one is somebody else's: a
+    /// key is there whole or not at all.
     fn read_key(&self) -> io::Result<Option<Key>> {
         let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
         let metadata = file.metadata()?;
@@ -117,9 +120,13 @@ impl Directory {
             file.read_exact(&mut bytes)?;
             return Ok(Some(Key::new(bytes)));
         }
+        if !metadata.is_file() || metadata.len() != KEY_BYTES as u64 {
+            let problem = format!("{KEY} is no key of this program's; remove it, or name another directory");
+            return Err(io::Error::other(problem));
+        }
         tracing::warn!(
             file = %self.path.join(KEY).display(),
-            "the key of the cache is not one, or others may read it: a new one is made, and all plugins are compiled anew"
+            "others may read the key of the cache: a new one is made, and all plugins are compiled anew"
         );
         self.remove(KEY)?;
         Ok(None)
@@ -180,7 +187,7 @@ impl Directory {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
             let unfinished = name.starts_with(UNFINISHED);
-            if !unfinished && !OURS.iter().any(|ending| name.ends_with(ending)) {
+            if !unfinished && !is_ours(name) {
                 continue;
             }
             // It may have gone meanwhile.
@@ -195,6 +202,11 @@ impl Directory {
         }
         Ok(entries)
     }
+}
+
+/// Whether a host may have written the file `name`: the directory may be shared with other programs of the user.
+fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|ending| name.ends_with(ending)) && name.split('.').next().is_some_and(digest::is_sha256)
 }
 
 fn unfinished_name() -> String {

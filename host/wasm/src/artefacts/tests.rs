@@ -76,7 +76,7 @@ fn the_directory_its_key_and_its_files_are_this_users_alone() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     assert_eq!(mode(&fixture.path()), 0o700);
-    assert_eq!(mode(&fixture.path().join("key")), 0o600);
+    assert_eq!(mode(&fixture.path().join("windlass-cache.key")), 0o600);
     assert_eq!(mode(&fixture.code_file(&artefacts)), 0o400);
     let files = std::fs::read_dir(fixture.path()).expect("readable").count();
     assert_eq!(files, 2, "the key, the code, and nothing unfinished");
@@ -182,7 +182,7 @@ fn with_another_key_everything_is_made_anew() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     drop(artefacts);
-    let key = fixture.path().join("key");
+    let key = fixture.path().join("windlass-cache.key");
     std::fs::remove_file(&key).expect("removed");
     assert!(!fixture.finds(&fixture.open()));
     // And a key that others could have read is none.
@@ -190,10 +190,24 @@ fn with_another_key_everything_is_made_anew() {
     set_mode(&key, 0o644);
     assert!(!fixture.finds(&fixture.open()));
     assert_eq!(mode(&key), 0o600);
-    // Nor is half of one.
-    fixture.filled();
-    std::fs::write(&key, "short").expect("written");
-    assert!(!fixture.finds(&fixture.open()));
+}
+
+#[test]
+fn what_another_program_keeps_in_the_directory_is_not_touched() {
+    let fixture = Fixture::new();
+    drop(fixture.filled());
+    let theirs = fixture.path().join("app.manifest");
+    std::fs::write(&theirs, "theirs").expect("written");
+    let bounds = Bounds { age: Duration::ZERO, interval: Duration::ZERO, bytes: 0 };
+    let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
+    drop(artefacts.keep(&fixture.engine, &digest(3), &fixture.code, SIZE));
+    assert!(theirs.exists());
+    // Least of all a key.
+    let key = fixture.path().join("windlass-cache.key");
+    std::fs::write(&key, "theirs, and longer than ours").expect("written");
+    let error = Artefacts::open(&fixture.path(), &fixture.engine).expect_err("no key of ours").to_string();
+    assert!(error.contains("name another directory"), "{error}");
+    assert_eq!(std::fs::read(&key).expect("still there"), b"theirs, and longer than ours");
 }
 
 #[test]

@@ -25,6 +25,11 @@ pub(super) struct Order {
     pub(super) functions: u32,
     pub(super) function_bytes: u32,
     pub(super) definitions: u32,
+    /// Of all its modules together: each has an image, whether an instance is made of it or not.
+    pub(super) memories: u32,
+    pub(super) tables: u32,
+    /// That a table begins with.
+    pub(super) table_elements: u64,
     /// Of the component, which follows.
     bytes: usize,
 }
@@ -38,6 +43,9 @@ impl Order {
             functions: limits.functions,
             function_bytes: limits.function_bytes,
             definitions: limits.definitions,
+            memories: limits.memories,
+            tables: limits.instances,
+            table_elements: limits.table_elements as u64,
             bytes,
         }
     }

@@ -20,8 +20,12 @@ use crate::text::single_line;
 use super::CompileFailure;
 use super::order::{Order, Refusal, answered};
 
-/// Machine code is a few times as large as WebAssembly.
-const ANSWER_BYTES: usize = 1 << 30;
+/// The most that the code of `component` bytes may be. Machine code is about three times as large as WebAssembly; images of
+/// memories come on top, which a few bytes can ask for, and which the host would have to hold.
+fn most_answered(component: usize) -> usize {
+    (64_usize << 20).saturating_add(component.saturating_mul(16))
+}
+
 /// What is kept of what it says beside its answer.
 const SAID_BYTES: usize = 4096;
 /// More share a machine badly: with the guests, and with each other in what they allocate.
@@ -52,13 +56,14 @@ pub(super) fn run(
     })?);
     let line = order.line();
     let mut pipes = Pipes::of(&mut process.0, [line.as_bytes(), bytes]).map_err(host)?;
-    match pipes.exchange(until, cancelled).map_err(host)? {
+    let most = most_answered(bytes.len());
+    match pipes.exchange(until, most, cancelled).map_err(host)? {
         Exchange::Ended => {}
         Exchange::Late => return Err(Ended::Failed(CompileFailure::Deadline { limit: deadline })),
         Exchange::Cancelled => return Err(Ended::Host("nobody waits for it any more".to_owned())),
         Exchange::Flood => {
             return Err(Ended::Failed(CompileFailure::Fell {
-                how: format!("an answer of more than {} MiB", ANSWER_BYTES >> 20),
+                how: format!("more than {} MiB of code for {} bytes", most >> 20, bytes.len()),
                 said: String::new(),
             }));
         }
@@ -157,7 +162,7 @@ impl<'a> Pipes<'a> {
     }
 
     /// Says and hears what there is, until the process has closed its output.
-    fn exchange(&mut self, until: Instant, cancelled: &UnixStream) -> std::io::Result<Exchange> {
+    fn exchange(&mut self, until: Instant, most: usize, cancelled: &UnixStream) -> std::io::Result<Exchange> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -179,7 +184,7 @@ impl<'a> Pipes<'a> {
             if hear(&mut self.output, &mut buffer, &mut self.answer)? {
                 return Ok(Exchange::Ended);
             }
-            if self.answer.len() > ANSWER_BYTES {
+            if self.answer.len() > most {
                 return Ok(Exchange::Flood);
             }
         }

@@ -35,12 +35,35 @@ pub enum TooMuch {
         /// `Limits::definitions`
         limit: u32,
     },
+    /// Memories: what they begin with becomes a part of the code.
+    #[error("its modules have more than {limit} memories (`memories`, a limit of the host for all plugins)")]
+    Memories {
+        /// `Limits::memories`
+        limit: u32,
+    },
+    /// Tables, for the same reason.
+    #[error("its modules have more than {limit} tables (`instances`, a limit of the host for all plugins)")]
+    Tables {
+        /// `Limits::instances`
+        limit: u32,
+    },
+    /// Elements of one table.
+    #[error(
+        "one of its tables begins with {found} elements, and {limit} are allowed (`table_elements`, a limit of the host for \
+         all plugins)"
+    )]
+    TableElements {
+        /// `Limits::table_elements`
+        limit: u64,
+        /// How many it has.
+        found: u64,
+    },
 }
 
 /// Counts what `bytes` is made of, all modules and components within it together. What cannot be read is left to the
 /// compiler, which says what is wrong with it.
 pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
-    let (mut functions, mut definitions) = (0_u64, 0_u64);
+    let (mut functions, mut definitions, mut memories, mut tables) = (0_u64, 0_u64, 0_u64, 0_u64);
     for payload in Parser::new(0).parse_all(bytes) {
         let Ok(payload) = payload else { return Ok(()) };
         match &payload {
@@ -51,7 +74,21 @@ pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
                     return Err(TooMuch::FunctionBytes { limit: most.function_bytes, found });
                 }
             }
+            Payload::MemorySection(section) => memories += u64::from(section.count()),
+            Payload::TableSection(section) => {
+                tables += u64::from(section.count());
+                let largest = section.clone().into_iter().flatten().map(|table| table.ty.initial).max().unwrap_or(0);
+                if largest > most.table_elements {
+                    return Err(TooMuch::TableElements { limit: most.table_elements, found: largest });
+                }
+            }
             other => definitions += u64::from(defined(other)),
+        }
+        if memories > u64::from(most.memories) {
+            return Err(TooMuch::Memories { limit: most.memories });
+        }
+        if tables > u64::from(most.tables) {
+            return Err(TooMuch::Tables { limit: most.tables });
         }
         if functions > u64::from(most.functions) {
             return Err(TooMuch::Functions { limit: most.functions });
@@ -113,6 +150,19 @@ mod tests {
         assert_eq!(checked(text, &Limits::default()), Ok(()));
         let most = Limits { definitions: 3, ..Limits::default() };
         assert_eq!(checked(text, &most), Err(TooMuch::Definitions { limit: 3 }));
+    }
+
+    #[test]
+    fn memories_and_tables_count_over_all_modules() {
+        let memories = |count: usize| format!("(component {})", "(core module (memory 1))".repeat(count));
+        assert_eq!(checked(&memories(2), &Limits::default()), Ok(()));
+        assert_eq!(checked(&memories(3), &Limits::default()), Err(TooMuch::Memories { limit: 2 }));
+        let tables = |count: usize| format!("(component {})", "(core module (table 1 funcref))".repeat(count));
+        assert_eq!(checked(&tables(40), &Limits::default()), Ok(()));
+        assert_eq!(checked(&tables(41), &Limits::default()), Err(TooMuch::Tables { limit: 40 }));
+        let large = "(component (core module (table 300000 funcref)))";
+        let found = Err(TooMuch::TableElements { limit: 200_000, found: 300_000 });
+        assert_eq!(checked(large, &Limits::default()), found);
     }
 
     #[test]
