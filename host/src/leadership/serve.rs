@@ -113,7 +113,6 @@ impl Serving {
             return;
         }
         let Some(next) = self.generation(plugin, past) else { return };
-        past.keep_of(current, &next);
         self.runs(&next, Some(current));
         *current = next;
     }
@@ -132,6 +131,8 @@ impl Serving {
             tally: tally.clone(),
             configured,
         };
+        // One that is gone and comes back waits for the calls that it still has.
+        past.lasting.retain(|_, lasting| lasting.is_in_use());
         let declared = plugin.manifest().controllers.iter().enumerate();
         let controllers = declared.map(|(index, declared)| {
             let lasting = past.lasting.entry(declared.name.clone()).or_insert_with(|| {
@@ -199,17 +200,6 @@ impl Serving {
             }
             if standing.changed().await.is_err() {
                 return;
-            }
-        }
-    }
-}
-
-impl Past {
-    /// Of the controllers of `former`, keeps those that `next` has too.
-    pub(super) fn keep_of(&mut self, former: &Generation, next: &Generation) {
-        for controller in &former.controllers {
-            if next.controller(controller.name()).is_none() {
-                self.lasting.remove(controller.name());
             }
         }
     }

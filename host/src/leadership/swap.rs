@@ -199,7 +199,7 @@ impl<'a> Swaps<'a> {
         // Should it have been rolled back before, it is delivered anew because it may try again.
         self.past.rejected.remove(wanted.digest());
         if let Some(next) = next.take() {
-            self.give_up(&next, &current.generation);
+            give_up(&next);
         }
         if wanted.digest() == current.generation.plugin.digest() {
             tracing::info!(%plugin, digest, "what runs is wanted again: nothing else is to take its place");
@@ -214,12 +214,6 @@ impl<'a> Swaps<'a> {
         tracing::info!(%plugin, digest, "a new generation gets ready to take over");
         let comes_back = current.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
         *next = Some(Next::new(generation, begun, turn, comes_back));
-    }
-
-    /// Ends what gets ready.
-    fn give_up(&mut self, next: &Next, current: &Generation) {
-        next.begun.stop.cancel();
-        self.past.keep_of(&next.generation, current);
     }
 
     /// Whether `next` can take over now. If not, tells why when that takes long.
@@ -274,7 +268,6 @@ impl<'a> Swaps<'a> {
         }
         current.begun.stop.cancel();
         turn.cancel();
-        self.past.keep_of(&current.generation, &generation);
         self.serving.runs(&generation, Some(&current.generation));
         let plugin = &generation.plugin;
         tracing::info!(
@@ -322,6 +315,11 @@ impl Next {
         let since = Instant::now();
         Self { generation, begun, turn, comes_back, since, look: since + TELL_AGAIN, told: None }
     }
+}
+
+/// Ends what gets ready.
+fn give_up(next: &Next) {
+    next.begun.stop.cancel();
 }
 
 /// How a tenure has ended in which controllers ended so.
