@@ -125,6 +125,11 @@ impl Lasting {
         Arc::strong_count(self) > 1 || !self.workers.is_empty()
     }
 
+    /// Completes when no call of any generation runs.
+    pub(crate) async fn calls(&self) {
+        self.workers.wait().await;
+    }
+
     /// The round at work.
     pub(super) fn place(&self) -> Option<Arc<Place>> {
         self.lock().clone()
