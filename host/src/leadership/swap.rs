@@ -153,7 +153,7 @@ impl<'a> Swaps<'a> {
         tokio::select! {
             biased;
             ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(End::Cut))),
-            Ok(()) = wanted.changed(), if !over => Event::Wanted,
+            Ok(()) = wanted.changed(), if !over && next.is_none_or(Next::may_be_given_up) => Event::Wanted,
             judged = current.generation.tally.judged(), if !over && current.is_on_probation => Event::Judged(judged),
             () = self.changed.notified(), if look.is_some() => Event::Changed,
             () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Event::Changed,
@@ -295,17 +295,19 @@ impl<'a> Swaps<'a> {
         self.past.rejected.insert(plugin.digest().clone());
         let rejected = Swapped::RolledBack { rejected: plugin.digest().clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
-        // Should a newer one be on its way, that is wanted, and measured by the last that was proven.
-        if next.is_none() {
-            let (wanted, turn) = (former.plugin.clone(), CancellationToken::new());
-            if let Some(generation) = self.serving.generation(wanted, self.past) {
-                current.begun.installing.cancel();
-                // Its definitions are left as they are: stored objects may already need what the newer ones have brought.
-                let ready = tokio::sync::watch::channel(true).1;
-                let stop = self.tenure.ends.child_token();
-                let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
-                *next = Some(Next::new(generation, begun, turn, true));
-            }
+        if let Some(newer) = next.take() {
+            // It may take long to get ready: its turn comes after that of the one that is proven.
+            give_up(&newer);
+            self.serving.wanted.mark_changed();
+        }
+        let (wanted, turn) = (former.plugin.clone(), CancellationToken::new());
+        if let Some(generation) = self.serving.generation(wanted, self.past) {
+            current.begun.installing.cancel();
+            // Its definitions are left as they are: stored objects may already need what the newer ones have brought.
+            let ready = tokio::sync::watch::channel(true).1;
+            let stop = self.tenure.ends.child_token();
+            let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
+            *next = Some(Next::new(generation, begun, turn, true));
         }
     }
 }
@@ -314,6 +316,11 @@ impl Next {
     fn new(generation: Generation, begun: Begun, turn: CancellationToken, comes_back: bool) -> Self {
         let since = Instant::now();
         Self { generation, begun, turn, comes_back, since, look: since + TELL_AGAIN, told: None }
+    }
+
+    /// Whether a newer generation may take its turn. Not that of one that comes back, unless it has long been in vain.
+    fn may_be_given_up(&self) -> bool {
+        !self.comes_back || self.since.elapsed() >= PATIENCE
     }
 }
 
