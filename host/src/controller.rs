@@ -198,9 +198,6 @@ impl Controller {
                 never = bound => match never {},
                 round = self.round(watching, gone, phases) => round,
             };
-            if !self.is_superseded(stop) {
-                self.lasting.former.rest();
-            }
             let kind = match round {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
@@ -214,6 +211,13 @@ impl Controller {
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
             self.host.discovery.invalidate(kind.group());
+        }
+    }
+
+    /// A round that had begun has ended, and its calls with it: unless another generation goes on with what they were to see.
+    fn rests(&self, stop: &CancellationToken) {
+        if !self.is_superseded(stop) {
+            self.lasting.former.rest();
         }
     }
 
@@ -234,6 +238,7 @@ impl Controller {
         let running = if let Some(successor) = successor {
             let inherited = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
                 ControlFlow::Continue(inherited) => inherited,
+                // It has not begun: what the calls of the one at work are still to see is that one's.
                 ControlFlow::Break(round) => return round,
             };
             let (running, place) = self.start(watching, inherited.as_ref().map(Inherited::place), phases);
@@ -251,7 +256,9 @@ impl Controller {
                 ControlFlow::Break(round) => return round,
             }
         };
-        self.at_work(running, gone, phases).await
+        let round = self.at_work(running, gone, phases).await;
+        self.rests(stop);
+        round
     }
 
     /// Starts without another generation's queue: with its first lists, and after all calls of others have ended.
@@ -275,12 +282,15 @@ impl Controller {
             biased;
             () = stop.cancelled() => {
                 running.abandon().await;
+                self.rests(stop);
                 return ControlFlow::Break(ControlFlow::Break(End::Clean));
             }
             loss = gone => loss,
             () = fresh => return ControlFlow::Continue((running, place)),
         };
-        ControlFlow::Break(self.lose(running, loss, phases).await)
+        let round = self.lose(running, loss, phases).await;
+        self.rests(stop);
+        ControlFlow::Break(round)
     }
 
     /// Works until `stop` or until a kind is lost.

@@ -152,6 +152,13 @@ impl Phases {
         }
     }
 
+    /// Waits for `last`, however long that takes, unless the host stops.
+    pub(crate) async fn unless_host_stops(&self, last: impl Future<Output = ()>) {
+        let stop = self.host.as_ref().map_or(&self.stop, |host| &host.stop);
+        // The host has limits of its own, and what it leaves ends with it.
+        let _ = stop.run_until_cancelled(last).await;
+    }
+
     /// Those of one generation, which ends when `stop` is cancelled, though the tenure goes on.
     pub(crate) fn of_generation(&self, stop: CancellationToken) -> Self {
         Self { stop, ..self.clone() }

@@ -148,6 +148,8 @@ impl Running {
             pending::<Infallible>().await
         };
         tokio::select! {
+            // What has changed meanwhile becomes keys in its first poll, also if no call runs any more.
+            biased;
             never = kept => match never {},
             () = self.workers.wait() => {}
         }

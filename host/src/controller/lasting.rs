@@ -120,6 +120,16 @@ impl Lasting {
         self.lock().is_some()
     }
 
+    /// Whether a generation has the controller, or something of one that had it goes on: whatever begins under its name has to know.
+    pub(crate) fn is_in_use(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || !self.workers.is_empty()
+    }
+
+    /// Completes when no call of any generation runs.
+    pub(crate) async fn calls(&self) {
+        self.workers.wait().await;
+    }
+
     /// The round at work.
     pub(super) fn place(&self) -> Option<Arc<Place>> {
         self.lock().clone()
@@ -238,6 +248,18 @@ mod tests {
         assert!(!place.retired.is_cancelled() && !lasting.is_at_work());
         assert_eq!(place.queue.len(), 1);
         assert!(lasting.vacate(|_| true).is_none(), "nor does another get it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_in_use_until_the_last_call_of_all_generations_has_ended() {
+        let lasting = lasting();
+        let generation = lasting.clone();
+        assert!(lasting.is_in_use());
+        lasting.workers.spawn(tokio::time::sleep(std::time::Duration::from_secs(9)));
+        drop(generation);
+        assert!(lasting.is_in_use(), "the generation has gone, and its call runs");
+        lasting.workers.wait().await;
+        assert!(!lasting.is_in_use());
     }
 
     fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> Scope {

@@ -94,6 +94,11 @@ impl Controller {
                 "its primaries are others from now on: it starts anew"
             );
         }
+        if !was_at_work {
+            // What it has said of itself is what is shown from now on: it may not say it again.
+            let (state, reason) = successor.status.state();
+            self.lasting.status.set(state, reason);
+        }
         successor.is_expecting.store(inherited.is_some(), Ordering::Relaxed);
         *locked(&successor.inherited) = inherited;
     }

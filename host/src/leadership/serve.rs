@@ -73,17 +73,23 @@ impl Serving {
         }
         async move {
             match first {
-                Some(first) => self.tenures(first, past).await,
+                Some(first) => {
+                    let phases = self.phases.clone();
+                    let end = self.tenures(first, &mut past).await;
+                    // What is put back in the plugin's place knows nothing of calls that were cut. They have deadlines.
+                    phases.unless_host_stops(past.calls()).await;
+                    end
+                }
                 // That nothing could fit its schema was told of when it was loaded.
                 None => End::Impossible,
             }
         }
     }
 
-    async fn tenures(mut self, mut current: Generation, mut past: Past) -> End {
+    async fn tenures(mut self, mut current: Generation, past: &mut Past) -> End {
         let stop = self.phases.stop.clone();
         loop {
-            self.take_up(&mut current, &mut past);
+            self.take_up(&mut current, past);
             let mut wanted = self.wanted.clone();
             let tenure = tokio::select! {
                 biased;
@@ -92,7 +98,7 @@ impl Serving {
                 tenure = self.stand_by(&current) => tenure,
             };
             let end;
-            (end, current) = Swaps::of(&mut self, &mut past, &tenure).serve(current).await;
+            (end, current) = Swaps::of(&mut self, past, &tenure).serve(current).await;
             let is_over = tenure.ends.is_cancelled();
             drop(tenure);
             if stop.is_cancelled() || !is_over {
@@ -113,7 +119,6 @@ impl Serving {
             return;
         }
         let Some(next) = self.generation(plugin, past) else { return };
-        past.keep_of(current, &next);
         self.runs(&next, Some(current));
         *current = next;
     }
@@ -132,6 +137,8 @@ impl Serving {
             tally: tally.clone(),
             configured,
         };
+        // One that is gone and comes back waits for the calls that it still has.
+        past.lasting.retain(|_, lasting| lasting.is_in_use());
         let declared = plugin.manifest().controllers.iter().enumerate();
         let controllers = declared.map(|(index, declared)| {
             let lasting = past.lasting.entry(declared.name.clone()).or_insert_with(|| {
@@ -205,13 +212,9 @@ impl Serving {
 }
 
 impl Past {
-    /// Of the controllers of `former`, keeps those that `next` has too.
-    pub(super) fn keep_of(&mut self, former: &Generation, next: &Generation) {
-        for controller in &former.controllers {
-            if next.controller(controller.name()).is_none() {
-                self.lasting.remove(controller.name());
-            }
-        }
+    /// Completes when no call of any generation runs.
+    async fn calls(&self) {
+        join_all(self.lasting.values().map(|lasting| lasting.calls())).await;
     }
 }
 

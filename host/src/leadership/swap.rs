@@ -153,7 +153,7 @@ impl<'a> Swaps<'a> {
         tokio::select! {
             biased;
             ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(End::Cut))),
-            Ok(()) = wanted.changed(), if !over => Event::Wanted,
+            Ok(()) = wanted.changed(), if !over && next.is_none_or(Next::may_be_given_up) => Event::Wanted,
             judged = current.generation.tally.judged(), if !over && current.is_on_probation => Event::Judged(judged),
             () = self.changed.notified(), if look.is_some() => Event::Changed,
             () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Event::Changed,
@@ -199,7 +199,7 @@ impl<'a> Swaps<'a> {
         // Should it have been rolled back before, it is delivered anew because it may try again.
         self.past.rejected.remove(wanted.digest());
         if let Some(next) = next.take() {
-            self.give_up(&next, &current.generation);
+            give_up(&next);
         }
         if wanted.digest() == current.generation.plugin.digest() {
             tracing::info!(%plugin, digest, "what runs is wanted again: nothing else is to take its place");
@@ -214,12 +214,6 @@ impl<'a> Swaps<'a> {
         tracing::info!(%plugin, digest, "a new generation gets ready to take over");
         let comes_back = current.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
         *next = Some(Next::new(generation, begun, turn, comes_back));
-    }
-
-    /// Ends what gets ready.
-    fn give_up(&mut self, next: &Next, current: &Generation) {
-        next.begun.stop.cancel();
-        self.past.keep_of(&next.generation, current);
     }
 
     /// Whether `next` can take over now. If not, tells why when that takes long.
@@ -274,7 +268,6 @@ impl<'a> Swaps<'a> {
         }
         current.begun.stop.cancel();
         turn.cancel();
-        self.past.keep_of(&current.generation, &generation);
         self.serving.runs(&generation, Some(&current.generation));
         let plugin = &generation.plugin;
         tracing::info!(
@@ -302,17 +295,19 @@ impl<'a> Swaps<'a> {
         self.past.rejected.insert(plugin.digest().clone());
         let rejected = Swapped::RolledBack { rejected: plugin.digest().clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
-        // Should a newer one be on its way, that is wanted, and measured by the last that was proven.
-        if next.is_none() {
-            let (wanted, turn) = (former.plugin.clone(), CancellationToken::new());
-            if let Some(generation) = self.serving.generation(wanted, self.past) {
-                current.begun.installing.cancel();
-                // Its definitions are left as they are: stored objects may already need what the newer ones have brought.
-                let ready = tokio::sync::watch::channel(true).1;
-                let stop = self.tenure.ends.child_token();
-                let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
-                *next = Some(Next::new(generation, begun, turn, true));
-            }
+        if let Some(newer) = next.take() {
+            // It may take long to get ready: its turn comes after that of the one that is proven.
+            give_up(&newer);
+            self.serving.wanted.mark_changed();
+        }
+        let (wanted, turn) = (former.plugin.clone(), CancellationToken::new());
+        if let Some(generation) = self.serving.generation(wanted, self.past) {
+            current.begun.installing.cancel();
+            // Its definitions are left as they are: stored objects may already need what the newer ones have brought.
+            let ready = tokio::sync::watch::channel(true).1;
+            let stop = self.tenure.ends.child_token();
+            let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
+            *next = Some(Next::new(generation, begun, turn, true));
         }
     }
 }
@@ -322,6 +317,16 @@ impl Next {
         let since = Instant::now();
         Self { generation, begun, turn, comes_back, since, look: since + TELL_AGAIN, told: None }
     }
+
+    /// Whether a newer generation may take its turn. Not that of one that comes back, unless it has long been in vain.
+    fn may_be_given_up(&self) -> bool {
+        !self.comes_back || self.since.elapsed() >= PATIENCE
+    }
+}
+
+/// Ends what gets ready.
+fn give_up(next: &Next) {
+    next.begun.stop.cancel();
 }
 
 /// How a tenure has ended in which controllers ended so.

@@ -96,6 +96,25 @@ async fn a_generation_is_freed_with_its_last_call() {
     assert!(!next.dispatch.queue.processing().contains(&key("a")));
 }
 
+/// A feeder ends so: what it holds by then it queues when it is first polled.
+#[tokio::test(start_paused = true)]
+async fn what_has_changed_meanwhile_becomes_keys_also_when_no_call_runs_any_more() {
+    // More than once: without an order, chance decides which of the two ends is seen first.
+    for _ in 0..50 {
+        let (mut stage, mut running, _) = at_work();
+        let queue = stage.dispatch.queue.clone();
+        running.keep(async move { queue.add(key("a")) });
+        stage.dispatch.retired.cancel();
+        let relieved = CancellationToken::new();
+        let relieving = relieved.clone();
+        let retiring = tokio::spawn(async move { running.retire(&relieving).await });
+        assert!(stage.is_quiet().await);
+        relieved.cancel();
+        retiring.await.expect("no panic");
+        assert_eq!(stage.dispatch.queue.len(), 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_to_end_it_does_not_end_the_queue_that_another_has() {
     let (stage, running, clock) = at_work();
