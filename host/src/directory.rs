@@ -158,6 +158,8 @@ pub(crate) enum Step<G> {
     Replace { plugin: Arc<str>, loaded: Loaded<G> },
     /// Have what runs drain and end.
     Stop { plugin: Arc<str>, why: Why },
+    /// The generation that was to replace what runs is not to: it must not be run any more.
+    Withdraw { plugin: Arc<str>, digest: Digest },
     /// The file is not taken. What runs, if any, goes on.
     Refuse { plugin: Arc<str>, digest: Option<Digest>, refusal: Refusal, runs: bool },
     /// A file that was refused has become the one that runs again.
@@ -210,10 +212,11 @@ enum Attempt<G> {
 /// What was started.
 #[derive(Debug)]
 struct Runs {
+    /// Of the newest generation that it was given, which may still wait to take over.
     digest: Digest,
     definitions: Vec<String>,
-    /// What ran before it, which would run again if it were rolled back.
-    former: Option<(Digest, Vec<String>)>,
+    /// The digest of what is at work, and the definitions that it brings.
+    at_work: (Digest, Vec<String>),
     /// It was told to end.
     ends: bool,
     /// It has ended by itself: it can never run under this host's settings.
@@ -310,13 +313,22 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// What was given to `plugin` last has failed, and what ran before runs again.
-    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection) {
+    /// A generation of `plugin` is at work from now on.
+    pub(crate) fn took_over(&mut self, plugin: &str, now: &Loaded<G>) {
+        if let Some(runs) = self.plugins.get_mut(plugin).and_then(|entry| entry.runs.as_mut()) {
+            runs.at_work = (now.digest.clone(), now.definitions.clone());
+        }
+    }
+
+    /// A generation of `plugin` has failed, and `to`, which ran before, runs again.
+    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &Loaded<G>) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
-        if let Some(runs) = entry.runs.as_mut().filter(|runs| runs.digest == rejection.digest)
-            && let Some((digest, definitions)) = runs.former.take()
-        {
-            (runs.digest, runs.definitions) = (digest, definitions);
+        if let Some(runs) = &mut entry.runs {
+            runs.at_work = (to.digest.clone(), to.definitions.clone());
+            // Another may have been given to it since.
+            if runs.digest == rejection.digest {
+                runs.want_what_is_at_work();
+            }
         }
         entry.rejected = Some(rejection);
     }
@@ -334,7 +346,7 @@ impl<G: Clone> Catalog<G> {
             return false;
         }
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
-        entry.runs = Some(Runs { digest, definitions, former: None, ends: false, spent: false });
+        entry.runs = Some(Runs::started(digest, definitions));
         true
     }
 
@@ -450,17 +462,15 @@ impl<G: Clone> Catalog<G> {
             return entry.refuse(plugin, Some(loaded.digest), refusal);
         }
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
-        let new = |former| Runs { digest, definitions, former, ends: false, spent: false };
         match &mut entry.runs {
             // It starts when that has ended.
             Some(runs) if runs.ends => return None,
             Some(runs) if !runs.spent => {
-                let former = (runs.digest.clone(), std::mem::take(&mut runs.definitions));
-                *runs = new(Some(former));
+                (runs.digest, runs.definitions) = (digest, definitions);
                 (entry.attempt, entry.told) = (Attempt::None, None);
                 return Some(Step::Replace { plugin, loaded });
             }
-            _ => entry.runs = Some(new(None)),
+            _ => entry.runs = Some(Runs::started(digest, definitions)),
         }
         (entry.attempt, entry.told) = (Attempt::None, None);
         Some(Step::Start { plugin, loaded })
@@ -487,31 +497,29 @@ impl<G> Entry<G> {
         }
     }
 
-    /// What runs is stopped if it may not run any more.
+    /// What is at work is stopped if it may not run any more; what was to replace it is withdrawn.
     fn no_longer_allowed(&mut self, plugin: &Arc<str>, allowed: Option<&Allowed>) -> Option<Step<G>> {
         let (runs, allowed) = (self.runs.as_mut()?, allowed?);
-        if allowed.holds(&runs.digest) {
-            return None;
-        }
         if runs.spent {
-            self.runs = None;
+            self.runs.take_if(|runs| !allowed.holds(&runs.digest));
             return None;
         }
-        if std::mem::replace(&mut runs.ends, true) {
-            return None;
-        }
-        let why = Why::NotAllowed { digest: runs.digest.clone(), list: allowed.path().to_owned() };
-        Some(Step::Stop { plugin: plugin.clone(), why })
+        let list = || allowed.path().to_owned();
+        runs.drop_what(plugin, |digest| !allowed.holds(digest), |digest| Why::NotAllowed { digest, list: list() })
     }
 
-    /// What runs is stopped if another replica has rolled it back: this one knows no generation before it.
+    /// The same if another replica has rolled it back: this one knows no generation before what is at work.
     fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
-        if runs.digest != rejected.digest || runs.spent || std::mem::replace(&mut runs.ends, true) {
+        if runs.spent {
             return None;
         }
-        let why = Why::Rejected { digest: runs.digest.clone(), because: rejected.because.clone() };
-        Some(Step::Stop { plugin: plugin.clone(), why })
+        let because = || rejected.because.clone();
+        runs.drop_what(
+            plugin,
+            |digest| *digest == rejected.digest,
+            |digest| Why::Rejected { digest, because: because() },
+        )
     }
 
     /// Why a file of this digest is not even loaded.
@@ -535,5 +543,39 @@ impl<G> Entry<G> {
         self.told = Some(now.clone());
         let runs = self.runs.as_ref().is_some_and(|runs| !runs.ends);
         Some(Step::Refuse { plugin, digest: now.0, refusal: now.1, runs })
+    }
+}
+
+impl Runs {
+    fn started(digest: Digest, definitions: Vec<String>) -> Self {
+        let at_work = (digest.clone(), definitions.clone());
+        Self { digest, definitions, at_work, ends: false, spent: false }
+    }
+
+    fn want_what_is_at_work(&mut self) {
+        (self.digest, self.definitions) = self.at_work.clone();
+    }
+
+    /// The step by which nothing runs, nor comes to, that `must_go`.
+    fn drop_what<G>(
+        &mut self,
+        plugin: &Arc<str>,
+        must_go: impl Fn(&Digest) -> bool,
+        why: impl FnOnce(Digest) -> Why,
+    ) -> Option<Step<G>> {
+        if self.ends {
+            return None;
+        }
+        let plugin = plugin.clone();
+        if must_go(&self.at_work.0) {
+            self.ends = true;
+            return Some(Step::Stop { plugin, why: why(self.at_work.0.clone()) });
+        }
+        if self.digest == self.at_work.0 || !must_go(&self.digest) {
+            return None;
+        }
+        let digest = self.digest.clone();
+        self.want_what_is_at_work();
+        Some(Step::Withdraw { plugin, digest })
     }
 }

@@ -300,7 +300,11 @@ impl<'a> Swaps<'a> {
             "the generation has not proven itself: the one before it comes back"
         );
         self.past.rejected.insert(plugin.digest().clone());
-        let rejected = Swapped::RolledBack { rejected: plugin.digest().clone(), because: because.clone() };
+        let rejected = Swapped::RolledBack {
+            rejected: plugin.digest().clone(),
+            to: former.plugin.clone(),
+            because: because.clone(),
+        };
         self.serving.report(plugin, rejected);
         // Should a newer one be on its way, that is wanted, and measured by the last that was proven.
         if next.is_none() {

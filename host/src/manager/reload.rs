@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -79,8 +79,6 @@ pub(super) struct Reload {
 struct Handle {
     /// What runs.
     runs: Arc<Plugin>,
-    /// What ran before that, as long as anybody has it.
-    former: Weak<Plugin>,
     /// The newest generation, which does not run yet.
     delivered: Option<Arc<Plugin>>,
     /// Where it is delivered.
@@ -234,6 +232,7 @@ impl Reload {
             Step::Start { loaded, .. } => self.start(&loaded.generation),
             Step::Replace { loaded, .. } => self.deliver(loaded.generation),
             Step::Stop { plugin, why } => self.stop(&plugin, why),
+            Step::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
             Step::Refuse { plugin, digest, refusal, runs } => {
                 tell::refused(&self.host, &plugin, digest, &refusal, runs);
                 if let Refusal::Rejected { path, digest, because, former: Some(former) } = refusal
@@ -286,8 +285,7 @@ impl Reload {
         let result = result.map(|result| {
             result.map(|generation| {
                 tell::loaded(&self.host, &generation);
-                let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
-                Loaded { digest: generation.digest().clone(), definitions, generation }
+                as_loaded(&generation)
             })
         });
         self.catalog.loaded(plugin, digest, result);
@@ -310,9 +308,7 @@ impl Reload {
     }
 
     fn revived(&mut self, rejection: &Rejection, former: &Arc<Plugin>) {
-        let definitions = former.manifest().crd_names().map(str::to_owned).collect();
-        let loaded = Loaded { digest: former.digest().clone(), definitions, generation: former.clone() };
-        if self.catalog.revive(former.name(), &loaded) {
+        if self.catalog.revive(former.name(), &as_loaded(former)) {
             self.start(former);
             tell::revived(&self.host, former, rejection);
         }
@@ -332,8 +328,7 @@ impl Reload {
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // Whoever listens ends with the host.
         let _ = self.leftovers.send(plugin.clone());
-        let handle =
-            Handle { runs: plugin.clone(), former: Weak::new(), delivered: None, newest, stop, over, why: None };
+        let handle = Handle { runs: plugin.clone(), delivered: None, newest, stop, over, why: None };
         self.handles.insert(plugin.name().clone(), handle);
     }
 
@@ -342,6 +337,14 @@ impl Reload {
         let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
         handle.delivered = Some(plugin.clone());
         handle.newest.send_replace(plugin);
+    }
+
+    /// What runs is not to be replaced by `digest`.
+    fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
+        tell::withdrawn(&self.host, plugin, digest);
+        let Some(handle) = self.handles.get_mut(plugin) else { return };
+        handle.delivered = None;
+        handle.newest.send_replace(handle.runs.clone());
     }
 
     fn stop(&mut self, plugin: &Arc<str>, why: Why) {
@@ -369,11 +372,12 @@ impl Reload {
                 // It was shown before it was told of, and another may have been delivered since.
                 let Some(now) = self.host.status.plugin(plugin).generation() else { return };
                 let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
+                self.catalog.took_over(plugin, &as_loaded(&now));
                 if Arc::ptr_eq(&now, &handle.runs) {
                     self.host.status.plugin(plugin).pends(None);
                     return;
                 }
-                handle.former = Arc::downgrade(&std::mem::replace(&mut handle.runs, now.clone()));
+                handle.runs = now.clone();
                 runs(&self.host, &now);
                 let _ = self.leftovers.send(now);
             }
@@ -381,19 +385,13 @@ impl Reload {
                 let digest = handle.delivered.as_ref().map(|newer| newer.digest().clone());
                 self.host.status.plugin(plugin).pends(Some(NotTaken { digest, reason }));
             }
-            Swapped::RolledBack { rejected, because } => {
+            Swapped::RolledBack { rejected, to, because } => {
                 // Another may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
-                if *handle.runs.digest() == rejected
-                    && let Some(former) = handle.former.upgrade()
-                {
-                    handle.runs = former.clone();
-                    runs(&self.host, &former);
-                }
-                let former = Some(&**handle.runs.digest()).filter(|former| **former != *rejected);
-                let rejection = Rejection::new(rejected.clone(), because, former);
-                tell::rolled_back(&self.host, plugin, handle.runs.digest(), &rejection);
-                self.catalog.rolled_back(plugin, rejection.clone());
+                // It is shown when it is at work again, which is told of as of every other.
+                let rejection = Rejection::new(rejected, because, Some(to.digest()));
+                tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
+                self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
                 self.rejections.add(plugin, &rejection);
                 self.tell_replicas(plugin.clone(), Some(rejection));
             }
@@ -424,6 +422,12 @@ async fn settles_in(path: &Path) -> Duration {
     let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
     let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
     SETTLED.saturating_sub(age)
+}
+
+/// `generation` as the catalog knows it.
+fn as_loaded(generation: &Arc<Plugin>) -> Loaded<Arc<Plugin>> {
+    let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
+    Loaded { digest: generation.digest().clone(), definitions, generation: generation.clone() }
 }
 
 /// `plugin` runs from now on, and is shown and bound as what it is.

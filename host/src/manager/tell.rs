@@ -74,6 +74,12 @@ pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
     host.status.plugin(plugin).has_not_taken(None);
 }
 
+/// What was to replace what runs must not run any more.
+pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
+    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
+    host.status.plugin(plugin).pends(None);
+}
+
 /// What runs is told to end.
 pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
     let reason = match why {
