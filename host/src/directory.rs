@@ -126,6 +126,25 @@ impl Refusal {
     }
 }
 
+/// Why what ran before a file that was rejected is not started in the place of that.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotRevived {
+    /// It need not, or not yet.
+    #[error("the file is another one by now, or what ran has not ended yet")]
+    Superfluous,
+    /// The operator does not allow it.
+    #[error("its digest {digest} is not allowed: add it to {}, if you trust it", list.display())]
+    NotAllowed {
+        /// What is missing.
+        digest: Digest,
+        /// Where.
+        list: PathBuf,
+    },
+    /// Another has come to run meanwhile.
+    #[error(transparent)]
+    Rival(Refusal),
+}
+
 /// Why a plugin is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -257,7 +276,15 @@ impl<G: Clone> Catalog<G> {
 
     /// There is another list of allowed digests.
     pub(crate) fn allow(&mut self, allowed: Allowed) {
-        self.allowed = Some(allowed);
+        let former = self.allowed.replace(allowed);
+        let holds = |list: &Option<Allowed>, digest: &str| list.as_ref().is_none_or(|list| list.holds(digest));
+        for entry in self.plugins.values_mut().filter(|entry| entry.runs.is_none()) {
+            let before = entry.rejected.as_ref().and_then(|rejected| rejected.former.as_deref());
+            if before.is_some_and(|digest| holds(&self.allowed, digest) && !holds(&former, digest)) {
+                // What ran before can be started only now.
+                entry.told = None;
+            }
+        }
     }
 
     /// This is not to be run of `plugin`. False: its file is another one.
@@ -294,14 +321,15 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// What ran of `plugin` has ended. Whether it was told to.
+    /// What ran of `plugin` has ended. Whether it was told to, or something newer waits in its place.
     pub(crate) fn ended(&mut self, plugin: &str) -> bool {
         let Some(entry) = self.plugins.get_mut(plugin) else { return true };
         match &mut entry.runs {
-            Some(runs) if !runs.ends => {
+            Some(runs) if !runs.ends && runs.digest == runs.at_work.0 => {
                 runs.spent = true;
                 false
             }
+            // Otherwise a newer one has come in the same instant, which is to be tried too.
             _ => {
                 entry.runs = None;
                 if entry.rejected.is_some() {
@@ -333,21 +361,24 @@ impl<G: Clone> Catalog<G> {
         entry.rejected = Some(rejection);
     }
 
-    /// What ran before the rejected file is at hand again. Whether it is to be started in the place of that.
-    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> bool {
-        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.holds(&loaded.digest));
-        let has_rival = self.rival(plugin, &loaded.definitions).is_some();
-        let Some(entry) = self.plugins.get_mut(plugin) else { return false };
+    /// What ran before the rejected file is at hand again. If it is wanted, it is to be started in the place of that.
+    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> Result<(), NotRevived> {
+        let rival = self.rival(plugin, &loaded.definitions);
+        let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };
         let is_meant = |rejected: &Rejection| {
             entry.digest().as_ref() == Some(&rejected.digest) && rejected.former.as_deref() == Some(&*loaded.digest)
         };
-        let is_wanted = entry.rejected.as_ref().is_some_and(is_meant) && entry.runs.is_none();
-        if !is_wanted || !is_allowed || has_rival {
-            return false;
+        if entry.runs.is_some() || !entry.rejected.as_ref().is_some_and(is_meant) {
+            return Err(NotRevived::Superfluous);
         }
-        let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
-        entry.runs = Some(Runs::started(digest, definitions));
-        true
+        if let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.holds(&loaded.digest)) {
+            return Err(NotRevived::NotAllowed { digest: loaded.digest.clone(), list: allowed.path().to_owned() });
+        }
+        if let Some(rival) = rival {
+            return Err(NotRevived::Rival(rival));
+        }
+        entry.runs = Some(Runs::started(loaded.digest.clone(), loaded.definitions.clone()));
+        Ok(())
     }
 
     /// Whether something has come of every file of the first look.
@@ -524,14 +555,13 @@ impl<G> Entry<G> {
 
     /// Why a file of this digest is not even loaded.
     fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<Refusal> {
-        let path = || self.path.clone();
-        if let Some(allowed) = allowed.filter(|allowed| !allowed.holds(digest)) {
-            let list = allowed.path().to_owned();
-            return Some(Refusal::NotAllowed { path: path(), digest: digest.clone(), list });
+        let (path, digest) = (self.path.clone(), digest.clone());
+        // Whether it is allowed or not: what ran before it can be started.
+        if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
+            return Some(Refusal::Rejected { path, digest, because, former });
         }
-        let rejected = self.rejected.as_ref()?;
-        let Rejection { because, former, .. } = rejected.clone();
-        Some(Refusal::Rejected { path: path(), digest: digest.clone(), because, former })
+        let allowed = allowed.filter(|allowed| !allowed.holds(&digest))?;
+        Some(Refusal::NotAllowed { path, digest, list: allowed.path().to_owned() })
     }
 
     /// Once for each reason.

@@ -249,10 +249,10 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     let mut scene = Scene::running(&["a=y"]);
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["stop a: y was rejected", "refuse a: rejected"]);
-    assert!(!scene.catalog.revive("a", &brings('x')), "it has not ended yet");
+    assert!(scene.catalog.revive("a", &brings('x')).is_err(), "it has not ended yet");
     assert_eq!(scene.ended("a"), ["refuse a: rejected"]);
-    assert!(!scene.catalog.revive("a", &brings('z')), "that is not what ran before it");
-    assert!(scene.catalog.revive("a", &brings('x')));
+    assert!(scene.catalog.revive("a", &brings('z')).is_err(), "that is not what ran before it");
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
     assert_eq!(scene.next(), NOTHING);
     assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"]);
     assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
@@ -325,6 +325,31 @@ fn a_rollback_over_two_generations_goes_back_to_the_one_that_it_names() {
     assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
     scene.catalog.rolled_back("a", rejection('y', Some('x')), &brings('x'));
     assert_eq!(scene.next(), ["pardon a y"]);
+}
+
+#[test]
+fn what_was_delivered_as_the_former_ended_by_itself_is_started() {
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
+    assert_eq!(scene.ended("a"), ["load a y"], "it was never tried");
+    assert_eq!(scene.loaded("a", 'y', &[]), ["start a y"]);
+    assert_eq!(scene.ended("a"), NOTHING, "now it was");
+}
+
+#[test]
+fn what_ran_before_is_started_though_the_rejected_file_is_not_allowed_either() {
+    let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
+    scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
+    assert!(scene.catalog.reject("a", &rejection('y', Some('x'))));
+    assert_eq!(scene.next(), ["refuse a: rejected"]);
+    scene.catalog.allow(allowed("z"));
+    let problem = scene.catalog.revive("a", &brings('x')).expect_err("it is not allowed any more");
+    assert!(problem.to_string().contains(&*digest('x')), "{problem}");
+    scene.catalog.allow(allowed("xz"));
+    assert_eq!(scene.next(), ["refuse a: rejected"], "by which it is looked for again");
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
+    assert_eq!(scene.next(), NOTHING);
 }
 
 #[test]
