@@ -126,6 +126,25 @@ impl Refusal {
     }
 }
 
+/// Why what ran before a file that was rejected is not started in the place of that.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotRevived {
+    /// It need not, or not yet.
+    #[error("the file is another one by now, or what ran has not ended yet")]
+    Superfluous,
+    /// The operator does not allow it.
+    #[error("its digest {digest} is not allowed: add it to {}, if you trust it", list.display())]
+    NotAllowed {
+        /// What is missing.
+        digest: Digest,
+        /// Where.
+        list: PathBuf,
+    },
+    /// Another has come to run meanwhile.
+    #[error(transparent)]
+    Rival(Refusal),
+}
+
 /// Why a plugin is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -158,6 +177,8 @@ pub(crate) enum Step<G> {
     Replace { plugin: Arc<str>, loaded: Loaded<G> },
     /// Have what runs drain and end.
     Stop { plugin: Arc<str>, why: Why },
+    /// The generation that was to replace what runs is not to: it must not be run any more.
+    Withdraw { plugin: Arc<str>, digest: Digest },
     /// The file is not taken. What runs, if any, goes on.
     Refuse { plugin: Arc<str>, digest: Option<Digest>, refusal: Refusal, runs: bool },
     /// A file that was refused has become the one that runs again.
@@ -210,10 +231,11 @@ enum Attempt<G> {
 /// What was started.
 #[derive(Debug)]
 struct Runs {
+    /// Of the newest generation that it was given, which may still wait to take over.
     digest: Digest,
     definitions: Vec<String>,
-    /// What ran before it, which would run again if it were rolled back.
-    former: Option<(Digest, Vec<String>)>,
+    /// The digest of what is at work, and the definitions that it brings.
+    at_work: (Digest, Vec<String>),
     /// It was told to end.
     ends: bool,
     /// It has ended by itself: it can never run under this host's settings.
@@ -254,7 +276,15 @@ impl<G: Clone> Catalog<G> {
 
     /// There is another list of allowed digests.
     pub(crate) fn allow(&mut self, allowed: Allowed) {
-        self.allowed = Some(allowed);
+        let former = self.allowed.replace(allowed);
+        let holds = |list: &Option<Allowed>, digest: &str| list.as_ref().is_none_or(|list| list.holds(digest));
+        for entry in self.plugins.values_mut().filter(|entry| entry.runs.is_none()) {
+            let before = entry.rejected.as_ref().and_then(|rejected| rejected.former.as_deref());
+            if before.is_some_and(|digest| holds(&self.allowed, digest) && !holds(&former, digest)) {
+                // What ran before can be started only now.
+                entry.told = None;
+            }
+        }
     }
 
     /// This is not to be run of `plugin`. False: its file is another one.
@@ -291,14 +321,15 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// What ran of `plugin` has ended. Whether it was told to.
+    /// What ran of `plugin` has ended. Whether it was told to, or something newer waits in its place.
     pub(crate) fn ended(&mut self, plugin: &str) -> bool {
         let Some(entry) = self.plugins.get_mut(plugin) else { return true };
         match &mut entry.runs {
-            Some(runs) if !runs.ends => {
+            Some(runs) if !runs.ends && runs.digest == runs.at_work.0 => {
                 runs.spent = true;
                 false
             }
+            // Otherwise a newer one has come in the same instant, which is to be tried too.
             _ => {
                 entry.runs = None;
                 if entry.rejected.is_some() {
@@ -310,32 +341,44 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// What was given to `plugin` last has failed, and what ran before runs again.
-    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection) {
+    /// A generation of `plugin` is at work from now on.
+    pub(crate) fn took_over(&mut self, plugin: &str, now: &Loaded<G>) {
+        if let Some(runs) = self.plugins.get_mut(plugin).and_then(|entry| entry.runs.as_mut()) {
+            runs.at_work = (now.digest.clone(), now.definitions.clone());
+        }
+    }
+
+    /// A generation of `plugin` has failed, and `to`, which ran before, runs again.
+    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &Loaded<G>) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
-        if let Some(runs) = entry.runs.as_mut().filter(|runs| runs.digest == rejection.digest)
-            && let Some((digest, definitions)) = runs.former.take()
-        {
-            (runs.digest, runs.definitions) = (digest, definitions);
+        if let Some(runs) = &mut entry.runs {
+            runs.at_work = (to.digest.clone(), to.definitions.clone());
+            // Another may have been given to it since.
+            if runs.digest == rejection.digest {
+                runs.want_what_is_at_work();
+            }
         }
         entry.rejected = Some(rejection);
     }
 
-    /// What ran before the rejected file is at hand again. Whether it is to be started in the place of that.
-    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> bool {
-        let is_allowed = self.allowed.as_ref().is_none_or(|allowed| allowed.holds(&loaded.digest));
-        let has_rival = self.rival(plugin, &loaded.definitions).is_some();
-        let Some(entry) = self.plugins.get_mut(plugin) else { return false };
+    /// What ran before the rejected file is at hand again. If it is wanted, it is to be started in the place of that.
+    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> Result<(), NotRevived> {
+        let rival = self.rival(plugin, &loaded.definitions);
+        let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };
         let is_meant = |rejected: &Rejection| {
             entry.digest().as_ref() == Some(&rejected.digest) && rejected.former.as_deref() == Some(&*loaded.digest)
         };
-        let is_wanted = entry.rejected.as_ref().is_some_and(is_meant) && entry.runs.is_none();
-        if !is_wanted || !is_allowed || has_rival {
-            return false;
+        if entry.runs.is_some() || !entry.rejected.as_ref().is_some_and(is_meant) {
+            return Err(NotRevived::Superfluous);
         }
-        let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
-        entry.runs = Some(Runs { digest, definitions, former: None, ends: false, spent: false });
-        true
+        if let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.holds(&loaded.digest)) {
+            return Err(NotRevived::NotAllowed { digest: loaded.digest.clone(), list: allowed.path().to_owned() });
+        }
+        if let Some(rival) = rival {
+            return Err(NotRevived::Rival(rival));
+        }
+        entry.runs = Some(Runs::started(loaded.digest.clone(), loaded.definitions.clone()));
+        Ok(())
     }
 
     /// Whether something has come of every file of the first look.
@@ -450,17 +493,15 @@ impl<G: Clone> Catalog<G> {
             return entry.refuse(plugin, Some(loaded.digest), refusal);
         }
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
-        let new = |former| Runs { digest, definitions, former, ends: false, spent: false };
         match &mut entry.runs {
             // It starts when that has ended.
             Some(runs) if runs.ends => return None,
             Some(runs) if !runs.spent => {
-                let former = (runs.digest.clone(), std::mem::take(&mut runs.definitions));
-                *runs = new(Some(former));
+                (runs.digest, runs.definitions) = (digest, definitions);
                 (entry.attempt, entry.told) = (Attempt::None, None);
                 return Some(Step::Replace { plugin, loaded });
             }
-            _ => entry.runs = Some(new(None)),
+            _ => entry.runs = Some(Runs::started(digest, definitions)),
         }
         (entry.attempt, entry.told) = (Attempt::None, None);
         Some(Step::Start { plugin, loaded })
@@ -487,43 +528,40 @@ impl<G> Entry<G> {
         }
     }
 
-    /// What runs is stopped if it may not run any more.
+    /// What is at work is stopped if it may not run any more; what was to replace it is withdrawn.
     fn no_longer_allowed(&mut self, plugin: &Arc<str>, allowed: Option<&Allowed>) -> Option<Step<G>> {
         let (runs, allowed) = (self.runs.as_mut()?, allowed?);
-        if allowed.holds(&runs.digest) {
-            return None;
-        }
         if runs.spent {
-            self.runs = None;
+            self.runs.take_if(|runs| !allowed.holds(&runs.digest));
             return None;
         }
-        if std::mem::replace(&mut runs.ends, true) {
-            return None;
-        }
-        let why = Why::NotAllowed { digest: runs.digest.clone(), list: allowed.path().to_owned() };
-        Some(Step::Stop { plugin: plugin.clone(), why })
+        let list = || allowed.path().to_owned();
+        runs.drop_what(plugin, |digest| !allowed.holds(digest), |digest| Why::NotAllowed { digest, list: list() })
     }
 
-    /// What runs is stopped if another replica has rolled it back: this one knows no generation before it.
+    /// The same if another replica has rolled it back: this one knows no generation before what is at work.
     fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
-        if runs.digest != rejected.digest || runs.spent || std::mem::replace(&mut runs.ends, true) {
+        if runs.spent {
             return None;
         }
-        let why = Why::Rejected { digest: runs.digest.clone(), because: rejected.because.clone() };
-        Some(Step::Stop { plugin: plugin.clone(), why })
+        let because = || rejected.because.clone();
+        runs.drop_what(
+            plugin,
+            |digest| *digest == rejected.digest,
+            |digest| Why::Rejected { digest, because: because() },
+        )
     }
 
     /// Why a file of this digest is not even loaded.
     fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<Refusal> {
-        let path = || self.path.clone();
-        if let Some(allowed) = allowed.filter(|allowed| !allowed.holds(digest)) {
-            let list = allowed.path().to_owned();
-            return Some(Refusal::NotAllowed { path: path(), digest: digest.clone(), list });
+        let (path, digest) = (self.path.clone(), digest.clone());
+        // Whether it is allowed or not: what ran before it can be started.
+        if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
+            return Some(Refusal::Rejected { path, digest, because, former });
         }
-        let rejected = self.rejected.as_ref()?;
-        let Rejection { because, former, .. } = rejected.clone();
-        Some(Refusal::Rejected { path: path(), digest: digest.clone(), because, former })
+        let allowed = allowed.filter(|allowed| !allowed.holds(&digest))?;
+        Some(Refusal::NotAllowed { path, digest, list: allowed.path().to_owned() })
     }
 
     /// Once for each reason.
@@ -535,5 +573,39 @@ impl<G> Entry<G> {
         self.told = Some(now.clone());
         let runs = self.runs.as_ref().is_some_and(|runs| !runs.ends);
         Some(Step::Refuse { plugin, digest: now.0, refusal: now.1, runs })
+    }
+}
+
+impl Runs {
+    fn started(digest: Digest, definitions: Vec<String>) -> Self {
+        let at_work = (digest.clone(), definitions.clone());
+        Self { digest, definitions, at_work, ends: false, spent: false }
+    }
+
+    fn want_what_is_at_work(&mut self) {
+        (self.digest, self.definitions) = self.at_work.clone();
+    }
+
+    /// The step by which nothing runs, nor comes to, that `must_go`.
+    fn drop_what<G>(
+        &mut self,
+        plugin: &Arc<str>,
+        must_go: impl Fn(&Digest) -> bool,
+        why: impl FnOnce(Digest) -> Why,
+    ) -> Option<Step<G>> {
+        if self.ends {
+            return None;
+        }
+        let plugin = plugin.clone();
+        if must_go(&self.at_work.0) {
+            self.ends = true;
+            return Some(Step::Stop { plugin, why: why(self.at_work.0.clone()) });
+        }
+        if self.digest == self.at_work.0 || !must_go(&self.digest) {
+            return None;
+        }
+        let digest = self.digest.clone();
+        self.want_what_is_at_work();
+        Some(Step::Withdraw { plugin, digest })
     }
 }

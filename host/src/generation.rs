@@ -8,18 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use windlass_core::probation::{self, Recent, Record, Verdict};
+use windlass_wasm::Plugin;
 
 /// What has become of the newest generation that a plugin was to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Swapped {
     /// It runs.
     Runs,
     /// It does not run yet, and this is why.
     Pending(String),
-    /// It did not prove itself, and the one before it is to run again.
+    /// It did not prove itself, and the last one that has is to run again.
     RolledBack {
         /// The digest of the one that did not.
         rejected: Arc<str>,
+        /// The one that has.
+        to: Arc<Plugin>,
         /// How it failed.
         because: String,
     },

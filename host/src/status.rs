@@ -223,12 +223,15 @@ impl PluginStatus {
         if !matches!(current.state, PluginState::Paused | PluginState::WaitingForPolicy) {
             (current.state, current.reason) = (PluginState::Running, None);
         }
-        (current.plugin, current.pending, current.not_taken) = (Some(plugin), None, None);
+        (current.plugin, current.pending) = (Some(plugin), None);
     }
 
     /// Nothing of it runs any more.
     pub(crate) fn has_ended(&self) {
-        locked(&self.current).plugin = None;
+        {
+            let mut current = locked(&self.current);
+            (current.plugin, current.pending) = (None, None);
+        }
         locked(&self.controllers).clear();
         *locked(&self.seat) = None;
     }

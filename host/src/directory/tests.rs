@@ -15,6 +15,15 @@ fn digest(letter: char) -> Digest {
     hexadecimal(&[u8::try_from(letter).expect("a letter"); 32])
 }
 
+/// No definitions.
+fn brings(letter: char) -> Loaded<()> {
+    Loaded { digest: digest(letter), definitions: vec![], generation: () }
+}
+
+fn rejection(letter: char, former: Option<char>) -> Rejection {
+    Rejection::new(digest(letter), "it traps".to_owned(), former.map(digest).as_deref())
+}
+
 fn failure() -> Refusal {
     Refusal::NotLoaded { reason: "compile", message: "broken".to_owned() }
 }
@@ -57,6 +66,7 @@ impl Scene {
             Step::Stop { plugin, why: Why::Rejected { digest, .. } } => {
                 format!("stop {plugin}: {} was rejected", short(&digest))
             }
+            Step::Withdraw { plugin, digest } => format!("withdraw {plugin} {}", short(&digest)),
             Step::Refuse { plugin, refusal, runs, .. } => {
                 format!("refuse {plugin}: {}{}", refusal.reason(), if runs { ", the former runs" } else { "" })
             }
@@ -81,6 +91,11 @@ impl Scene {
 
     fn settled(&mut self, plugin: &str, letter: char) -> Vec<String> {
         self.catalog.settled(plugin, &digest(letter));
+        self.next()
+    }
+
+    fn took_over(&mut self, plugin: &str, letter: char) -> Vec<String> {
+        self.catalog.took_over(plugin, &brings(letter));
         self.next()
     }
 
@@ -223,8 +238,9 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
-    let rejection = Rejection::new(digest('y'), "it traps".to_owned(), Some(&digest('x')));
-    scene.catalog.rolled_back("a", rejection.clone());
+    scene.took_over("a", 'y');
+    let rejection = rejection('y', Some('x'));
+    scene.catalog.rolled_back("a", rejection.clone(), &brings('x'));
     assert_eq!(scene.next(), ["refuse a: rejected, the former runs"]);
     assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
     assert_eq!(scene.files(&["a=y"]), ["load a y"], "somebody wants it again");
@@ -233,11 +249,10 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     let mut scene = Scene::running(&["a=y"]);
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["stop a: y was rejected", "refuse a: rejected"]);
-    let former = |letter| Loaded { digest: digest(letter), definitions: vec![], generation: () };
-    assert!(!scene.catalog.revive("a", &former('x')), "it has not ended yet");
+    assert!(scene.catalog.revive("a", &brings('x')).is_err(), "it has not ended yet");
     assert_eq!(scene.ended("a"), ["refuse a: rejected"]);
-    assert!(!scene.catalog.revive("a", &former('z')), "that is not what ran before it");
-    assert!(scene.catalog.revive("a", &former('x')));
+    assert!(scene.catalog.revive("a", &brings('z')).is_err(), "that is not what ran before it");
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
     assert_eq!(scene.next(), NOTHING);
     assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"]);
     assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
@@ -250,6 +265,91 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
     assert!(!scene.catalog.reject("a", &Rejection::new(digest('z'), "it trapped too".to_owned(), None)));
     assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"], "what is not the file's is not taken");
     assert_eq!(scene.files(&["a="]), ["forget a"]);
+}
+
+#[test]
+fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_replace_it() {
+    let pending = |list| {
+        let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("xyz"))) };
+        scene.files(&["a=x"]);
+        scene.loaded("a", 'x', &[]);
+        scene.files(&["a=y"]);
+        assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
+        scene.catalog.allow(allowed(list));
+        scene
+    };
+    let mut scene = pending("y");
+    assert_eq!(scene.next(), ["stop a: x is not allowed", "load a y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), NOTHING);
+    assert_eq!(scene.ended("a"), ["start a y"]);
+
+    let mut scene = pending("x");
+    assert_eq!(scene.next(), ["withdraw a y", "refuse a: not-allowed, the former runs"]);
+    assert_eq!(scene.took_over("a", 'x'), NOTHING, "it was wanted again");
+    scene.catalog.allow(allowed("xy"));
+    assert_eq!(scene.next(), ["load a y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
+    assert_eq!(scene.took_over("a", 'y'), NOTHING);
+    scene.catalog.allow(allowed("y"));
+    assert_eq!(scene.next(), NOTHING, "what ran before does not run any more");
+    scene.catalog.allow(allowed("x"));
+    assert_eq!(scene.next(), ["stop a: y is not allowed", "refuse a: not-allowed"]);
+
+    // And so is what another replica has rolled back.
+    let mut scene = pending("xy");
+    assert!(scene.catalog.reject("a", &rejection('y', Some('x'))));
+    assert_eq!(scene.next(), ["withdraw a y", "refuse a: rejected, the former runs"]);
+}
+
+#[test]
+fn a_rollback_over_two_generations_goes_back_to_the_one_that_it_names() {
+    let mut scene = Scene::running(&["a=x"]);
+    for letter in ['y', 'z'] {
+        scene.files(&[&format!("a={letter}")]);
+        scene.loaded("a", letter, &[]);
+        scene.took_over("a", letter);
+    }
+    scene.catalog.rolled_back("a", rejection('z', Some('x')), &brings('x'));
+    assert_eq!(scene.next(), ["refuse a: rejected, the former runs"]);
+    assert_eq!(scene.took_over("a", 'x'), NOTHING);
+    assert_eq!(scene.files(&["a=y"]), ["pardon a z", "load a y"], "it does not run");
+    assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
+    scene.took_over("a", 'y');
+    assert_eq!(scene.files(&["a=x"]), ["load a x"]);
+    // While the next is on its way already, the rollback does not stop that.
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    scene.loaded("a", 'y', &[]);
+    scene.took_over("a", 'y');
+    scene.files(&["a=z"]);
+    assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
+    scene.catalog.rolled_back("a", rejection('y', Some('x')), &brings('x'));
+    assert_eq!(scene.next(), ["pardon a y"]);
+}
+
+#[test]
+fn what_was_delivered_as_the_former_ended_by_itself_is_started() {
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
+    assert_eq!(scene.ended("a"), ["load a y"], "it was never tried");
+    assert_eq!(scene.loaded("a", 'y', &[]), ["start a y"]);
+    assert_eq!(scene.ended("a"), NOTHING, "now it was");
+}
+
+#[test]
+fn what_ran_before_is_started_though_the_rejected_file_is_not_allowed_either() {
+    let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
+    scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
+    assert!(scene.catalog.reject("a", &rejection('y', Some('x'))));
+    assert_eq!(scene.next(), ["refuse a: rejected"]);
+    scene.catalog.allow(allowed("z"));
+    let problem = scene.catalog.revive("a", &brings('x')).expect_err("it is not allowed any more");
+    assert!(problem.to_string().contains(&*digest('x')), "{problem}");
+    scene.catalog.allow(allowed("xz"));
+    assert_eq!(scene.next(), ["refuse a: rejected"], "by which it is looked for again");
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
+    assert_eq!(scene.next(), NOTHING);
 }
 
 #[test]

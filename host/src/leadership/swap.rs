@@ -293,7 +293,11 @@ impl<'a> Swaps<'a> {
             "the generation has not proven itself: the one before it comes back"
         );
         self.past.rejected.insert(plugin.digest().clone());
-        let rejected = Swapped::RolledBack { rejected: plugin.digest().clone(), because: because.clone() };
+        let rejected = Swapped::RolledBack {
+            rejected: plugin.digest().clone(),
+            to: former.plugin.clone(),
+            because: because.clone(),
+        };
         self.serving.report(plugin, rejected);
         if let Some(newer) = next.take() {
             // It may take long to get ready: its turn comes after that of the one that is proven.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -67,6 +67,8 @@ pub(super) struct Reload {
     servings: Servings,
     /// What tells of denials.
     tellers: JoinSet<()>,
+    /// What other replicas are to know.
+    replicas: mpsc::UnboundedSender<(Arc<str>, Option<Rejection>)>,
     /// Whose leftovers are to be looked for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
     /// The files have been seen once.
@@ -79,8 +81,8 @@ pub(super) struct Reload {
 struct Handle {
     /// What runs.
     runs: Arc<Plugin>,
-    /// What ran before that, as long as anybody has it.
-    former: Weak<Plugin>,
+    /// What comes back in the place of that, which was rolled back.
+    returns: Option<Arc<Plugin>>,
     /// The newest generation, which does not run yet.
     delivered: Option<Arc<Plugin>>,
     /// Where it is delivered.
@@ -95,6 +97,7 @@ struct Handle {
 
 impl Reload {
     /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there; what was rolled back is kept in `cache`.
+    /// Must be called within a runtime.
     pub(super) fn new(
         host: Arc<Host>,
         sandbox: Sandbox,
@@ -106,6 +109,8 @@ impl Reload {
     ) -> Self {
         let (tell, news) = mpsc::unbounded_channel();
         let (reports, swapped) = mpsc::unbounded_channel();
+        let (replicas, untold) = mpsc::unbounded_channel();
+        tokio::spawn(phases.stop.clone().run_until_cancelled_owned(tell::replicas(host.clone(), untold)));
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             host,
@@ -122,6 +127,7 @@ impl Reload {
             handles: BTreeMap::new(),
             servings: JoinSet::new(),
             tellers: JoinSet::new(),
+            replicas,
             leftovers,
             has_looked: false,
             is_settled: false,
@@ -139,13 +145,14 @@ impl Reload {
             tokio::select! {
                 biased;
                 () = self.phases.stop.cancelled() => return,
+                // Before its end, which may follow at once: a later start would be taken for what it tells of.
+                Some((plugin, swapped)) = self.swapped.recv() => self.swapped(&plugin, swapped),
                 Some(ended) = self.servings.join_next() => {
                     // Its panics are caught within.
                     if let Ok((plugin, end)) = ended {
                         self.ended(&plugin, end);
                     }
                 }
-                Some((plugin, swapped)) = self.swapped.recv() => self.swapped(&plugin, swapped),
                 Some(news) = self.news.recv() => self.take(news),
             }
             self.act();
@@ -234,6 +241,7 @@ impl Reload {
             Step::Start { loaded, .. } => self.start(&loaded.generation),
             Step::Replace { loaded, .. } => self.deliver(loaded.generation),
             Step::Stop { plugin, why } => self.stop(&plugin, why),
+            Step::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
             Step::Refuse { plugin, digest, refusal, runs } => {
                 tell::refused(&self.host, &plugin, digest, &refusal, runs);
                 if let Refusal::Rejected { path, digest, because, former: Some(former) } = refusal
@@ -286,8 +294,7 @@ impl Reload {
         let result = result.map(|result| {
             result.map(|generation| {
                 tell::loaded(&self.host, &generation);
-                let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
-                Loaded { digest: generation.digest().clone(), definitions, generation }
+                as_loaded(&generation)
             })
         });
         self.catalog.loaded(plugin, digest, result);
@@ -310,11 +317,12 @@ impl Reload {
     }
 
     fn revived(&mut self, rejection: &Rejection, former: &Arc<Plugin>) {
-        let definitions = former.manifest().crd_names().map(str::to_owned).collect();
-        let loaded = Loaded { digest: former.digest().clone(), definitions, generation: former.clone() };
-        if self.catalog.revive(former.name(), &loaded) {
-            self.start(former);
-            tell::revived(&self.host, former, rejection);
+        match self.catalog.revive(former.name(), &as_loaded(former)) {
+            Ok(()) => {
+                self.start(former);
+                tell::revived(&self.host, former, rejection);
+            }
+            Err(problem) => tell::not_revived(former, &problem),
         }
     }
 
@@ -324,6 +332,7 @@ impl Reload {
         let stop = self.phases.stop.child_token();
         let over = self.phases.over.child_token();
         runs(host, plugin);
+        host.status.plugin(&name).has_not_taken(None);
         while self.tellers.try_join_next().is_some() {}
         self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
         let phases = self.phases.of_plugin(stop.clone());
@@ -332,16 +341,27 @@ impl Reload {
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // Whoever listens ends with the host.
         let _ = self.leftovers.send(plugin.clone());
-        let handle =
-            Handle { runs: plugin.clone(), former: Weak::new(), delivered: None, newest, stop, over, why: None };
+        let handle = Handle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None };
         self.handles.insert(plugin.name().clone(), handle);
     }
 
     /// Gives a plugin that runs its newer generation.
     fn deliver(&mut self, plugin: Arc<Plugin>) {
         let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
+        let status = self.host.status.plugin(plugin.name());
+        // The file is taken; and what an older one still waited for says nothing of this one.
+        status.has_not_taken(None);
+        status.pends(None);
         handle.delivered = Some(plugin.clone());
         handle.newest.send_replace(plugin);
+    }
+
+    /// What runs is not to be replaced by `digest`.
+    fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
+        tell::withdrawn(&self.host, plugin, digest);
+        let Some(handle) = self.handles.get_mut(plugin) else { return };
+        handle.delivered = None;
+        handle.newest.send_replace(handle.returns.as_ref().unwrap_or(&handle.runs).clone());
     }
 
     fn stop(&mut self, plugin: &Arc<str>, why: Why) {
@@ -369,11 +389,13 @@ impl Reload {
                 // It was shown before it was told of, and another may have been delivered since.
                 let Some(now) = self.host.status.plugin(plugin).generation() else { return };
                 let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
+                handle.returns = None;
+                self.catalog.took_over(plugin, &as_loaded(&now));
                 if Arc::ptr_eq(&now, &handle.runs) {
                     self.host.status.plugin(plugin).pends(None);
                     return;
                 }
-                handle.former = Arc::downgrade(&std::mem::replace(&mut handle.runs, now.clone()));
+                handle.runs = now.clone();
                 runs(&self.host, &now);
                 let _ = self.leftovers.send(now);
             }
@@ -381,19 +403,14 @@ impl Reload {
                 let digest = handle.delivered.as_ref().map(|newer| newer.digest().clone());
                 self.host.status.plugin(plugin).pends(Some(NotTaken { digest, reason }));
             }
-            Swapped::RolledBack { rejected, because } => {
+            Swapped::RolledBack { rejected, to, because } => {
                 // Another may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
-                if *handle.runs.digest() == rejected
-                    && let Some(former) = handle.former.upgrade()
-                {
-                    handle.runs = former.clone();
-                    runs(&self.host, &former);
-                }
-                let former = Some(&**handle.runs.digest()).filter(|former| **former != *rejected);
-                let rejection = Rejection::new(rejected.clone(), because, former);
-                tell::rolled_back(&self.host, plugin, handle.runs.digest(), &rejection);
-                self.catalog.rolled_back(plugin, rejection.clone());
+                // It is shown when it is at work again, which is told of as of every other.
+                handle.returns = Some(to.clone());
+                let rejection = Rejection::new(rejected, because, Some(to.digest()));
+                tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
+                self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
                 self.rejections.add(plugin, &rejection);
                 self.tell_replicas(plugin.clone(), Some(rejection));
             }
@@ -411,11 +428,8 @@ impl Reload {
 
     /// In the background: nothing waits for it.
     fn tell_replicas(&self, plugin: Arc<str>, rejection: Option<Rejection>) {
-        let (host, stop) = (self.host.clone(), self.phases.stop.clone());
-        tokio::spawn(stop.run_until_cancelled_owned(async move {
-            let told = host.leadership.tell_rejected(&plugin, rejection.as_ref());
-            caught("rejected", &host.panics, told).await;
-        }));
+        // Whoever listens ends with the host.
+        let _ = self.replicas.send((plugin, rejection));
     }
 }
 
@@ -424,6 +438,12 @@ async fn settles_in(path: &Path) -> Duration {
     let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
     let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
     SETTLED.saturating_sub(age)
+}
+
+/// `generation` as the catalog knows it.
+fn as_loaded(generation: &Arc<Plugin>) -> Loaded<Arc<Plugin>> {
+    let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
+    Loaded { digest: generation.digest().clone(), definitions, generation: generation.clone() }
 }
 
 /// `plugin` runs from now on, and is shown and bound as what it is.

@@ -1,7 +1,9 @@
 //! What an operator sees of the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind};
@@ -12,8 +14,9 @@ use windlass_core::settle::Hold;
 use windlass_wasm::Plugin;
 
 use super::Host;
-use crate::directory::{Digest, Refusal, Rejection, Why};
+use crate::directory::{Digest, NotRevived, Refusal, Rejection, Why};
 use crate::status::{NotTaken, PluginState};
+use crate::supervise::caught;
 
 /// Something has come of all files that there were when the host started.
 pub(super) fn begun(running: usize) {
@@ -68,10 +71,26 @@ pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
     host.status.plugin(former.name()).has_not_taken(Some(not_taken));
 }
 
+/// What ran before a file that was rejected is at hand, and not started.
+pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
+    let (plugin, digest) = (former.name(), former.short_digest());
+    if let NotRevived::Superfluous = problem {
+        tracing::debug!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
+    } else {
+        tracing::error!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
+    }
+}
+
 /// A file that was refused is the one that runs again.
 pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
     tracing::info!(%plugin, "the plugin's file is what runs again");
     host.status.plugin(plugin).has_not_taken(None);
+}
+
+/// What was to replace what runs must not run any more.
+pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
+    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
+    host.status.plugin(plugin).pends(None);
 }
 
 /// What runs is told to end.
@@ -142,4 +161,48 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         note: format!("plugin {plugin}: {note}"),
     };
     host.recorder.emit(&call, event);
+}
+
+/// Has other replicas know of what is `untold`: by plugin, what was rolled back; None: it is tried again. One after the other, so
+/// that none overtakes a later one.
+pub(super) async fn replicas(host: Arc<Host>, mut untold: mpsc::UnboundedReceiver<(Arc<str>, Option<Rejection>)>) {
+    let mut waiting = BTreeMap::new();
+    while let Some((plugin, rejection)) = next_of(&mut waiting, &mut untold).await {
+        let told = host.leadership.tell_rejected(&plugin, rejection.as_ref());
+        caught("rejected", &host.panics, told).await;
+    }
+}
+
+/// The next that is to be told: of what waits, only the last of each plugin.
+async fn next_of<T>(
+    waiting: &mut BTreeMap<Arc<str>, T>,
+    untold: &mut mpsc::UnboundedReceiver<(Arc<str>, T)>,
+) -> Option<(Arc<str>, T)> {
+    if waiting.is_empty() {
+        let (plugin, value) = untold.recv().await?;
+        waiting.insert(plugin, value);
+    }
+    while let Ok((plugin, value)) = untold.try_recv() {
+        waiting.insert(plugin, value);
+    }
+    waiting.pop_first()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_what_other_replicas_are_to_know_only_the_last_of_each_plugin_is_told() {
+        let (tell, mut untold) = mpsc::unbounded_channel();
+        let mut waiting = BTreeMap::new();
+        for (plugin, value) in [("a", Some(1)), ("b", Some(2)), ("a", None)] {
+            tell.send((plugin.into(), value)).expect("somebody listens");
+        }
+        assert_eq!(next_of(&mut waiting, &mut untold).await, Some(("a".into(), None)));
+        tell.send(("b".into(), Some(3))).expect("somebody listens");
+        assert_eq!(next_of(&mut waiting, &mut untold).await, Some(("b".into(), Some(3))));
+        drop(tell);
+        assert_eq!(next_of(&mut waiting, &mut untold).await, None);
+    }
 }
