@@ -13,6 +13,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
+use windlass_core::fence::Fenced;
 use windlass_core::object::ObjectRef;
 use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
@@ -50,6 +51,8 @@ struct Occurrence {
     controller: String,
     instance: String,
     headers: HeaderMap,
+    /// By which it was told. It is asked again before each request: what waits may outlive a lease.
+    fence: Fenced,
     at: Timestamp,
 }
 
@@ -128,6 +131,7 @@ impl Events for Recorder {
             controller: principal.field_manager(),
             instance,
             headers,
+            fence: principal.fence.clone(),
             at: Timestamp::now(),
         };
         if self.queue.try_send(Message::Emit(Box::new(occurrence))).is_err() {
@@ -175,7 +179,7 @@ impl Worker {
             Action::Skip => {}
             Action::Create { count } => self.create(occurrence, count).await,
             Action::Count { name, count } => {
-                let counted = self.send(&count_of(occurrence, &name, count)).await;
+                let counted = self.send(&count_of(occurrence, &name, count), &occurrence.fence).await;
                 if counted.is_err_and(|error| error.code() == Some(404)) {
                     // The server keeps events for an hour only.
                     self.correlator.forget(&occurrence.key);
@@ -187,8 +191,9 @@ impl Worker {
 
     async fn create(&mut self, occurrence: &Occurrence, count: u32) {
         let name = name_of(occurrence);
-        match self.send(&creation_of(occurrence, &name, count)).await {
-            Ok(()) => self.correlator.created(&occurrence.key, name),
+        match self.send(&creation_of(occurrence, &name, count), &occurrence.fence).await {
+            Ok(true) => self.correlator.created(&occurrence.key, name),
+            Ok(false) => self.correlator.forget(&occurrence.key),
             // An earlier attempt whose answer was lost.
             Err(error) if error.code() == Some(409) => self.correlator.created(&occurrence.key, name),
             Err(error) => {
@@ -201,16 +206,18 @@ impl Worker {
         }
     }
 
-    /// Both requests may be repeated: the name is fixed, and so is the count.
-    async fn send(&self, mutation: &Mutation) -> Result<(), RequestError> {
+    /// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it waited, and whoever
+    /// runs the plugin now tells of it.
+    async fn send(&self, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
         let mut waits = RETRIES.iter();
         loop {
-            let result = request::mutate(&self.client, mutation.clone(), STILL_POSSIBLE).await;
+            let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
+            let result = request::mutate(&self.client, mutation.clone(), limit).await;
             tracing::debug!(
                 target: "windlass::audit",
                 role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
             );
-            let Err(error) = result else { return Ok(()) };
+            let Err(error) = result else { return Ok(true) };
             let hopeless = error.code().is_some_and(|code| code < 500 && code != 429);
             match waits.next() {
                 Some(wait) if !hopeless => sleep(*wait).await,
@@ -332,6 +339,7 @@ mod tests {
             controller: "windlass/webapp".into(),
             instance: "host-1".into(),
             headers: HeaderMap::new(),
+            fence: Fenced::default(),
             at: "2026-01-02T03:04:05Z".parse().expect("a time"),
         }
     }
