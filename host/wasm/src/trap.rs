@@ -42,6 +42,13 @@ impl HostFailed {
     }
 }
 
+/// The host has asked a plugin for what it is not there for.
+#[derive(Debug, thiserror::Error)]
+#[error("the host asked for what the plugin does not have: it is a {is}")]
+pub(crate) struct OtherEntry {
+    pub(crate) is: &'static str,
+}
+
 /// A trap, an overrun, or an error that an import raised.
 pub(crate) fn stopped(error: &wasmtime::Error, state: &CallState) -> Stopped {
     let (reason, mut message) = cause(error, state);
@@ -83,7 +90,10 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
 /// Whether it is the host that failed. wasmtime has no type for what a guest does wrong where values cross, so that is what
 /// is left.
 fn is_the_hosts(error: &wasmtime::Error) -> bool {
-    error.is::<HostFailed>() || error.is::<PoolConcurrencyLimitError>() || error.is::<std::io::Error>()
+    error.is::<HostFailed>()
+        || error.is::<OtherEntry>()
+        || error.is::<PoolConcurrencyLimitError>()
+        || error.is::<std::io::Error>()
 }
 
 fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
