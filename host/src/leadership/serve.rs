@@ -112,8 +112,7 @@ impl Serving {
         let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
         if is_new {
-            // Should it have been rolled back before, it is delivered anew because it may try again.
-            past.rejected.remove(plugin.digest());
+            past.delivered(&plugin);
         }
         if plugin.digest() == current.plugin.digest() || past.rejected.contains(plugin.digest()) {
             return;
@@ -212,6 +211,11 @@ impl Serving {
 }
 
 impl Past {
+    /// `plugin` is to run. Should it have been rolled back before, it is delivered anew because it may try again.
+    pub(super) fn delivered(&mut self, plugin: &Plugin) {
+        self.rejected.remove(plugin.digest());
+    }
+
     /// Completes when no call of any generation runs.
     async fn calls(&self) {
         join_all(self.lasting.values().map(|lasting| lasting.calls())).await;

@@ -196,8 +196,7 @@ impl<'a> Swaps<'a> {
             return;
         }
         let (plugin, digest) = (wanted.name(), wanted.short_digest());
-        // Should it have been rolled back before, it is delivered anew because it may try again.
-        self.past.rejected.remove(wanted.digest());
+        self.past.delivered(wanted);
         if let Some(next) = next.take() {
             give_up(&next);
         }

@@ -32,6 +32,15 @@ fn requests(server: &ApiServer) -> u64 {
     counts.iter().filter(|it| it.resource == "leases.coordination.k8s.io").map(|it| it.count).sum()
 }
 
+/// A connection of its own to `server`, as a process has one.
+async fn connected(server: &ApiServer) -> Connection {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
+    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+    client::connect(&options).await.expect("it answers")
+}
+
 /// Waits until `condition` holds.
 async fn until(condition: impl Fn() -> bool) {
     let reached = async {
@@ -45,15 +54,11 @@ async fn until(condition: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_second() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("kubeconfig");
-    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
     let names: Vec<String> = (0..PLUGINS).map(|number| format!("plugin-{number}")).collect();
     let stop = CancellationToken::new();
     let mut replicas = Vec::new();
     for number in 0..REPLICAS {
-        let options = ConnectOptions { kubeconfig: Some(path.clone()), ..ConnectOptions::default() };
-        let connection = client::connect(&options).await.expect("it answers");
+        let connection = connected(&server).await;
         let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
         let name: Arc<str> = format!("replica-{number}").into();
         let leadership = Leadership::new(settings(), &connection, &name, &stop).expect("names that can be");
@@ -80,11 +85,7 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("kubeconfig");
-    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
-    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
-    let connection = client::connect(&options).await.expect("it answers");
+    let connection = connected(&server).await;
     let stop = CancellationToken::new();
     let replica = |name: &str| {
         let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
@@ -111,11 +112,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_stood_for_again_when_one_comes() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("kubeconfig");
-    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
-    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
-    let connection = client::connect(&options).await.expect("it answers");
+    let connection = connected(&server).await;
     let stop = CancellationToken::new();
     let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
     let settings = LeaseSettings { mode: LeaseMode::Single, ..settings() };

@@ -1,0 +1,113 @@
+//! Why a file is not run, and why what ran is stopped: what operators read.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Digest;
+
+/// Why a file is not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// It cannot be read.
+    #[error("{}: cannot read it: {problem}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// It is no plugin, or a broken one.
+    #[error("{message}")]
+    NotLoaded {
+        /// A fixed label.
+        reason: &'static str,
+        /// Which file, and what is wrong with it.
+        message: String,
+    },
+    /// The operator has not allowed it.
+    #[error("its digest {digest} is not allowed: add it to {}, if you trust {}", list.display(), path.display())]
+    NotAllowed {
+        /// The plugin's file.
+        path: PathBuf,
+        /// What is missing.
+        digest: Digest,
+        /// Where.
+        list: PathBuf,
+    },
+    /// It ran, and was rolled back.
+    #[error(
+        "{}, digest {digest}, was rolled back and is not run again before the file changes: {because}{}", path.display(),
+        former.as_ref().map(|former| format!("; what ran before it has the digest {former}")).unwrap_or_default()
+    )]
+    Rejected {
+        /// The plugin's file.
+        path: PathBuf,
+        /// Its digest.
+        digest: Digest,
+        /// Why it was rolled back.
+        because: String,
+        /// What ran before it.
+        former: Option<String>,
+    },
+    /// Two versions of a definition would replace each other for ever.
+    #[error("it brings the definition {definition}, which the plugin {first} brings already; remove one of the two")]
+    Rival {
+        /// The definition.
+        definition: String,
+        /// The plugin that runs.
+        first: Arc<str>,
+    },
+}
+
+impl Refusal {
+    /// The label of metrics.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "read",
+            Self::NotLoaded { reason, .. } => reason,
+            Self::NotAllowed { .. } => "not-allowed",
+            Self::Rejected { .. } => "rejected",
+            Self::Rival { .. } => "rival",
+        }
+    }
+}
+
+/// Why what ran before a file that was rejected is not started in the place of that.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotRevived {
+    /// It need not, or not yet.
+    #[error("the file is another one by now, or what ran has not ended yet")]
+    Superfluous,
+    /// The operator does not allow it.
+    #[error("its digest {digest} is not allowed: add it to {}, if you trust it", list.display())]
+    NotAllowed {
+        /// What is missing.
+        digest: Digest,
+        /// Where.
+        list: PathBuf,
+    },
+    /// Another has come to run meanwhile.
+    #[error(transparent)]
+    Rival(Refusal),
+}
+
+/// Why a plugin is stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its file is gone.
+    Deleted,
+    /// What runs is no longer on the list of allowed digests.
+    NotAllowed {
+        /// What runs.
+        digest: Digest,
+        /// Where it was.
+        list: PathBuf,
+    },
+    /// Another replica has rolled it back.
+    Rejected {
+        /// What runs.
+        digest: Digest,
+        /// Why it was rolled back.
+        because: String,
+    },
+}
