@@ -316,6 +316,11 @@ impl<G: Clone> Catalog<G> {
                 let refusal = Refusal::Unreadable { path: entry.path.clone(), problem };
                 return entry.refuse(plugin, None, refusal);
             }
+            Content::TooLarge(most) => {
+                self.first.remove(&plugin);
+                let refusal = Refusal::TooLarge { path: entry.path.clone(), most };
+                return entry.refuse(plugin, None, refusal);
+            }
             Content::Is(digest) => hexadecimal(&digest),
         };
         if let Some(rejected) = entry.rejected.take_if(|rejected| rejected.digest != digest) {
@@ -419,7 +424,7 @@ impl<G> Entry<G> {
     fn digest(&self) -> Option<Digest> {
         match &self.file {
             Content::Is(digest) => Some(hexadecimal(digest)),
-            Content::Gone | Content::Unreadable(_) => None,
+            Content::Gone | Content::Unreadable(_) | Content::TooLarge(_) => None,
         }
     }
 

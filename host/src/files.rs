@@ -35,6 +35,8 @@ pub(crate) enum Content {
     Is([u8; 32]),
     /// It is there and cannot be read.
     Unreadable(Problem),
+    /// It has more bytes than it may have, so it is not read.
+    TooLarge(u64),
     /// It is not there any more.
     Gone,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Change {
 pub(crate) struct Files {
     directory: PathBuf,
     wanted: Wanted,
+    /// The most bytes that a file may have.
+    most: u64,
     poll: Duration,
     hint: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
@@ -115,6 +119,7 @@ impl Files {
         Self {
             directory: directory.to_owned(),
             wanted: Arc::new(wanted),
+            most: u64::MAX,
             poll,
             hint,
             watcher: watcher.ok(),
@@ -123,6 +128,12 @@ impl Files {
             has_looked: false,
             problem: None,
         }
+    }
+
+    /// The same, without reading what has more than `most` bytes.
+    pub(crate) fn at_most(mut self, most: u64) -> Self {
+        self.most = most;
+        self
     }
 
     /// Follows the one file `path`, which may not be there yet.
@@ -169,7 +180,8 @@ impl Files {
     async fn look(&mut self) -> Vec<Change> {
         self.keep_watching();
         let (directory, wanted, seen) = (self.directory.clone(), self.wanted.clone(), self.seen.clone());
-        let looked = tokio::task::spawn_blocking(move || look(&directory, &wanted, seen)).await;
+        let most = self.most;
+        let looked = tokio::task::spawn_blocking(move || look(&directory, &wanted, most, seen)).await;
         let now = match looked {
             Ok(Ok(now)) => now,
             Ok(Err(error)) => return self.blind(&error),
@@ -228,6 +240,7 @@ fn may_change(kind: EventKind) -> bool {
 fn look(
     directory: &Path,
     wanted: &Wanted,
+    most: u64,
     mut seen: BTreeMap<PathBuf, Seen>,
 ) -> std::io::Result<BTreeMap<PathBuf, Seen>> {
     let mut now = BTreeMap::new();
@@ -238,15 +251,16 @@ fn look(
         }
         let identity = Identity::of(&path).ok();
         let known = seen.remove(&path).filter(|known| identity.is_some() && known.identity == identity);
-        let state = known.unwrap_or_else(|| Seen { identity, content: read(&path) });
+        let state = known.unwrap_or_else(|| Seen { identity, content: read(&path, most) });
         now.insert(path, state);
     }
     Ok(now)
 }
 
-fn read(path: &Path) -> Content {
-    match digest(path) {
-        Ok(digest) => Content::Is(digest),
+fn read(path: &Path, most: u64) -> Content {
+    match digest(path, most) {
+        Ok(Some(digest)) => Content::Is(digest),
+        Ok(None) => Content::TooLarge(most),
         Err(error) => Content::Unreadable(error.to_string()),
     }
 }
@@ -269,14 +283,24 @@ fn open(path: &Path) -> std::io::Result<std::fs::File> {
     std::fs::File::open(path)
 }
 
-fn digest(path: &Path) -> std::io::Result<[u8; 32]> {
+/// None: it has more than `most` bytes, or comes to have them meanwhile.
+fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
     let mut file = open(path)?;
-    let mut hash = Sha256::new();
+    if file.metadata()?.len() > most {
+        return Ok(None);
+    }
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut block = vec![0; 1 << 16];
     loop {
         match file.read(&mut block)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&block[..read]),
+            0 => return Ok(Some(hash.finalize().into())),
+            read => {
+                bytes += read as u64;
+                if bytes > most {
+                    return Ok(None);
+                }
+                hash.update(&block[..read]);
+            }
         }
     }
 }

@@ -253,7 +253,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
 
 /// All that comes before the first plugin: looks at the directory, asks the server for its version.
 async fn prepare(connection: &Connection, settings: &Settings) -> anyhow::Result<Seen> {
-    let mut files = Files::follow(&settings.plugins, directory::is_plugin);
+    let mut files = Files::follow(&settings.plugins, directory::is_plugin).at_most(settings.limits.file_bytes);
     let first = files.changes().await;
     if let Some(problem) = files.problem() {
         let (path, problem) = (settings.plugins.clone(), problem.to_owned());

@@ -65,7 +65,8 @@ impl Policies {
     /// Reads all files for the first time.
     pub(crate) async fn read(settings: PolicySettings) -> Result<(Self, PolicyFiles), PoliciesError> {
         let mut files = PolicyFiles {
-            policies: Files::follow(&settings.directory, |path| plugin_of(path).is_some()),
+            policies: Files::follow(&settings.directory, |path| plugin_of(path).is_some())
+                .at_most(crate::policy::document::MOST_BYTES),
             ceiling: settings.ceiling.as_deref().map(Files::follow_one),
         };
         let policies = Self {

@@ -12,6 +12,7 @@ use windlass_kube::sweep::{Carrier, Parent, Scope, Sought};
 use windlass_wasm::Entry;
 
 use super::examine;
+use super::limits::LimitArgs;
 use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
 use crate::leftovers::Named;
 
@@ -58,6 +59,8 @@ struct ListArgs {
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     place: PlaceArgs,
 }
 
@@ -73,7 +76,7 @@ impl ChildrenArgs {
 impl ListArgs {
     async fn run(self) -> anyhow::Result<()> {
         let (looked, whose) = if let Some(file) = &self.left_behind {
-            let (plugin, named) = version(file).await?;
+            let (plugin, named) = version(file, &self.limits).await?;
             let whose = format!("was left behind by {plugin}");
             (left_behind(self.place, &plugin, &named).await?, whose)
         } else {
@@ -96,8 +99,8 @@ impl ListArgs {
 }
 
 /// The name of the plugin in `file`, and the kinds that it names.
-async fn version(file: &Path) -> anyhow::Result<(String, Named)> {
-    let plugin = examine::load(file).await?;
+async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Named)> {
+    let plugin = examine::load(file, limits).await?;
     if plugin.entry() != Entry::Composer {
         bail!(
             "{} is no composite plugin: it has no children by which its host could tell what it left",

@@ -9,6 +9,7 @@ use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
+use super::limits::LimitArgs;
 use crate::policies::SUFFIX;
 use crate::policy::asks::{self, Ask};
 
@@ -27,8 +28,9 @@ pub(super) struct ClusterArgs {
 }
 
 /// Loads a plugin without running it. Nothing of it is kept.
-pub(super) async fn load(path: &Path) -> anyhow::Result<Arc<Plugin>> {
-    let sandbox = Sandbox::new(SandboxOptions { compiler: super::compiler()?, ..SandboxOptions::default() })?;
+pub(super) async fn load(path: &Path, limits: &LimitArgs) -> anyhow::Result<Arc<Plugin>> {
+    let (compiler, limits) = (super::compiler()?, limits.limits()?);
+    let sandbox = Sandbox::new(SandboxOptions { compiler, limits, ..SandboxOptions::default() })?;
     Ok(sandbox.load(path).await?)
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::examine::{self, ClusterArgs};
+use super::limits::LimitArgs;
 use crate::policies::read_policy;
 use crate::policy::draft::draft;
 use crate::policy::review::review;
@@ -28,12 +29,14 @@ pub(super) struct GrantArgs {
     #[arg(long)]
     in_force: bool,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
 impl GrantArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let plugin = examine::load(&self.plugin).await?;
+        let plugin = examine::load(&self.plugin, &self.limits).await?;
         let asks = self.cluster.asks(&plugin).await?;
         let text = draft(&plugin, &asks, self.in_force);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));

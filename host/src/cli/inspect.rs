@@ -13,6 +13,7 @@ use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_wasm::Plugin;
 
 use super::examine::{self, ClusterArgs};
+use super::limits::LimitArgs;
 use crate::policies::{SUFFIX, read_ceiling, read_policy};
 use crate::policy::Policy;
 use crate::policy::review::{Review, Reviewed, review};
@@ -41,6 +42,8 @@ pub(super) struct InspectArgs {
     /// How the answer looks.
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -73,7 +76,7 @@ impl InspectArgs {
 
     /// Whether nothing is lacking.
     async fn inspect(self) -> anyhow::Result<bool> {
-        let plugin = examine::load(&self.plugin).await?;
+        let plugin = examine::load(&self.plugin, &self.limits).await?;
         let file = match (&self.policy, &self.policy_dir) {
             (Some(file), _) => file.clone(),
             (None, Some(directory)) => directory.join(format!("{}{SUFFIX}", plugin.name())),

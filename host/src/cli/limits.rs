@@ -1,4 +1,4 @@
-//! `--limit NAME=VALUE`: what plugins may use, the same for every command that runs them.
+//! `--limit NAME=VALUE`: what plugins may use, the same for every command that loads them.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct LimitArgs {
     limits: Vec<LimitArg>,
 }
 
-const SHORT: &str = "What a call of a plugin may use, by the name of the limit; repeatable. --help lists them";
+const SHORT: &str = "What plugins may use, by the name of the limit; repeatable. --help lists them";
 
 /// One of them.
 #[derive(Clone, Debug)]
@@ -91,8 +91,8 @@ fn long_help() -> String {
     };
     let lines: String = Setting::ALL.iter().map(line).collect();
     format!(
-        "What a call of a plugin may use, by the name of the limit; repeatable. At a limit the call is stopped, unless it \
-         says otherwise, and the message names the limit. With their defaults:\n{lines}"
+        "What plugins may use, by the name of the limit; repeatable. At a limit the call is stopped, or the plugin not \
+         loaded, unless it says otherwise, and the message names the limit. With their defaults:\n{lines}"
     )
 }
 

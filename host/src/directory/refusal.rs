@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use windlass_wasm::LoadProblem;
+
 use super::Digest;
 
 /// Why a file is not run.
@@ -15,6 +17,14 @@ pub(crate) enum Refusal {
         path: PathBuf,
         /// Why not.
         problem: String,
+    },
+    /// It has more bytes than a plugin may have, and was not read.
+    #[error("{}: {}", .path.display(), LoadProblem::TooLarge { limit: *.most })]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// How many it may have.
+        most: u64,
     },
     /// It is no plugin, or a broken one.
     #[error("{message}")]
@@ -64,6 +74,7 @@ impl Refusal {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "read",
+            Self::TooLarge { most: limit, .. } => LoadProblem::TooLarge { limit: *limit }.reason(),
             Self::NotLoaded { reason, .. } => reason,
             Self::NotAllowed { .. } => "not-allowed",
             Self::Rejected { .. } => "rejected",

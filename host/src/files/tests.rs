@@ -48,6 +48,21 @@ async fn what_is_there_is_told_first_and_then_what_changes() {
 }
 
 #[tokio::test]
+async fn what_is_too_large_is_told_as_such_until_it_is_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.txt");
+    let mut files = text_files(directory.path()).at_most(3);
+    let mut now = async || timeout(Duration::from_secs(30), files.changes()).await.expect("noticed").remove(0).content;
+    // Read, it would take for ever.
+    std::fs::File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a file of holes");
+    assert_eq!(now().await, Content::TooLarge(3));
+    write(&path, "123");
+    assert!(matches!(now().await, Content::Is(_)));
+    write(&path, "1234");
+    assert_eq!(now().await, Content::TooLarge(3));
+}
+
+#[tokio::test]
 async fn the_same_bytes_again_are_no_change() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);

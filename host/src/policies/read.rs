@@ -22,6 +22,7 @@ pub(super) fn take_policy(state: &mut State, plugin: &str, change: &Change) {
             }
             return;
         }
+        Content::TooLarge(most) => Err(format!("{file}: it has more than {most} bytes, and is not read")),
         Content::Unreadable(problem) => Err(format!("{file}: cannot read it: {problem}")),
         Content::Is(_) => read_policy(&change.path, plugin),
     };

@@ -1,6 +1,7 @@
 //! What a component is, before any of its code runs: a component at all, for which version of the interface, and with
 //! imports that can be given.
 
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -19,7 +20,7 @@ const NAME_BYTES: usize = 120;
 const NAMES: usize = 8;
 
 /// Why a file is not a plugin that this host can run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ComponentError {
     /// Something else altogether.
     #[error("it is not WebAssembly: a plugin is a component in binary form, as the SDKs build it")]

@@ -15,6 +15,9 @@ const KEEP_RESIDENT: usize = 2 << 20;
 /// Slots that are kept warm while no call uses them: 64 MiB at the most.
 const WARM_SLOTS: u32 = 32;
 
+/// What a slot for a table has room for: Go's largest programs have tens of thousands of functions.
+pub(crate) const MOST_OF_A_TABLE: usize = 40_000;
+
 /// What the host's own code may need of a fibre's stack beyond the guest's.
 const HOST_STACK: usize = 1536 << 10;
 
@@ -103,7 +106,7 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_tables_per_component(limits.instances)
         .max_memories_per_component(limits.memories)
         .max_memory_size(limits.memory_bytes)
-        .table_elements(limits.table_elements.min(40_000))
+        .table_elements(limits.table_elements.min(MOST_OF_A_TABLE))
         // Each keeps up to `KEEP_RESIDENT` bytes, whichever plugin used it last.
         .max_unused_warm_slots(WARM_SLOTS.min(instances))
         .linear_memory_keep_resident(KEEP_RESIDENT);

@@ -29,6 +29,7 @@ mod meter;
 mod obtain;
 mod parked;
 mod plugin;
+mod refusals;
 mod sandbox;
 mod state;
 mod text;

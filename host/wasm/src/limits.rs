@@ -7,7 +7,7 @@
 //! | from | what | bounded by |
 //! |---|---|---|
 //! | guest | arguments of any import, the answer of any export | `transfer`: wasmtime stops the guest before it copies more |
-//! | guest | what `describe` answers | 1 MiB, as `transfer` of that call |
+//! | guest | what `describe` answers | `manifest`, as `transfer` of that call |
 //! | guest | the body of a write | `write_bytes`; it fails with `too-large` |
 //! | guest | a line of the log; all lines of a call; those of a plugin per second | `log_line_bytes`, cut; `log-lines` and `log-bytes`; `log-lines-per-second` and `log-bytes-per-second`, dropped |
 //! | guest | names, selectors, tokens, pointers, failures | `convert` and `core::outcome`: refused or cut |
@@ -172,6 +172,8 @@ pub enum Limit {
     DescribeDeadline,
     /// What it hands over in one go.
     Transfer,
+    /// The same of a `describe`.
+    Manifest,
     /// Import calls.
     HostCalls,
     /// Mutations.
@@ -192,7 +194,7 @@ impl Limit {
             Self::Stack => "stack",
             Self::Deadline | Self::MostDeadline | Self::DescribeDeadline => "deadline",
             Self::Cpu => "cpu",
-            Self::Transfer => "transfer",
+            Self::Transfer | Self::Manifest => "transfer",
             Self::HostCalls => "host-calls",
             Self::Writes => "writes",
             Self::RandomBytes => "random-bytes",
@@ -212,6 +214,7 @@ impl Limit {
             Self::Table => "raise it with `--limit table=N`",
             Self::Stack => "look for endless recursion, or raise it with `--limit stack=SIZE`",
             Self::Transfer => "hand over less at a time, or raise it with `--limit transfer=SIZE`",
+            Self::Manifest => "raise it with `--limit manifest=SIZE`",
             Self::HostCalls => "list instead of single reads, or raise it with `--limit host-calls=N`",
             Self::Writes => "go on in the next call, or raise it with `--limit writes=N`",
             Self::RandomBytes => "ask for less at a time, or raise it with `--limit random-bytes=SIZE`",
@@ -263,6 +266,7 @@ impl fmt::Display for Overrun {
             }
             Limit::Cpu => write!(f, "it used more than {value} of processor time"),
             Limit::Transfer => write!(f, "it hands more than {value} to the host at once"),
+            Limit::Manifest => write!(f, "it answers with more than {value}"),
             Limit::HostCalls => write!(f, "it makes more than {value} calls to the host"),
             Limit::Writes => write!(f, "it makes more than {value} writes"),
             Limit::RandomBytes => write!(f, "it asks for more than {value} of randomness at once"),

@@ -47,7 +47,8 @@ pub enum LoadProblem {
     NotAFile,
     /// More bytes than a plugin may have.
     #[error(
-        "it is larger than {limit} bytes, the most that a plugin's file may have; build it in release mode, stripped"
+        "it is larger than {limit} bytes, the most that a plugin's file may have; build it in release mode, stripped, or \
+         raise it with `--limit file=SIZE`"
     )]
     TooLarge {
         /// `Limits::file_bytes`
@@ -68,6 +69,12 @@ pub enum LoadProblem {
     /// It is broken, or uses what this host does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
+    /// It compiles, and no call has room for it.
+    #[error(
+        "it compiles, but this host has no room for it: {0} (`--limit memory=SIZE`, `--limit memories=N` and \
+         `--limit instances=N` give more)"
+    )]
+    NoRoom(String),
     /// Compiling it was stopped at a limit, or fell.
     #[error(transparent)]
     Stopped(#[from] CompileFailure),
@@ -125,6 +132,7 @@ impl LoadProblem {
             Self::FileName { .. } | Self::OtherName { .. } => "name",
             Self::Component(_) => "component",
             Self::Compile(_) => "compile",
+            Self::NoRoom(_) => "too-much",
             Self::Stopped(failure) => failure.reason(),
             Self::Link { .. } => "link",
             Self::Describe { .. } | Self::Unstable { .. } => "describe",

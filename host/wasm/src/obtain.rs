@@ -65,7 +65,7 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
     }
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (task, path) = (shared.clone(), path.to_owned());
-    let work = move || Ok(Work::read(task, &path)?.found());
+    let work = move || Work::read(task, &path)?.found();
     let late = || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE:?}")));
     shared.run_blocking(BESIDE, work).await?.unwrap_or_else(late)
 }
@@ -90,17 +90,28 @@ impl Work {
         Ok(Self { shared, bytes, digest })
     }
 
-    fn found(&self) -> Option<Obtained> {
-        let artefacts = self.shared.artefacts.as_ref()?;
-        let found = artefacts.find(&self.shared.engine, &self.digest)?;
-        Some(obtained(found, self.digest.clone(), true))
+    /// What is known of it already: its code, or that it has none.
+    fn found(&self) -> Result<Option<Obtained>, LoadProblem> {
+        let Self { shared, digest, .. } = self;
+        let artefacts = shared.artefacts.as_deref();
+        if let Some(found) = artefacts.and_then(|them| them.find(&shared.engine, digest)) {
+            return Ok(Some(obtained(found, digest.clone(), true)));
+        }
+        shared.refusals.of(digest, artefacts).map_or(Ok(None), Err)
     }
 
     fn compiled(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
         // The same bytes may have been compiled for another file while this one waited.
-        if let Some(obtained) = self.found() {
+        if let Some(obtained) = self.found()? {
             return Ok(obtained);
         }
+        let (shared, digest) = (self.shared.clone(), self.digest.clone());
+        self.compiled_anew(cancelled).inspect_err(|problem| {
+            shared.refusals.keep(&digest, problem, shared.artefacts.as_deref());
+        })
+    }
+
+    fn compiled_anew(self, cancelled: &UnixStream) -> Result<Obtained, LoadProblem> {
         let Self { shared, bytes, digest } = self;
         let code =
             compile(&shared.compiler, &shared.engine, &shared.limits, &bytes, cancelled).map_err(
@@ -111,15 +122,13 @@ impl Work {
                 },
             )?;
         // Before it is kept: what needs more than calls may have is refused here.
-        let component =
-            from_compiler(&shared.engine, &code).map_err(|error| LoadProblem::Compile(explained(&error)))?;
+        let component = from_compiler(&shared.engine, &code).map_err(|error| LoadProblem::NoRoom(explained(&error)))?;
         let size = bytes.len() as u64;
         drop(bytes);
-        // What is no plugin is not worth a place on the disk: it will be refused.
-        let is_plugin = entry(&shared.engine, &component)
-            .is_ok_and(|(entry, _)| check_imports(&shared.engine, &component, entry).is_ok());
-        let artefacts = shared.artefacts.as_ref().filter(|_| is_plugin);
-        let kept = artefacts.and_then(|them| them.keep(&shared.engine, &digest, &code, size));
+        // What is no plugin is not worth a place on the disk.
+        let (entry, _) = entry(&shared.engine, &component)?;
+        check_imports(&shared.engine, &component, entry)?;
+        let kept = shared.artefacts.as_ref().and_then(|them| them.keep(&shared.engine, &digest, &code, size));
         if let Some(found) = kept {
             return Ok(obtained(found, digest, false));
         }
@@ -129,12 +138,16 @@ impl Work {
 
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     // Before opening it: opening a pipe waits for its other end.
-    if !path.metadata().map_err(LoadProblem::Read)?.is_file() {
+    let metadata = path.metadata().map_err(LoadProblem::Read)?;
+    if !metadata.is_file() {
         return Err(LoadProblem::NotAFile);
     }
+    if metadata.len() > limit {
+        return Err(LoadProblem::TooLarge { limit });
+    }
     let mut bytes = Vec::new();
-    // Not by its size, which may change: by what comes out.
     let file = File::open(path).map_err(LoadProblem::Read)?;
+    // Its size may have changed: what comes out counts.
     file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadProblem::Read)?;
     if bytes.len() as u64 > limit { Err(LoadProblem::TooLarge { limit }) } else { Ok(bytes) }
 }

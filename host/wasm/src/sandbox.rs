@@ -21,6 +21,7 @@ use crate::limits::Limits;
 use crate::machine;
 use crate::memory::GuestMemory;
 use crate::parked::{Parked, ParkingLot};
+use crate::refusals::Refusals;
 use crate::ticker::{Running, Ticker};
 
 /// Instances that wait for their next call, of all plugins: each takes address space.
@@ -104,6 +105,7 @@ impl Sandbox {
         let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
         let calls = Arc::new(Semaphore::new(concurrent_calls as usize));
         let artefacts = cache.and_then(|path| open_cache(&path, &engine)).map(Arc::new);
+        let refusals = Refusals::new(&limits);
         let shared = Shared {
             limits: Arc::new(limits),
             engine,
@@ -111,6 +113,7 @@ impl Sandbox {
             memory,
             compiler,
             artefacts,
+            refusals,
             readers: Semaphore::new(READERS),
             compilations: Semaphore::new(1),
             guests,
@@ -161,6 +164,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<GuestMemory>,
     pub(crate) compiler: Compiler,
     pub(crate) artefacts: Option<Arc<Artefacts>>,
+    pub(crate) refusals: Refusals,
     /// Each holds a file in memory.
     pub(crate) readers: Semaphore,
     /// Compiling is parallel in itself and hungry for memory: one at a time.

@@ -106,7 +106,9 @@ fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
     }
     // wasmtime has no type for it; a test holds the text.
     let exhausted = error.root_cause().to_string().contains("fuel allocated for hostcalls has been exhausted");
-    exhausted.then(|| Overrun::bytes(Limit::Transfer, limits.transfer_bytes))
+    let is_describe = state.meter.time().overrun().limit == Limit::DescribeDeadline;
+    let limit = if is_describe { Limit::Manifest } else { Limit::Transfer };
+    exhausted.then(|| Overrun::bytes(limit, limits.transfer_bytes))
 }
 
 fn frames(backtrace: &WasmBacktrace) -> String {

@@ -40,7 +40,7 @@ async fn a_file_that_is_too_large_is_not_compiled() {
     let exact = load(&sandbox, "guest", &[0; 100]).await.expect_err("not WebAssembly").to_string();
     assert_says(&exact, &["not WebAssembly"]);
     let larger = load(&sandbox, "guest", &[0; 101]).await.expect_err("too large").to_string();
-    assert_says(&larger, &["guest.wasm", "larger than 100 bytes", "release mode"]);
+    assert_says(&larger, &["guest.wasm", "larger than 100 bytes", "release mode", "`--limit file=SIZE`"]);
 }
 
 #[tokio::test]

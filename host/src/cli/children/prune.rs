@@ -11,6 +11,7 @@ use windlass_kube::sweep::{Carrier, Sought};
 
 use super::{left_behind, parent, version};
 use crate::cli::change::{Change, ChangeArgs, incarnation};
+use crate::cli::limits::LimitArgs;
 use crate::cli::marked::{PlaceArgs, complete, reference};
 use crate::leftovers::Named;
 
@@ -27,15 +28,17 @@ pub(super) struct PruneArgs {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     place: PlaceArgs,
 }
 
 impl PruneArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let Self { plugin, left_behind: file, change, place } = self;
+        let Self { plugin, left_behind: file, change, limits, place } = self;
         let named = match &file {
             Some(file) => {
-                let (name, named) = version(file).await?;
+                let (name, named) = version(file, &limits).await?;
                 ensure!(name == plugin, "{} is the plugin {name}, and not {plugin}; nothing was done", file.display());
                 Some(named)
             }

@@ -13,6 +13,7 @@ mod seal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -112,6 +113,20 @@ impl Artefacts {
         self.write(&manifest_name(digest), manifest.as_bytes(), 0);
     }
 
+    /// Keeps why the component with `digest` is not run within the limits that `terms` names.
+    pub(crate) fn keep_refusal(&self, digest: &str, terms: &str, refusal: &[u8]) {
+        self.write(&self.refusal_name(digest, terms), refusal, 0);
+        self.clean_when_due();
+    }
+
+    /// Why the component with `digest` is not run within the limits that `terms` names, and how long ago that was found.
+    pub(crate) fn refusal(&self, digest: &str, terms: &str) -> Option<(Vec<u8>, Duration)> {
+        let refusal = self.unsealed(&self.refusal_name(digest, terms))?;
+        let kept = refusal.file().metadata().and_then(|file| file.modified()).ok()?;
+        let age = std::time::SystemTime::now().duration_since(kept).ok()?;
+        Some((refusal.content().ok()?, age))
+    }
+
     fn manifest(&self, digest: &str) -> Option<String> {
         let name = manifest_name(digest);
         let manifest = self.unsealed(&name)?;
@@ -166,6 +181,10 @@ impl Artefacts {
 
     fn code_name(&self, digest: &str) -> String {
         format!("{digest}.{}.code", self.engine)
+    }
+
+    fn refusal_name(&self, digest: &str, terms: &str) -> String {
+        format!("{digest}.{}.{terms}.refusal", self.engine)
     }
 
     fn pin(&self, names: [String; 2]) -> Arc<Pinned> {

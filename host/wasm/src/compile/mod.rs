@@ -16,9 +16,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
-use crate::limits::Limits;
+use crate::digest;
+use crate::limits::{Limits, Value};
 use crate::text::single_line;
 
 pub use child::compile_child;
@@ -50,30 +52,27 @@ impl Compiler {
 }
 
 /// Compiling a file was stopped, or fell.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum CompileFailure {
     /// It is made of more than a plugin may be made of.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
     /// More memory than allowed.
-    #[error("compiling it needs more than {} of memory (`compile_memory_bytes`, a limit of the host for all plugins)",
-        Bytes(*.limit))]
+    #[error("compiling it needs more than {} of memory (raise it with `--limit compile-memory=SIZE`)", Bytes(*.limit))]
     Memory {
         /// `Limits::compile_memory_bytes`
         limit: u64,
     },
     /// More processor time than allowed.
-    #[error(
-        "compiling it needs more than {limit:?} of processor time (`compile_cpu`, a limit of the host for all plugins)"
-    )]
+    #[error("compiling it needs more than {limit:?} of processor time (raise it with `--limit compile-cpu=TIME`)")]
     Cpu {
         /// `Limits::compile_cpu`
         limit: Duration,
     },
     /// More wall time than allowed.
     #[error(
-        "compiling it had not ended after {limit:?} (`compile_deadline`, a limit of the host for all plugins; if the \
-         machine is busy, that is why)"
+        "compiling it had not ended after {limit:?} (if the machine is busy, that is why; raise it with \
+         `--limit compile-deadline=TIME`)"
     )]
     Deadline {
         /// `Limits::compile_deadline`
@@ -82,7 +81,7 @@ pub enum CompileFailure {
     /// Neither by the host nor by itself.
     #[error(
         "compiling it was killed by the system, usually because the machine or the container has no memory left; give it \
-         more, or lower `compile_memory_bytes`, a limit of the host for all plugins"
+         more, or lower `--limit compile-memory=SIZE`"
     )]
     Killed,
     /// A bug of the compiler's.
@@ -113,12 +112,20 @@ impl CompileFailure {
     }
 }
 
+/// A number of bytes, for people.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 >= 1 << 20 { write!(f, "{} MiB", self.0 >> 20) } else { write!(f, "{} bytes", self.0) }
+        Value::Bytes(usize::try_from(self.0).unwrap_or(usize::MAX)).fmt(f)
     }
+}
+
+/// Names the limits within which a component is compiled and run: with others the same bytes may fare otherwise.
+pub(crate) fn terms(limits: &Limits) -> String {
+    let mut name = digest::sha256(Order::new(limits, 0).line().as_bytes());
+    name.truncate(16);
+    name
 }
 
 /// Why there is no machine code.

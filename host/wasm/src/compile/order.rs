@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::MOST_OF_A_TABLE;
 use crate::limits::Limits;
 
 use super::size::TooMuch;
@@ -28,6 +29,8 @@ pub(super) struct Order {
     /// Of all its modules together: each has an image, whether an instance is made of it or not.
     pub(super) memories: u32,
     pub(super) tables: u32,
+    /// That a memory begins with.
+    pub(super) memory_of_calls: u64,
     /// That a table begins with.
     pub(super) table_elements: u64,
     /// Of the component, which follows.
@@ -45,7 +48,8 @@ impl Order {
             definitions: limits.definitions,
             memories: limits.memories,
             tables: limits.instances,
-            table_elements: limits.table_elements as u64,
+            memory_of_calls: limits.memory_bytes as u64,
+            table_elements: limits.table_elements.min(MOST_OF_A_TABLE) as u64,
             bytes,
         }
     }

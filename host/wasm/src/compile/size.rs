@@ -2,23 +2,25 @@
 //! cause it, and a count says more clearly than a timeout what is wrong.
 
 use serde::{Deserialize, Serialize};
-use wasmparser::{Parser, Payload};
+use wasmparser::{MemoryType, Parser, Payload};
 
+use super::Bytes;
 use super::order::Order;
+use crate::engine::MOST_OF_A_TABLE;
 
 /// A component that is made of more than a plugin may be made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TooMuch {
     /// Functions.
-    #[error("it has more than {limit} functions (`functions`, a limit of the host for all plugins)")]
+    #[error("it has more than {limit} functions (raise it with `--limit functions=N`)")]
     Functions {
         /// `Limits::functions`
         limit: u32,
     },
     /// The code of one function.
     #[error(
-        "one of its functions has {found} bytes of code, and {limit} are allowed (`function_bytes`, a limit of the host \
-         for all plugins); machines write such functions, and compiling them takes ages"
+        "one of its functions has {found} bytes of code, and {} are allowed; machines write such functions, and compiling \
+         them takes ages (raise it with `--limit function=SIZE`)", Bytes(u64::from(*.limit))
     )]
     FunctionBytes {
         /// `Limits::function_bytes`
@@ -28,36 +30,52 @@ pub enum TooMuch {
     },
     /// Types, imports, exports and the like.
     #[error(
-        "it has more than {limit} types, imports, exports, instances and aliases together (`definitions`, a limit of the \
-         host for all plugins)"
+        "it has more than {limit} types, imports, exports, instances and aliases together (raise it with \
+         `--limit definitions=N`)"
     )]
     Definitions {
         /// `Limits::definitions`
         limit: u32,
     },
     /// Memories: what they begin with becomes a part of the code.
-    #[error("its modules have more than {limit} memories (`memories`, a limit of the host for all plugins)")]
+    #[error("its modules have more than {limit} memories (raise it with `--limit memories=N`)")]
     Memories {
         /// `Limits::memories`
         limit: u32,
     },
+    /// What one memory begins with.
+    #[error(
+        "one of its memories begins with {} bytes, and {} are allowed (raise it with `--limit memory=SIZE`)",
+        .found, Bytes(*.limit)
+    )]
+    MemoryBytes {
+        /// `Limits::memory_bytes`
+        limit: u64,
+        /// How large it is.
+        found: u64,
+    },
     /// Tables, for the same reason.
-    #[error("its modules have more than {limit} tables (`instances`, a limit of the host for all plugins)")]
+    #[error("its modules have more than {limit} tables (raise it with `--limit instances=N`)")]
     Tables {
         /// `Limits::instances`
         limit: u32,
     },
     /// Elements of one table.
-    #[error(
-        "one of its tables begins with {found} elements, and {limit} are allowed (`table_elements`, a limit of the host for \
-         all plugins)"
-    )]
+    #[error("one of its tables begins with {found} elements, and {limit} are allowed ({})", of_a_table(*.limit))]
     TableElements {
-        /// `Limits::table_elements`
+        /// The less of `Limits::table_elements` and what fits into a table.
         limit: u64,
         /// How many it has.
         found: u64,
     },
+}
+
+fn of_a_table(limit: u64) -> &'static str {
+    if limit < MOST_OF_A_TABLE as u64 {
+        "raise it with `--limit table=N`"
+    } else {
+        "no table of this host's has room for more; have fewer functions called by pointer"
+    }
 }
 
 /// Counts what `bytes` is made of, all modules and components within it together. What cannot be read is left to the
@@ -74,7 +92,13 @@ pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
                     return Err(TooMuch::FunctionBytes { limit: most.function_bytes, found });
                 }
             }
-            Payload::MemorySection(section) => memories += u64::from(section.count()),
+            Payload::MemorySection(section) => {
+                memories += u64::from(section.count());
+                let found = section.clone().into_iter().flatten().map(|memory| first_bytes(&memory)).max().unwrap_or(0);
+                if found > most.memory_of_calls {
+                    return Err(TooMuch::MemoryBytes { limit: most.memory_of_calls, found });
+                }
+            }
             Payload::TableSection(section) => {
                 tables += u64::from(section.count());
                 let largest = section.clone().into_iter().flatten().map(|table| table.ty.initial).max().unwrap_or(0);
@@ -100,6 +124,12 @@ pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
     Ok(())
 }
 
+/// What a memory begins with.
+fn first_bytes(memory: &MemoryType) -> u64 {
+    let page = 1_u64.checked_shl(memory.page_size_log2.unwrap_or(16)).unwrap_or(u64::MAX);
+    memory.initial.saturating_mul(page)
+}
+
 fn defined(payload: &Payload<'_>) -> u32 {
     match payload {
         Payload::TypeSection(section) => section.count(),
@@ -122,7 +152,7 @@ fn defined(payload: &Payload<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::{Limits, Setting};
 
     fn checked(text: &str, limits: &Limits) -> Result<(), TooMuch> {
         check(&wat::parse_str(text).expect("well-formed"), &Order::new(limits, 0))
@@ -160,9 +190,35 @@ mod tests {
         let tables = |count: usize| format!("(component {})", "(core module (table 1 funcref))".repeat(count));
         assert_eq!(checked(&tables(40), &Limits::default()), Ok(()));
         assert_eq!(checked(&tables(41), &Limits::default()), Err(TooMuch::Tables { limit: 40 }));
-        let large = "(component (core module (table 300000 funcref)))";
-        let found = Err(TooMuch::TableElements { limit: 200_000, found: 300_000 });
+        let large = "(component (core module (table 30000 funcref)))";
+        let most = Limits { table_elements: 20_000, ..Limits::default() };
+        assert_eq!(checked(large, &Limits::default()), Ok(()));
+        assert_eq!(checked(large, &most), Err(TooMuch::TableElements { limit: 20_000, found: 30_000 }));
+        let larger = "(component (core module (table 300000 funcref)))";
+        let found = Err(TooMuch::TableElements { limit: 40_000, found: 300_000 });
+        assert_eq!(checked(larger, &Limits::default()), found);
+        let large = "(component (core module (memory 2049)))";
+        let found = Err(TooMuch::MemoryBytes { limit: 128 << 20, found: 2049 << 16 });
         assert_eq!(checked(large, &Limits::default()), found);
+    }
+
+    #[test]
+    fn every_message_names_the_limit_its_value_and_how_to_raise_it() {
+        let (limit, found) = (1 << 10, 1 << 20);
+        let problems = [
+            (TooMuch::Functions { limit: 1 << 10 }, "1024", "functions"),
+            (TooMuch::FunctionBytes { limit: 1 << 10, found }, "1 KiB", "function"),
+            (TooMuch::Definitions { limit: 1 << 10 }, "1024", "definitions"),
+            (TooMuch::Memories { limit: 1 << 10 }, "1024", "memories"),
+            (TooMuch::MemoryBytes { limit, found }, "1 KiB", "memory"),
+            (TooMuch::Tables { limit: 1 << 10 }, "1024", "instances"),
+            (TooMuch::TableElements { limit, found }, "1024", "table"),
+        ];
+        for (problem, value, name) in problems {
+            let message = problem.to_string();
+            assert!(message.contains(value) && message.contains(&format!("`--limit {name}=")), "{message}");
+            assert!(Setting::named(name).is_some(), "{name}");
+        }
     }
 
     #[test]

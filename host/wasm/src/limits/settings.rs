@@ -61,7 +61,7 @@ const MINUTE: u64 = 60 * SECOND;
 
 impl Setting {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 28] = [
         bytes("memory", (MI, 512 * MI), "linear memory of a call", |it| Field::Bytes(&mut it.memory_bytes)),
         time("cpu", (10, 10 * MINUTE), "processor time of a call", |it| Field::Time(&mut it.cpu)),
         time("deadline", (10, 60 * MINUTE), "the most wall time that a manifest may give a call", |it| {
@@ -108,6 +108,25 @@ impl Setting {
             Field::Count(&mut it.metric_values)
         }),
         bytes("file", (MI, 512 * MI), "the file of a plugin", |it| Field::Wide(&mut it.file_bytes)),
+        bytes("manifest", (KI, 16 * MI), "what `describe` answers", |it| Field::Bytes(&mut it.manifest_bytes)),
+        bytes("compile-memory", (64 * MI, 64 * 1024 * MI), "memory for compiling a plugin", |it| {
+            Field::Wide(&mut it.compile_memory_bytes)
+        }),
+        time("compile-cpu", (SECOND, 60 * MINUTE), "processor time for compiling a plugin, in whole seconds", |it| {
+            Field::Time(&mut it.compile_cpu)
+        }),
+        time("compile-deadline", (SECOND, 60 * MINUTE), "wall time for compiling a plugin", |it| {
+            Field::Time(&mut it.compile_deadline)
+        }),
+        count("functions", (1, 1_000_000), "functions of a plugin", |it| Field::Count(&mut it.functions)),
+        bytes("function", (KI, 8 * MI), "the code of one function", |it| Field::Count(&mut it.function_bytes)),
+        count("definitions", (1_000, 1_000_000), "types, imports, exports and the like of a plugin", |it| {
+            Field::Count(&mut it.definitions)
+        }),
+        count("instances", (1, 200), "core instances, and tables, that a plugin is made of", |it| {
+            Field::Count(&mut it.instances)
+        }),
+        count("memories", (1, 8), "memories that a plugin has", |it| Field::Count(&mut it.memories)),
         bytes("guest-memory", (MI, 1 << 42), "linear memory of all running calls; more calls wait", |it| {
             Field::Maybe(&mut it.guest_memory_bytes)
         }),
@@ -202,6 +221,7 @@ mod tests {
             Limit::DescribeDeadline,
             Limit::Cpu,
             Limit::Transfer,
+            Limit::Manifest,
             Limit::HostCalls,
             Limit::Writes,
             Limit::RandomBytes,

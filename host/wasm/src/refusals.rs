@@ -1,0 +1,153 @@
+//! Which components are not run, remembered by their digest: a file that cost the compiler a minute is not worth another one
+//! whenever it is delivered again, or the host restarted.
+//!
+//! Only what follows from the bytes and the limits is remembered: with another limit the file is tried again. And not for
+//! ever, for a compiler that fell over a file may have fallen over the state of the machine. `obtain` asks and tells.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::artefacts::Artefacts;
+use crate::compile::{CompileFailure, terms};
+use crate::component::ComponentError;
+use crate::limits::Limits;
+use crate::loader::LoadProblem;
+
+/// How long a file is refused without another look at it.
+const REMEMBERED: Duration = Duration::from_hours(1);
+/// More than a directory of plugins has of them.
+const MOST: usize = 1_000;
+
+/// What is remembered within the limits of one sandbox.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    terms: String,
+    known: Mutex<HashMap<String, (Refused, Instant)>>,
+}
+
+/// Why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Refused {
+    Compile(String),
+    NoRoom(String),
+    Stopped(CompileFailure),
+    Component(ComponentError),
+}
+
+impl Refused {
+    /// None: it says nothing of the bytes.
+    fn of(problem: &LoadProblem) -> Option<Self> {
+        Some(match problem {
+            LoadProblem::Compile(why) => Self::Compile(why.clone()),
+            LoadProblem::NoRoom(why) => Self::NoRoom(why.clone()),
+            // The machine was busy, or had no memory left.
+            LoadProblem::Stopped(CompileFailure::Deadline { .. } | CompileFailure::Killed) => return None,
+            LoadProblem::Stopped(failure) => Self::Stopped(failure.clone()),
+            LoadProblem::Component(error) => Self::Component(error.clone()),
+            _ => return None,
+        })
+    }
+}
+
+impl From<Refused> for LoadProblem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Compile(why) => Self::Compile(why),
+            Refused::NoRoom(why) => Self::NoRoom(why),
+            Refused::Stopped(failure) => Self::Stopped(failure),
+            Refused::Component(error) => Self::Component(error),
+        }
+    }
+}
+
+impl Refusals {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { terms: terms(limits), known: Mutex::default() }
+    }
+
+    /// Why the component with `digest` is refused, if that was found not long ago: by this host, or by one with the same cache.
+    pub(crate) fn of(&self, digest: &str, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
+        self.at(Instant::now(), digest, artefacts)
+    }
+
+    fn at(&self, now: Instant, digest: &str, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
+        let here = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
+        let here = here.map(|(refused, since)| (refused, now.saturating_duration_since(since)));
+        let kept = || {
+            let (text, age) = artefacts?.refusal(digest, &self.terms)?;
+            Some((serde_json::from_slice(&text).ok()?, age))
+        };
+        let (refused, age) = here.or_else(kept)?;
+        (age < REMEMBERED).then(|| {
+            tracing::info!(digest, ?age, "refused as it was before, and not compiled again");
+            refused.into()
+        })
+    }
+
+    /// Remembers that the component with `digest` has this `problem`, if it is the bytes' own.
+    pub(crate) fn keep(&self, digest: &str, problem: &LoadProblem, artefacts: Option<&Artefacts>) {
+        let Some(refused) = Refused::of(problem) else { return };
+        if let (Some(artefacts), Ok(text)) = (artefacts, serde_json::to_vec(&refused)) {
+            artefacts.keep_refusal(digest, &self.terms, &text);
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(digest.to_owned(), (refused, Instant::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusals() -> Refusals {
+        Refusals::new(&Limits::default())
+    }
+
+    #[test]
+    fn what_follows_from_the_bytes_is_remembered_word_by_word() {
+        let memory = LoadProblem::Stopped(CompileFailure::Memory { limit: 1 << 30 });
+        let of_the_bytes = [LoadProblem::Compile("no".to_owned()), LoadProblem::NoRoom("no".to_owned()), memory];
+        for problem in of_the_bytes {
+            let refusals = refusals();
+            assert!(refusals.of("a", None).is_none());
+            refusals.keep("a", &problem, None);
+            assert_eq!(refusals.of("a", None).expect("it is known").to_string(), problem.to_string());
+            assert!(refusals.of("b", None).is_none());
+        }
+    }
+
+    #[test]
+    fn what_the_machine_or_the_host_did_says_nothing_of_the_bytes() {
+        let late = LoadProblem::Stopped(CompileFailure::Deadline { limit: Duration::from_secs(1) });
+        let killed = LoadProblem::Stopped(CompileFailure::Killed);
+        for problem in [late, killed, LoadProblem::Host("no".to_owned()), LoadProblem::NotAFile] {
+            let refusals = refusals();
+            refusals.keep("a", &problem, None);
+            assert!(refusals.of("a", None).is_none(), "{problem}");
+        }
+    }
+
+    #[test]
+    fn what_was_refused_long_ago_is_tried_again() {
+        let refusals = refusals();
+        refusals.keep("a", &LoadProblem::Compile("no".to_owned()), None);
+        let later = Instant::now() + REMEMBERED;
+        assert!(refusals.at(later, "a", None).is_none());
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_fits() {
+        let refusals = refusals();
+        for number in 0..3 * MOST {
+            refusals.keep(&number.to_string(), &LoadProblem::Compile("no".to_owned()), None);
+        }
+        assert!(refusals.known.lock().expect("not poisoned").len() <= MOST);
+        assert!(refusals.of(&(3 * MOST - 1).to_string(), None).is_some());
+    }
+}
