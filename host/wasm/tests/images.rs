@@ -1,4 +1,6 @@
-//! That the initial memory of a component is mapped copy-on-write: instances share what none of them has written.
+//! That the initial memory of a component is mapped copy-on-write: instances share what none of them has written. So for
+//! each way in which the toolchains of plugins lay it out, and both for code that was just compiled and for code that is mapped
+//! from the cache.
 //!
 //! Linux only, where the kernel says what is private; alone in its process, which it measures.
 
@@ -13,17 +15,15 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
-use support::{load, reconcile, sandbox};
+use support::{PluginDir, load, options, reconcile};
 use tokio::sync::Barrier;
 use windlass_core::error::ApiError;
 use windlass_core::object::ObjectKind;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{Absent, CallContext, Claimed, Owners, Ports};
-use windlass_wasm::Limits;
+use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 const MIB: usize = 1 << 20;
-/// Of the image. More than what a slot keeps for itself.
-const IMAGE: usize = 16 * MIB;
 const CALLS: usize = 4;
 
 /// Looks at the process when all calls are there.
@@ -59,31 +59,82 @@ fn private_bytes() -> usize {
     line.trim().trim_end_matches("kB").trim().parse::<usize>().expect("a number") << 10
 }
 
-#[tokio::test]
-async fn instances_share_the_part_of_their_image_that_none_has_written() {
-    let image = "x".repeat(IMAGE);
-    let guest = Core {
-        imports: CLAIM_IMPORT.to_owned(),
-        items: format!(r#"(data (i32.const {MIB}) "{image}")"#),
-        // It reads all of it.
-        reconcile: format!(
-            "(local $at i32) (loop $again
-               (drop (i32.load8_u (local.get $at)))
-               (br_if $again (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096))) (i32.const {IMAGE}))))
-             {CLAIM}"
-        ),
-        pages: 300,
-        ..Core::default()
-    };
-    let plugin = load(&sandbox(Limits::default()), "guest", &guest.component()).await.expect("it loads");
-    drop(image);
+/// How a toolchain lays out what a memory begins with: segments of so many bytes, one at each so many.
+struct Shape {
+    of: &'static str,
+    segments: usize,
+    bytes: usize,
+    every: usize,
+}
+
+/// As the project's recipes found them; no toolchain but Rust's is needed for it.
+const SHAPES: [Shape; 3] = [
+    // C, Zig, Rust and Go: one, or few.
+    Shape { of: "one segment", segments: 1, bytes: 8 * MIB, every: 8 * MIB },
+    // QuickJS and SpiderMonkey are snapshots of a memory: very many, with what was zero left out.
+    Shape { of: "a snapshot in pieces", segments: 800, bytes: 8 << 10, every: 10 << 10 },
+    // Python's is more than what wasmtime always takes as one image, and so must be dense.
+    Shape { of: "a large snapshot", segments: 10, bytes: 2 * MIB - 4096, every: 2 * MIB },
+];
+
+impl Shape {
+    /// Where the image ends, seen from its beginning.
+    fn image(&self) -> usize {
+        self.segments * self.every
+    }
+
+    /// A guest that reads all of it and then waits for the others.
+    fn guest(&self) -> Vec<u8> {
+        let (content, image) = ("x".repeat(self.bytes), self.image());
+        let segment = |index: usize| format!(r#"(data (i32.const {}) "{content}")"#, MIB + index * self.every);
+        let guest = Core {
+            imports: CLAIM_IMPORT.to_owned(),
+            items: (0..self.segments).map(segment).collect(),
+            reconcile: format!(
+                "(local $at i32) (local.set $at (i32.const {MIB})) (loop $again
+                   (drop (i32.load8_u (local.get $at)))
+                   (br_if $again (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 4096)))
+                     (i32.const {}))))
+                 {CLAIM}",
+                MIB + image
+            ),
+            pages: u32::try_from((2 * MIB + image) >> 16).expect("a few hundred"),
+            ..Core::default()
+        };
+        guest.component()
+    }
+}
+
+/// How much more the process has written while all calls are in the plugin, than before.
+async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
     let look = Look { all: Arc::new(Barrier::new(CALLS)), private: Arc::default() };
     let private = look.private.clone();
     let ports = Ports { owners: Arc::new(look), ..Absent::ports() };
     let before = private_bytes();
-    let calls = join_all((0..CALLS).map(|_| reconcile(&plugin, &ports)));
+    let calls = join_all((0..CALLS).map(|_| reconcile(plugin, &ports)));
     let results = tokio::time::timeout(Duration::from_mins(1), calls).await.expect("all come together");
     assert_eq!(results, vec![CallResult::Done; CALLS]);
-    let more = private.load(Ordering::SeqCst).saturating_sub(before);
-    assert!(more < IMAGE, "{CALLS} instances have written {more} bytes more, and read {IMAGE} each");
+    private.load(Ordering::SeqCst).saturating_sub(before)
+}
+
+// One test, so that no other one writes meanwhile.
+#[tokio::test]
+async fn instances_share_the_part_of_their_image_that_none_has_written() {
+    let cache = PluginDir::new();
+    for shape in SHAPES {
+        let (guest, of) = (shape.guest(), shape.of);
+        for mapped in [false, true] {
+            let kept = mapped.then(|| cache.path().join("cache"));
+            let sandbox = SandboxOptions { cache: kept, ..options(Limits::default()) };
+            let plugin = load(&Sandbox::new(sandbox).expect("a sandbox"), "guest", &guest).await.expect("it loads");
+            assert_eq!(plugin.is_cached(), mapped);
+            let more = written_by_calls(&plugin).await;
+            // Less than one of them: what a call needs beside its image is not counted out.
+            assert!(
+                more < shape.image(),
+                "{of}, mapped: {mapped}: {CALLS} instances have written {more} bytes more, and read {} each",
+                shape.image()
+            );
+        }
+    }
 }
