@@ -1,7 +1,8 @@
 //! Hostile bytes for the loader: components changed at random and made at random. Each is refused with a message or loads;
 //! nothing panics, and nothing hangs.
 //!
-//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others.
+//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others; `make soak STORIES=mutants` does. Of many it
+//! is also told what memory they leave behind: nothing that grows with their number.
 
 mod support;
 
@@ -18,13 +19,52 @@ use windlass_wasm::{Limits, LoadProblem, Sandbox};
 
 /// No single file may take longer, on the busiest machine.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Of so many files the first are a warm-up: heaps, pools and caches reach their size.
+const WARM_UP: usize = 1_000;
+/// What may come on top of that, whatever the number of the others. A leak of one small file of each would be more.
+const MOST_GROWTH: u64 = 48 << 20;
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
 }
 
-/// Loads each of `files`, and returns how often each thing became of them.
-async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> BTreeMap<&'static str, u32> {
+/// What became of files.
+#[derive(Debug, Default)]
+struct Tried {
+    /// How often each thing did.
+    became: BTreeMap<&'static str, u32>,
+    /// Memory of this process after the warm-up and at the end. None: there were too few for it to say anything.
+    memory: Option<(u64, u64)>,
+    slowest: Duration,
+    took: Duration,
+}
+
+impl Tried {
+    /// For people, and `tools/soak`.
+    fn tell(&self, what: &str, seed: u64) {
+        let Self { became, memory, slowest, took } = self;
+        let memory = memory.map_or_else(String::new, |(before, after)| {
+            format!(", memory {} KiB after {WARM_UP} of them and {} KiB at the end", before >> 10, after >> 10)
+        });
+        println!("figures: {what}, seed {seed}: {became:?} in {took:.0?}, slowest {slowest:.1?}{memory}");
+    }
+
+    fn assert_no_growth(&self) {
+        if let Some((before, after)) = self.memory {
+            assert!(after < before + MOST_GROWTH, "memory grew from {before} to {after} bytes");
+        }
+    }
+}
+
+/// What this process has in memory. None: the system does not tell.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Loads each of `files`.
+async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> Tried {
     let limits = Limits {
         compile_deadline: PATIENCE,
         describe_deadline: Duration::from_millis(100),
@@ -33,10 +73,14 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> BTreeMap<&'static str,
     };
     let sandbox = Sandbox::new(options(limits)).expect("a sandbox");
     let directory = PluginDir::new();
-    let mut became = BTreeMap::new();
+    let (mut tried, began) = (Tried::default(), Instant::now());
+    let mut warm = None;
     for (index, bytes) in files.enumerate() {
+        if index == WARM_UP {
+            warm = resident();
+        }
         let path = directory.write("guest.wasm", &bytes);
-        let began = Instant::now();
+        let this = Instant::now();
         let what = match sandbox.load(&path).await {
             Ok(plugin) => {
                 // However it ends, it ends.
@@ -51,10 +95,13 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> BTreeMap<&'static str,
                 error.problem.reason()
             }
         };
-        assert!(began.elapsed() < PATIENCE, "{index}: {:?}", began.elapsed());
-        *became.entry(what).or_default() += 1;
+        assert!(this.elapsed() < PATIENCE, "{index}: {:?}", this.elapsed());
+        tried.slowest = tried.slowest.max(this.elapsed());
+        *tried.became.entry(what).or_default() += 1;
     }
-    became
+    tried.memory = warm.zip(resident());
+    tried.took = began.elapsed();
+    tried
 }
 
 /// `original` with a few of its bytes changed, removed, doubled or moved.
@@ -100,26 +147,32 @@ fn small() -> Vec<u8> {
 #[tokio::test]
 async fn mutated_components_neither_panic_nor_hang() {
     let count = setting("WINDLASS_MUTANTS", 200);
-    let mut random = StdRng::seed_from_u64(setting("WINDLASS_MUTANTS_SEED", 1));
+    let seed = setting("WINDLASS_MUTANTS_SEED", 1);
+    let mut random = StdRng::seed_from_u64(seed);
     let (small, large) = (small(), [chameleon("good"), webapp()]);
-    assert_eq!(try_all(std::iter::once(small.clone())).await, BTreeMap::from([("loaded", 1)]));
+    assert_eq!(try_all(std::iter::once(small.clone())).await.became, BTreeMap::from([("loaded", 1)]));
     let files = (0..count).map(|index| {
         // A large one that is still whole takes seconds to compile; most of them are not.
         let original = if index % 20 == 19 { &large[random.random_range(0..large.len())] } else { &small };
         mutant(original, &mut random)
     });
-    let became = try_all(files).await;
-    println!("{became:?}");
+    let tried = try_all(files).await;
+    tried.tell("mutants", seed);
+    tried.assert_no_growth();
+    let became = tried.became;
     assert!(became.contains_key("compile") && became.contains_key("loaded"), "they are too much alike: {became:?}");
 }
 
 #[tokio::test]
 async fn random_components_neither_panic_nor_hang() {
     let count = setting("WINDLASS_MUTANTS", 200);
-    let mut random = StdRng::seed_from_u64(setting("WINDLASS_MUTANTS_SEED", 1));
+    let seed = setting("WINDLASS_MUTANTS_SEED", 1);
+    let mut random = StdRng::seed_from_u64(seed);
     let files = (0..count).map(|index| smith(index % 2 == 0, &mut random));
-    let became = try_all(files).await;
-    println!("{became:?}");
+    let tried = try_all(files).await;
+    tried.tell("random components", seed);
+    tried.assert_no_growth();
+    let became = tried.became;
     assert!(became.contains_key("component"), "none of them is valid: {became:?}");
 }
 
