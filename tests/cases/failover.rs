@@ -105,6 +105,9 @@ impl Run {
             format!("--namespace={namespace}"),
             format!("--plugins={}", self.plugins.path().display()),
             "--grants=manifest".to_owned(),
+            // As many writes as can be are to be under way when something goes wrong.
+            "--writes-per-second=1000".to_owned(),
+            "--writes-burst=1000".to_owned(),
             "--leases=shards".to_owned(),
             format!("--lease-namespace={namespace}"),
             format!("--instance={INSTANCE}"),
