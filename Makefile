@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
-.PHONY: help setup build plugins guests demo test soak bench clean
+.PHONY: help setup build plugins guests demo test soak fuzz bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-9s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -44,6 +44,9 @@ test: ## run all the tests; STAGES="unit stories": only these
 soak: ## tell the long stories in full, and record them in docs/soak; STORIES="replicas crash": only these
 	@tools/setup tests
 	@tools/soak $(STORIES)
+
+fuzz: setup ## fuzz what reads files of strangers, and record it in docs/soak; TARGETS=loader: only this; FUZZ_SECONDS=300 each
+	@tools/fuzz $(TARGETS)
 
 bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
 	cargo bench --locked -p windlass-core --bench queue
