@@ -53,8 +53,7 @@ impl ConfigFiles {
         self.tell(|_| true);
         loop {
             let changes = files.changes().await;
-            let changed = |name: &OsStr| changes.iter().any(|change| change.path.file_name() == Some(name));
-            self.tell(changed);
+            self.tell(|name| changes.iter().any(|change| change.path.file_name() == Some(name)));
         }
     }
 

@@ -159,6 +159,6 @@ impl Follower {
 async fn changed(changes: &mut watch::Receiver<()>) {
     if changes.changed().await.is_err() {
         // Nobody will tell, as when the host stops.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
