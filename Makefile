@@ -48,13 +48,18 @@ soak: ## tell the long stories in full, and record them in docs/soak; STORIES="r
 fuzz: setup ## fuzz what reads files of strangers, and record it in docs/soak; TARGETS=loader: only this; FUZZ_SECONDS=300 each
 	@tools/fuzz $(TARGETS)
 
+# All crates are named together, and the host is built by the same profile: cargo unifies their features, so that all share one build.
 bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
-	cargo bench --locked -p windlass-core --bench queue
-	cargo bench --locked -p windlass-core --bench gate
-	cargo bench --locked -p windlass-kube --bench engine $(if $(QUICK),-- --quick)
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
-	cargo bench --locked -p windlass-tests --bench pointers
-	cargo bench --locked -p windlass-tests --bench calls
+	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
+	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
+	cargo build --locked --workspace --bins --profile bench
+	cargo bench --locked --workspace --bench queue
+	cargo bench --locked --workspace --bench gate
+	cargo bench --locked --workspace --bench engine $(if $(QUICK),-- --quick)
+	cargo bench --locked --workspace --bench pointers
+	cargo bench --locked --workspace --bench calls $(if $(QUICK),-- --quick)
+	cargo bench --locked --workspace --bench host $(if $(QUICK),-- --quick)
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

@@ -4,6 +4,7 @@
 //! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, its patterns run
 //! in linear time, and what its references [`unfold`] to is bounded.
 
+mod files;
 mod follow;
 mod unfold;
 
@@ -20,12 +21,15 @@ use windlass_core::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
 
+pub(crate) use files::ConfigFiles;
 #[cfg(test)]
 use follow::Source;
 pub(crate) use follow::{Configured, Follower, requeue_on_change};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
+/// How the names of its files end.
+const SUFFIX: &str = ".config.yaml";
 /// Beyond what anyone writes; what is larger is something else by mistake.
 const LARGEST: u64 = 1 << 20;
 /// Steps to where a value of a Secret goes. What is nested without end costs a thread its stack.
@@ -85,13 +89,9 @@ pub(crate) struct SecretKeyRef {
     pub(crate) key: String,
 }
 
-/// The file of the plugin at `plugin`: in `directory` if there is one for all, else beside it.
-pub(crate) fn path_of(plugin: &Path, directory: Option<&Path>) -> PathBuf {
-    let file = plugin.with_extension("config.yaml");
-    match (directory, file.file_name()) {
-        (Some(directory), Some(name)) => directory.join(name),
-        _ => file,
-    }
+/// The file of the plugin `name` in `directory`.
+pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}{SUFFIX}"))
 }
 
 /// Reads what the file at `path` says to `plugin`. None: there is no file.

@@ -25,6 +25,7 @@ use self::follow::Seen;
 use self::reload::{Reload, Servings};
 use crate::admin::{self, Admin};
 use crate::cli::{self, PluginArgs};
+use crate::config::ConfigFiles;
 use crate::directory::{self, Allowed, DirectoryError};
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
@@ -159,8 +160,7 @@ pub(crate) struct Host {
     /// What is carried out and what is not.
     pub(crate) features: Features,
     secrets: Arc<Secrets>,
-    /// Where configurations are. None: beside their plugins.
-    config_dir: Option<PathBuf>,
+    configs: ConfigFiles,
     /// The most that the caches of one plugin may hold together, in bytes.
     plugin_cache: usize,
     /// Reads of the API server itself; each plugin has such with a budget of its own.
@@ -205,6 +205,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
     // What binds calls is followed until the last of them has ended.
     let followed = tokio::spawn(follow::policies(host.clone(), files, phases.over.clone()));
+    let configs = tokio::spawn(follow::configs(host.clone(), phases.over.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
     let fair = fair(&host.features, settings.concurrent_calls);
@@ -224,6 +225,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let clean = end(&host, servings, &phases).await;
     // They have nothing to say any more, and a panic in them has been told of.
     let _ = kinds.await;
+    let _ = configs.await;
     let _ = followed.await;
     let _ = leftovers.await;
     let _ = seeing.await;
@@ -340,7 +342,8 @@ impl Host {
             discovery,
             features: settings.features.clone(),
             namespace: settings.namespace.clone(),
-            config_dir: settings.config_dir.clone(),
+            // Unless they have a directory of their own, they are beside their plugins.
+            configs: ConfigFiles::of(settings.config_dir.as_deref().unwrap_or(&settings.plugins)),
             plugin_cache: settings.plugin_cache,
             live,
             guards,

@@ -10,29 +10,28 @@
 #[allow(dead_code, reason = "the cache's benchmark needs more of it")]
 #[path = "../../host/kube/benches/engine/corpus.rs"]
 mod corpus;
+#[allow(dead_code, reason = "other benchmarks need more of it")]
+#[path = "support/mod.rs"]
+mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use windlass_apiserver::{ApiServer, Config};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext, Ports};
-use windlass_core::principal::{Principal, Role};
+use windlass_core::ports::{CallContext, Ports};
 use windlass_core::settle::Hold;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::client::{self, ConnectOptions};
-use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
+use windlass_kube::Subscription;
 use windlass_tests::paths;
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
+
+use self::support::Cached;
 
 const SEED: u64 = 20_261_121;
 const PODS: usize = 1_000;
@@ -46,30 +45,18 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn measure() -> anyhow::Result<()> {
-    let server = ApiServer::start(Config { stand_ins: false, ..Config::default() }).await?;
-    let directory = tempfile::tempdir()?;
-    let kubeconfig = directory.path().join("kubeconfig");
-    std::fs::write(&kubeconfig, server.kubeconfig())?;
-    fill(&windlass_tests::server::client(&kubeconfig).await?).await?;
-    let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
-    let client = client::connect(&options).await?.client;
-    let informers = Informers::new(client.clone(), Discovery::new(client));
-    let subscription = cached(&informers).await;
-
+    let Cached { ports, cache, .. } = &Cached::start(WatchSpec::all(pod_kind()), PODS, fill).await?;
     let sandbox = Sandbox::new(SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() })?;
     let plugin = sandbox.load(&paths::guest("probe")?).await?;
-    let spec = WatchSpec::all(pod_kind());
-    let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
-    let ports = Ports { reads: Arc::new(Reader::new(vec![readable])), ..Absent::ports() };
 
     println!("{PODS} Pods by pages of 500, {} fields of each looked at; medians of {CALLS} calls", FIELDS.len());
     let idle = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}, "labelSelector": "no=such"}) };
     let whole = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}}) };
     let fields = Walk { query: json!({"kind": {"apiVersion": "v1", "kind": "Pod"}, "fields": FIELDS}) };
     for (name, walk) in [("none of them", idle), ("whole", whole), ("three fields", fields)] {
-        println!("{name}: {}", walk.measure(&plugin, &ports).await);
+        println!("{name}: {}", walk.measure(&plugin, ports).await);
     }
-    println!("they are {} bytes of text in all", bytes(&subscription));
+    println!("they are {} bytes of text in all", bytes(cache));
     Ok(())
 }
 
@@ -82,16 +69,11 @@ async fn fill(client: &Client) -> anyhow::Result<()> {
     let pods: Vec<Value> =
         corpus::pods(PODS, SEED).iter().map(|pod| serde_json::from_str(&pod.json)).collect::<Result<_, _>>()?;
     let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
-    let resource =
-        |kind: &str, plural: &str| ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural);
-    let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("Namespace", "namespaces"));
     for name in pods.iter().map(|pod| text(pod, "namespace")).collect::<BTreeSet<_>>() {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
+        support::namespace(client, &name).await?;
     }
     for mut pod in pods {
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(client.clone(), &text(&pod, "namespace"), &resource("Pod", "pods"));
+        let api = support::api(client, Some(&text(&pod, "namespace")), "Pod", "pods");
         let status = json!({"status": pod["status"].take()});
         for of_the_server in ["managedFields", "resourceVersion", "uid", "ownerReferences"] {
             pod["metadata"][of_the_server].take();
@@ -99,19 +81,10 @@ async fn fill(client: &Client) -> anyhow::Result<()> {
         pod["apiVersion"] = json!("v1");
         pod["kind"] = json!("Pod");
         let name = text(&pod, "name");
-        api.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+        support::create(&api, pod).await?;
         api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await?;
     }
     Ok(())
-}
-
-/// The cache, once all Pods are in it.
-async fn cached(informers: &Informers) -> Subscription {
-    let mut subscription = informers.subscribe(WatchSpec::all(pod_kind()));
-    while subscription.store().len() < PODS {
-        subscription.next().await;
-    }
-    subscription
 }
 
 fn bytes(subscription: &Subscription) -> usize {
@@ -162,18 +135,8 @@ impl Walk {
 }
 
 fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
-    let all = || vec!["*".to_owned()];
-    let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
     CallContext {
-        principal: Arc::new(Principal {
-            plugin: plugin.name().clone(),
-            role: Role::Plugin,
-            digest: plugin.short_digest().into(),
-            replica: "bench".into(),
-            grants: LiveGrants::new(Grants::new(vec![rule])),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
+        principal: Arc::new(support::principal(plugin.name().clone())),
         controller: "probe".into(),
         primary_kind: ObjectKind::new("probe.windlass.dev/v1", "Probe"),
         primary_key: key.clone(),

@@ -7,12 +7,13 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use windlass_tests::chameleon;
+use tokio::net::TcpListener;
+pub(crate) use windlass_tests::admin::get;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
 use windlass_tests::wait::until;
+use windlass_tests::{admin, chameleon};
 
 use crate::webapp::plugin_directory;
 
@@ -36,21 +37,8 @@ pub(crate) async fn watched_at(
     }
     arguments.extend(more.iter().map(OsString::from));
     let host = Host::start(&arguments, None)?;
-    let line = host.says("admin endpoint").await?;
-    let mut address = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
-    let address = address.find_map(|word| word.parse().ok()).with_context(|| line.clone())?;
+    let address = admin::address(&host).await?;
     Ok((host, address))
-}
-
-/// The status and the body of GET `path`.
-pub(crate) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
-    let status = head.split(' ').nth(1).context("a status")?.parse()?;
-    Ok((status, body.to_owned()))
 }
 
 pub(crate) async fn plugin(address: SocketAddr, name: &str) -> anyhow::Result<Value> {

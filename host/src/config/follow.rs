@@ -18,7 +18,6 @@ use windlass_core::queue::{Priority, Queue};
 use windlass_kube::{SecretError, Secrets};
 
 use super::{ConfigError, Schema, SecretKeyRef, put, read};
-use crate::files::Files;
 use crate::route::Stores;
 use crate::supervise::jittered;
 
@@ -47,6 +46,8 @@ impl Source for Secrets {
 pub(crate) struct Follower {
     pub(crate) plugin: Arc<str>,
     pub(crate) path: PathBuf,
+    /// Is told when the file may have changed.
+    pub(crate) changes: watch::Receiver<()>,
     pub(crate) schema: Schema,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) configured: watch::Sender<Option<Confidential>>,
@@ -67,9 +68,9 @@ impl Follower {
     /// Follows it for ever.
     pub(crate) async fn run(&self) {
         let mut told = String::new();
-        let mut files = Files::follow_one(&self.path);
-        files.changes().await;
+        let mut changes = self.changes.clone();
         loop {
+            changes.mark_unchanged();
             let mut secrets = 0;
             let mut again = READ_AGAIN;
             match self.read(&mut secrets).await {
@@ -87,8 +88,8 @@ impl Follower {
             // What does not fit may be the Secret's fault, too.
             match (secrets > 0).then(|| jittered(again)) {
                 // Either way, all is read again.
-                Some(wait) => drop(tokio::time::timeout(wait, files.changes()).await),
-                None => drop(files.changes().await),
+                Some(wait) => drop(tokio::time::timeout(wait, changed(&mut changes)).await),
+                None => changed(&mut changes).await,
             }
         }
     }
@@ -151,5 +152,13 @@ impl Follower {
             tracing::warn!(%plugin, error = message, "the configuration was not taken: the former one stays in force");
         }
         *told = message;
+    }
+}
+
+/// Waits until the file may have changed.
+async fn changed(changes: &mut watch::Receiver<()>) {
+    if changes.changed().await.is_err() {
+        // Nobody will tell, as when the host stops.
+        std::future::pending::<()>().await;
     }
 }

@@ -99,11 +99,26 @@ fn a_schema_that_is_none_or_leads_elsewhere_is_refused() {
     assert!(Schema::of(&manifest(Some(json!({"$ref": "#"})))).is_err(), "it comes around");
 }
 
-#[test]
-fn a_file_is_beside_its_plugin_or_in_the_directory_of_all() {
-    let plugin = Path::new("/plugins/webapp.wasm");
-    assert_eq!(path_of(plugin, None), Path::new("/plugins/webapp.config.yaml"));
-    assert_eq!(path_of(plugin, Some(Path::new("/etc/config"))), Path::new("/etc/config/webapp.config.yaml"));
+#[tokio::test]
+async fn who_follows_a_file_is_told_of_that_one_and_not_of_its_neighbours() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = ConfigFiles::of(directory.path());
+    let path = |name: &str| path_in(directory.path(), name);
+    let (mut own, mut neighbours) = (files.changes_of(&path("webapp")), files.changes_of(&path("other")));
+    let following = files.clone();
+    let task = tokio::spawn(async move { following.follow().await });
+    // Of the first look, which may find other files than were read before it.
+    for changes in [&mut own, &mut neighbours] {
+        changes.changed().await.expect("it is followed");
+    }
+    std::fs::write(path("webapp"), "anything").expect("written");
+    own.changed().await.expect("it is followed");
+    assert!(!neighbours.has_changed().expect("it is followed"));
+    drop(own);
+    std::fs::write(path("other"), "anything").expect("written");
+    neighbours.changed().await.expect("it is followed");
+    assert_eq!(files.followed(), 1, "who is gone is forgotten");
+    task.abort();
 }
 
 /// Secrets by their names, which the test changes.
@@ -141,8 +156,11 @@ impl Stage {
             std::fs::write(&path, file(first)).expect("written");
         }
         let source: Arc<dyn Source> = Arc::new(vault.clone());
-        let follower = Follower { plugin: "webapp".into(), path, schema: schema(), source, configured: sender };
-        let task = tokio::spawn(async move { follower.run().await });
+        let files = ConfigFiles::of(directory.path());
+        let changes = files.changes_of(&path);
+        let follower =
+            Follower { plugin: "webapp".into(), path, changes, schema: schema(), source, configured: sender };
+        let task = tokio::spawn(async move { tokio::join!(follower.run(), files.follow()).0 });
         Self { directory, vault, configured, task }
     }
 

@@ -1,5 +1,5 @@
 //! What the host follows as long as it runs: the files of plugins and the list of those that are allowed, the definitions of kinds,
-//! the operator's policies, and what plugins leave behind.
+//! configurations, the operator's policies, and what plugins leave behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,6 +126,11 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
             "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
         ),
     }
+}
+
+/// Follows the files of configurations until `stop`.
+pub(super) async fn configs(host: Arc<Host>, stop: CancellationToken) {
+    stop.run_until_cancelled(supervise("configs", &host.panics, &stop, || host.configs.follow())).await;
 }
 
 /// Follows the files of policies until `stop`.

@@ -131,9 +131,11 @@ fn install(host: &Arc<Host>, plugin: &Plugin, fence: Fenced, stop: &Cancellation
 fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
     let schema = config::Schema::of(plugin.manifest()).ok()?;
     let (sender, configured) = watch::channel(None);
+    let path = config::path_in(host.configs.directory(), plugin.name());
     let follower = config::Follower {
         plugin: plugin.name().clone(),
-        path: config::path_of(plugin.path(), host.config_dir.as_deref()),
+        changes: host.configs.changes_of(&path),
+        path,
         schema,
         source: host.secrets.clone(),
         configured: sender,

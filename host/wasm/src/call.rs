@@ -5,6 +5,7 @@
 
 pub(crate) mod compose;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -88,14 +89,16 @@ impl Callee<'_> {
     async fn call<Q: Question>(&self, question: &Q, world: World) -> Result<Q::Answer, Stopped> {
         let Seat { mut store, mut instance, calls } = self.seat(world).await;
         let time = store.data().meter.time().clone();
-        let answer = time.limited(async {
-            let instance = match &mut instance {
-                Some(instance) => instance,
-                none => none.insert(self.code.instantiate(&mut store).await?),
-            };
-            question.ask(instance, &mut store).await
-        });
-        let answer = answer.await;
+        let answer = {
+            let call = pin!(async {
+                let instance = match &mut instance {
+                    Some(instance) => instance,
+                    none => none.insert(self.code.instantiate(&mut store).await?),
+                };
+                question.ask(instance, &mut store).await
+            });
+            time.limited(call).await
+        };
         report_dropped_lines(store.data());
         self.counters.memory_used(store.data().meter.memory().used());
         let answer = ended(answer, store.data());

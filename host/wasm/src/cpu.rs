@@ -5,7 +5,6 @@
 //! its writes, is not in it, nor is the time that a call waits.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,13 +37,15 @@ impl CpuTime {
     }
 
     /// Runs `future` and counts its polls.
-    pub(crate) async fn metered<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|context| {
+    ///
+    /// It is kept on the heap: a call has room for all that a guest may wait in, and would otherwise be copied, several times as
+    /// large, at each step of its way to the thread that runs it.
+    pub(crate) fn metered<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
+        let mut future = Box::pin(future);
+        poll_fn(move |context| {
             let _poll = RunningPoll::of(self);
             future.as_mut().poll(context)
         })
-        .await
     }
 }
 

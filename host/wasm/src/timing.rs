@@ -59,8 +59,7 @@ impl CallTime {
     }
 
     /// Runs `call` until it ends. None: it had not when its time was over.
-    pub(crate) async fn limited<F: Future>(&self, call: F) -> Option<F::Output> {
-        let mut call = std::pin::pin!(call);
+    pub(crate) async fn limited<F: Future + Unpin>(&self, mut call: F) -> Option<F::Output> {
         loop {
             let end = self.deadline() + GRACE;
             if let Ok(answer) = tokio::time::timeout_at(end.into(), &mut call).await {
@@ -114,6 +113,6 @@ mod tests {
             time.stopped_for(tokio::time::sleep(Duration::from_millis(200))).await;
             "ended"
         };
-        assert_eq!(time.limited(waits_long).await, Some("ended"));
+        assert_eq!(time.limited(std::pin::pin!(waits_long)).await, Some("ended"));
     }
 }

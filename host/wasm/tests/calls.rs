@@ -60,6 +60,14 @@ async fn a_call_costs_what_its_guest_computes_also_if_it_is_stopped() {
     assert!(Duration::ZERO < quiet && quiet < spinning, "{quiet:?}, {spinning:?}");
 }
 
+/// It is copied on its way to the thread that runs it.
+#[tokio::test]
+async fn a_call_is_small_until_it_is_at_work() {
+    let plugin = load(&sandbox(Limits::default()), "guest", &Core::default().component()).await.expect("it loads");
+    let size = std::mem::size_of_val(&called(&plugin, &quiet(), None));
+    assert!(size < 4 << 10, "{size} bytes");
+}
+
 #[tokio::test]
 async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
     let import = r#"(import "windlass:plugin/cache@0.1.0" "get"

@@ -51,6 +51,7 @@ impl Prototype {
         types::add_to_linker::<_, HasSelf<_>>(&mut linker, |world: &mut World| world)?;
         cache::add_to_linker::<_, HasSelf<_>>(&mut linker, |world: &mut World| world)?;
         let component = Component::from_binary(engine, bytes)?;
+        linker.define_unknown_imports_as_traps(&component)?;
         let code = ReconcilerPluginPre::new(linker.instantiate_pre(&component)?)?;
         Ok(Self { engine: engine.clone(), code })
     }

@@ -1,5 +1,6 @@
 //! What a call costs: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in turn;
 //! against the prototype, which is bare wasmtime with a pool, no limits and no host around it, measured in the same rounds.
+//! And the whole way from the queue and back, in the host as a process.
 //!
 //! `make bench`; docs/benchmarks.md has recorded results. Times are of processors, of the whole process: whatever threads the
 //! host uses for a call are in them.
@@ -7,11 +8,15 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
 mod bare;
+mod dispatched;
 // Guests of a few lines.
 #[allow(dead_code, reason = "the sandbox's tests make more of it")]
 #[path = "../../../host/wasm/tests/support/guests.rs"]
 mod guests;
 mod ours;
+#[allow(dead_code, reason = "other benchmarks need more of it")]
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::time::Duration;
 
@@ -19,10 +24,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::guests::Core;
 
-/// Rounds, and calls of each; the best of the rounds counts, as in the prototype's own figures.
-const FULL: (usize, u32) = (9, 2_000);
+/// Rounds, calls of each, and how long the host is watched; the best of the rounds counts, as in the prototype's own figures.
+const FULL: (usize, u32, Duration) = (9, 2_000, Duration::from_secs(5));
 /// The same with `--quick`, to see that it works.
-const QUICK: (usize, u32) = (2, 20);
+const QUICK: (usize, u32, Duration) = (2, 200, Duration::from_secs(1));
 /// Reads in one call of the guest that reads.
 const READS: u32 = 100;
 /// Different plugins that are called in turn.
@@ -30,19 +35,31 @@ const PLUGINS: usize = 100;
 
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (rounds, calls) = if std::env::args().any(|it| it == "--quick") { QUICK } else { FULL };
-    runtime.block_on(measure(rounds, calls))
+    let (rounds, calls, time) = if std::env::args().any(|it| it == "--quick") { QUICK } else { FULL };
+    let (bare, ours) = runtime.block_on(measure(rounds, calls))?;
+    let whole = runtime.block_on(dispatched::measure(time))?;
+    println!(
+        "from `get` to `done`, CPU a key:   {:.1}, of it the call {:.1} ({:.2}× the prototype's)",
+        micros(whole.cpu),
+        micros(ours),
+        ratio(whole.cpu, bare)
+    );
+    println!("  … and in time, of a single key: {:.1}", micros(whole.alone));
+    Ok(())
 }
 
-async fn measure(rounds: usize, calls: u32) -> anyhow::Result<()> {
-    let (idle, reading) = (Core::default().component(), reading());
+/// Returns what a no-op costs: the prototype's, and ours where calls come one after the other on both threads.
+async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duration)> {
+    let (idle, reading, rust) = (Core::default().component(), reading(), rust()?);
     let engine = bare::engine()?;
-    let (bare_idle, bare_reading) = (bare::Prototype::new(&engine, &idle)?, bare::Prototype::new(&engine, &reading)?);
+    let prototype = |bytes: &[u8]| bare::Prototype::new(&engine, bytes);
+    let (bare_idle, bare_reading, bare_rust) = (prototype(&idle)?, prototype(&reading)?, prototype(&rust)?);
     let host = ours::Host::new().await?;
     let (our_idle, our_reading) = (host.load("guest", &idle).await?, host.load("guest", &reading).await?);
+    let our_rust = host.load(RUST, &rust).await?;
     let many = host.load_many(PLUGINS).await?;
 
-    let mut best = [Duration::MAX; 6];
+    let mut best = [Duration::MAX; 8];
     for _ in 0..rounds {
         let round = [
             each(calls, bare_idle.calls(calls)).await?,
@@ -51,21 +68,35 @@ async fn measure(rounds: usize, calls: u32) -> anyhow::Result<()> {
             each(calls, bare_reading.calls(calls)).await?,
             each(calls, host.calls(&our_reading, calls)).await?,
             host.guests_own(&our_idle, calls).await?,
+            each(calls, bare_rust.calls(calls)).await?,
+            each(calls, host.calls(&our_rust, calls)).await?,
         ];
         for (best, now) in best.iter_mut().zip(round) {
             *best = now.min(*best);
         }
     }
-    let [bare, ours, in_turn, bare_reads, our_reads, guests] = best;
+    let [bare, ours, in_turn, bare_reads, our_reads, guests, bare_rust, our_rust] = best;
     println!("µs of processor time a call, best of {rounds} rounds of {calls}");
     println!("no-op, the prototype:             {:.1}", micros(bare));
     println!("no-op, ours:                      {:.1} ({:.2}×)", micros(ours), ratio(ours, bare));
     println!("  … of it on the guest's thread:  {:.1} ({:.2}×)", micros(guests), ratio(guests, bare));
     println!("no-op, {PLUGINS} plugins on two threads: {:.1} ({:.2}×)", micros(in_turn), ratio(in_turn, bare));
+    println!("no-op in Rust, the prototype:     {:.1}", micros(bare_rust));
+    println!("no-op in Rust, ours:              {:.1} ({:.2}×)", micros(our_rust), ratio(our_rust, bare_rust));
     let read = |reads: Duration, none: Duration| micros(reads.saturating_sub(none)) / f64::from(READS);
     println!("cache.get of 2 KiB, the prototype: {:.2}", read(bare_reads, bare));
     println!("cache.get of 2 KiB, ours:          {:.2}", read(our_reads, ours));
-    Ok(())
+    Ok((bare, in_turn))
+}
+
+/// The mode of the guest `hostile` in which it does nothing, and its name.
+const RUST: &str = "requeues";
+
+/// A no-op as a toolchain makes it: with a stack of a mebibyte, a table and data.
+fn rust() -> anyhow::Result<Vec<u8>> {
+    let directory = tempfile::tempdir()?;
+    windlass_tests::hostile::write(RUST, directory.path())?;
+    Ok(std::fs::read(directory.path().join(format!("{RUST}.wasm")))?)
 }
 
 /// A guest that reads the same `ConfigMap` again and again, and cannot go on where that fails.

@@ -3,24 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::api::{Api, DynamicObject, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
-use windlass_apiserver::{ApiServer, Config};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext, Ports};
-use windlass_core::principal::{Principal, Role};
+use windlass_core::ports::CallContext;
+use windlass_core::principal::Principal;
 use windlass_core::settle::Hold;
 use windlass_core::watch::WatchSpec;
-use windlass_kube::client::{self, ConnectOptions};
-use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 
 use crate::guests::{Core, MANIFEST};
+use crate::support::{self, Cached};
 
 /// A `ConfigMap` of 2 KiB.
 pub(crate) fn object() -> String {
@@ -34,43 +28,27 @@ pub(crate) fn object() -> String {
 /// A sandbox, and what its plugins can read.
 pub(crate) struct Host {
     sandbox: Sandbox,
-    ports: Ports,
+    cached: Cached,
     principal: Arc<Principal>,
-    directory: tempfile::TempDir,
-    _server: ApiServer,
-    _informers: Informers,
-    _cache: Subscription,
 }
 
 impl Host {
     pub(crate) async fn new() -> anyhow::Result<Self> {
-        let server = ApiServer::start(Config { stand_ins: false, ..Config::default() }).await?;
-        let directory = tempfile::tempdir()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, server.kubeconfig())?;
-        fill(&windlass_tests::server::client(&kubeconfig).await?).await?;
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
-        let client = client::connect(&options).await?.client;
         let spec = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
-        let informers = Informers::new(client.clone(), Discovery::new(client));
-        let mut cache = informers.subscribe(spec.clone());
-        while cache.store().is_empty() {
-            cache.next().await;
-        }
-        let readable = Readable { spec, store: cache.store().clone(), indexes: vec![] };
+        let cached = Cached::start(spec, 1, async |client| {
+            support::namespace(client, "prod").await?;
+            let config_maps = support::api(client, Some("prod"), "ConfigMap", "configmaps");
+            support::create(&config_maps, serde_json::from_str(&object())?).await
+        });
         Ok(Self {
             sandbox: Sandbox::new(SandboxOptions { threads: 2, ..SandboxOptions::default() })?,
-            ports: Ports { reads: Arc::new(Reader::new(vec![readable])), ..Absent::ports() },
-            principal: Arc::new(principal()),
-            directory,
-            _server: server,
-            _informers: informers,
-            _cache: cache,
+            cached: cached.await?,
+            principal: Arc::new(support::principal("guest".into())),
         })
     }
 
     pub(crate) async fn load(&self, name: &str, component: &[u8]) -> anyhow::Result<Arc<Plugin>> {
-        let path = self.directory.path().join(format!("{name}.wasm"));
+        let path = self.cached.directory.path().join(format!("{name}.wasm"));
         std::fs::write(&path, component)?;
         Ok(self.sandbox.load(&path).await?)
     }
@@ -140,35 +118,8 @@ impl Host {
             attempt: 0,
             trace_id: call.trace_id.clone(),
         };
-        let called = Box::pin(plugin.reconcile(request, &self.ports, call, CallLimits::default())).await;
-        anyhow::ensure!(called.result == CallResult::Done, "{:?}", called.result);
+        let called = Box::pin(plugin.reconcile(request, &self.cached.ports, call, CallLimits::default())).await;
+        anyhow::ensure!(matches!(called.result, CallResult::Done | CallResult::RequeueAfter(_)), "{:?}", called.result);
         Ok(called)
-    }
-}
-
-/// Creates the object and its namespace.
-async fn fill(client: &kube::Client) -> anyhow::Result<()> {
-    let resource =
-        |kind: &str, plural: &str| ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural);
-    let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("Namespace", "namespaces"));
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}});
-    namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-    let config_maps: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), "prod", &resource("ConfigMap", "configmaps"));
-    config_maps.create(&PostParams::default(), &serde_json::from_str(&object())?).await?;
-    Ok(())
-}
-
-fn principal() -> Principal {
-    let all = || vec!["*".to_owned()];
-    let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
-    Principal {
-        plugin: "guest".into(),
-        role: Role::Plugin,
-        digest: "bench".into(),
-        replica: "bench".into(),
-        grants: LiveGrants::new(Grants::new(vec![rule])),
-        impersonate: None,
-        fence: Fenced::default(),
     }
 }

@@ -1,0 +1,77 @@
+//! Tells who follows a configuration when its file may have changed. The directory is watched once, for all plugins that have one
+//! there: a watch for each would use up what the system gives a user, take a thread each, and look at every plugin's file a
+//! thousand times whenever one of a thousand changes.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::SUFFIX;
+use crate::files::Files;
+
+/// The configurations in one directory. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct ConfigFiles(Arc<Shared>);
+
+struct Shared {
+    directory: PathBuf,
+    /// Who is told, by the name of the file.
+    followers: Mutex<BTreeMap<OsString, watch::Sender<()>>>,
+}
+
+impl ConfigFiles {
+    /// Those in `directory`. Nobody is told of anything before [`follow`](Self::follow) runs.
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self(Arc::new(Shared { directory: directory.to_owned(), followers: Mutex::default() }))
+    }
+
+    /// Where they are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.0.directory
+    }
+
+    /// Is told whenever the file at `path`, which is in the directory, may be another than it was when this was asked for.
+    pub(crate) fn changes_of(&self, path: &Path) -> watch::Receiver<()> {
+        let name = path.file_name().unwrap_or_default().to_owned();
+        self.followers().entry(name).or_default().subscribe()
+    }
+
+    /// How many files somebody follows, or has followed until lately.
+    #[cfg(test)]
+    pub(crate) fn followed(&self) -> usize {
+        self.followers().len()
+    }
+
+    /// Follows the directory, for ever.
+    pub(crate) async fn follow(&self) {
+        let mut files = Files::follow(&self.0.directory, is_configuration);
+        files.changes().await;
+        // What was read before the first look may have been others.
+        self.tell(|_| true);
+        loop {
+            let changes = files.changes().await;
+            self.tell(|name| changes.iter().any(|change| change.path.file_name() == Some(name)));
+        }
+    }
+
+    /// Tells those whose file `is_meant`, and forgets those who are gone.
+    fn tell(&self, is_meant: impl Fn(&OsStr) -> bool) {
+        self.followers().retain(|name, followers| {
+            if is_meant(name) {
+                followers.send_replace(());
+            }
+            followers.receiver_count() > 0
+        });
+    }
+
+    fn followers(&self) -> MutexGuard<'_, BTreeMap<OsString, watch::Sender<()>>> {
+        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_configuration(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(SUFFIX.as_bytes()))
+}

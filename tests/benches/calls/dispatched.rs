@@ -1,0 +1,64 @@
+//! The same call in the host itself, as a process: from the queue's `get` to its `done`.
+//!
+//! The guest asks to be called again at once, so a key is always ready. With many keys, the processor time of the process a
+//! key is what the whole way costs, the addition of the key included; with a single one, the workqueue's own histogram tells
+//! how long the way takes, with two threads that have to be woken on it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_tests::server::{Kind, Server};
+
+use crate::guests::Core;
+use crate::support::process::Watched;
+
+/// So many that all workers always have one.
+const MANY: usize = 100;
+
+/// What was measured.
+pub(crate) struct Dispatched {
+    /// Processor time of the process a key, with many keys.
+    pub(crate) cpu: Duration,
+    /// Time from `get` to `done`, the mean, of a single key.
+    pub(crate) alone: Duration,
+}
+
+/// Calls for so long, twice.
+pub(crate) async fn measure(time: Duration) -> anyhow::Result<Dispatched> {
+    Ok(Dispatched { cpu: rounds(MANY, time).await?.0, alone: rounds(1, time).await?.1 })
+}
+
+/// The processor time a key, and the mean time from `get` to `done`.
+async fn rounds(keys: usize, time: Duration) -> anyhow::Result<(Duration, Duration)> {
+    let server = Server::start(Kind::Embedded).await?;
+    for number in 0..keys {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("key-{number}")}});
+        server.objects().apply(&object).await?;
+    }
+    let plugins = tempfile::tempdir()?;
+    write_restless(&plugins.path().join("guest.wasm"))?;
+    let mut host = Watched::start(&server, plugins.path(), &[]).await?;
+    host.hears(|line| line.contains("controller started")).await?;
+    let figures = async |host: &Watched| {
+        let of = async |name: &str| host.metric(name, "guest").await;
+        let (sum, count) = ("workqueue_work_duration_seconds_sum", "workqueue_work_duration_seconds_count");
+        anyhow::Ok((host.cpu()?.as_secs_f64(), of(sum).await?, of(count).await?))
+    };
+    // The first calls warm up.
+    tokio::time::sleep(time / 4).await;
+    let before = figures(&host).await?;
+    tokio::time::sleep(time).await;
+    let after = figures(&host).await?;
+    host.end().await?;
+    let calls = after.2 - before.2;
+    let each = |total: f64| Duration::from_secs_f64(total / calls);
+    Ok((each(after.0 - before.0), each(after.1 - before.1)))
+}
+
+/// A guest that does nothing and asks to be called again at once.
+fn write_restless(path: &Path) -> anyhow::Result<()> {
+    // In the answer at 512: after the byte of the result, that of the outcome; the delay stays zero.
+    let items = r#"(data (i32.const 516) "\01")"#.to_owned();
+    Ok(std::fs::write(path, Core { items, ..Core::default() }.component())?)
+}

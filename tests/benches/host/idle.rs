@@ -1,0 +1,72 @@
+//! What plugins cost that have nothing to do: a thousand different ones, with one watch in common, and how soon they are all
+//! ready when each has been compiled before.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use windlass_tests::hostile;
+use windlass_tests::server::{Kind, Server};
+
+use crate::support::process::{Memory, Watched};
+
+/// How long an idle host's processor time is watched: longer than it takes until it looks at its directories without a reason.
+const IDLE: Duration = Duration::from_secs(20);
+
+pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let (none, one, all) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
+    write(1, one.path())?;
+    write(count, all.path())?;
+    // Whoever starts first compiles them; a cache of its own would be as good, but for the time that it takes.
+    let began = Instant::now();
+    let (host, _) = started(&server, all.path(), count).await?;
+    println!(
+        "{count} plugins are ready, compiled where the cache did not have them: {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    host.end().await?;
+
+    let host = Watched::start(&server, none.path(), &[]).await?;
+    let empty = host.memory().await?;
+    host.end().await?;
+    let (host, _) = started(&server, one.path(), 1).await?;
+    let single = host.memory().await?;
+    host.end().await?;
+    let (host, ready) = started(&server, all.path(), count).await?;
+    let full = host.memory().await?;
+    println!("{count} plugins are ready, from the cache: {:.2} s", ready.as_secs_f64());
+    let each = |of: fn(&Memory) -> u64| {
+        let of = |memory: &Memory| of(memory) as f64 / 1024.0;
+        (of(&full) - of(&empty)) / count as f64
+    };
+    let (all_of_it, anonymous) = (each(|it| it.proportional), each(|it| it.anonymous));
+    println!("memory a plugin, idle: {all_of_it:.0} KiB, {anonymous:.0} of it anonymous");
+    let mebibytes = |memory: &Memory| memory.proportional as f64 / f64::from(1 << 20);
+    println!(
+        "  the host with none: {:.1} MiB, with one {:.1}, with all {:.1}",
+        mebibytes(&empty),
+        mebibytes(&single),
+        mebibytes(&full)
+    );
+    let before = host.cpu()?;
+    tokio::time::sleep(IDLE).await;
+    let used = host.cpu()?.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64();
+    println!("processor time while idle: {:.1} ms a second", used * 1e3);
+    host.end().await
+}
+
+/// A host with all of `count` plugins at work, and how long that took.
+async fn started(server: &Server, plugins: &Path, count: usize) -> anyhow::Result<(Watched, Duration)> {
+    let began = Instant::now();
+    let mut host = Watched::start(server, plugins, &[]).await?;
+    let mut last = began;
+    for _ in 0..count {
+        last = host.hears(|line| line.contains("controller started")).await?;
+    }
+    Ok((host, last - began))
+}
+
+/// So many plugins, each with other bytes.
+fn write(count: usize, directory: &Path) -> anyhow::Result<()> {
+    (0..count).try_for_each(|number| hostile::write(&format!("idle-{number}"), directory))
+}

@@ -1,0 +1,53 @@
+//! What only the host as a whole shows: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), and
+//! how long a good plugin waits beside bad ones (`beside`).
+//!
+//! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program is what is
+//! measured. docs/benchmarks.md has recorded results.
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+
+mod beside;
+// Guests of a few lines.
+#[allow(dead_code, reason = "the sandbox's tests make more of it")]
+#[path = "../../../host/wasm/tests/support/guests.rs"]
+mod guests;
+mod idle;
+#[allow(dead_code, reason = "other benchmarks need more of it")]
+#[path = "../support/mod.rs"]
+mod support;
+mod swap;
+
+use std::time::Duration;
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let quick = arguments.iter().any(|it| it == "--quick");
+    let names: Vec<_> = arguments.iter().filter(|it| !it.starts_with("--")).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|it| *it == name);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        if wanted("swap") {
+            swap::measure(if quick { 3 } else { 20 }).await?;
+        }
+        if wanted("idle") {
+            idle::measure(if quick { 50 } else { 1_000 }).await?;
+        }
+        if wanted("beside") {
+            beside::measure(Duration::from_secs(if quick { 1 } else { 4 })).await?;
+        }
+        Ok(())
+    })
+}
+
+/// The figure that one of a hundred is above; of few figures the largest.
+fn percentile_99(sorted: &[Duration]) -> Duration {
+    sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)]
+}
+
+fn median(sorted: &[Duration]) -> Duration {
+    sorted[sorted.len() / 2]
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,133 @@
+//! The host as a process, seen from outside: what it uses, what it says, what it shows.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use windlass_tests::admin;
+use windlass_tests::host::Host;
+use windlass_tests::server::Server;
+
+/// A line of the host's log takes no longer.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// A running host with an admin endpoint, whose every line of log is timed.
+pub(crate) struct Watched {
+    pub(crate) host: Host,
+    pub(crate) address: SocketAddr,
+    heard: UnboundedReceiver<(Instant, String)>,
+}
+
+impl Watched {
+    /// Starts `windlass run` on `plugins`, in the namespace of `server`.
+    pub(crate) async fn start(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        let mut arguments: Vec<OsString> = vec!["run".into(), "--kubeconfig".into(), server.kubeconfig().into()];
+        arguments.extend(["--namespace".into(), server.objects().namespace().into()]);
+        arguments.extend(["--plugins".into(), plugins.into()]);
+        let ours = ["--grants=manifest", "--leases=none", "--admin-address=127.0.0.1:0"];
+        arguments.extend(ours.iter().chain(more).map(OsString::from));
+        let (tell, heard) = unbounded_channel();
+        // Whoever listens may have heard enough.
+        let listener = Box::new(move |line: &str| drop(tell.send((Instant::now(), line.to_owned()))));
+        let host = Host::start(&arguments, Some(listener))?;
+        let address = admin::address(&host).await?;
+        Ok(Self { host, address, heard })
+    }
+
+    /// When the host says, from now on, what `is_it`.
+    pub(crate) async fn hears(&mut self, is_it: impl Fn(&str) -> bool) -> anyhow::Result<Instant> {
+        Ok(self.hears_line(is_it).await?.0)
+    }
+
+    /// The same, with the line.
+    pub(crate) async fn hears_line(&mut self, is_it: impl Fn(&str) -> bool) -> anyhow::Result<(Instant, String)> {
+        let listening = async {
+            loop {
+                let (at, line) = self.heard.recv().await.context("the host has ended")?;
+                if is_it(&line) {
+                    return Ok((at, line));
+                }
+            }
+        };
+        let heard = tokio::time::timeout(PATIENCE, listening).await.context("the host does not say it");
+        heard.and_then(|heard| heard).with_context(|| format!("it said last:\n{}", tail(&self.host.log())))
+    }
+
+    /// What it has said since it was asked last.
+    pub(crate) fn heard(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.heard.try_recv().ok()).map(|(_, line)| line).collect()
+    }
+
+    /// What `/metrics` shows under `name`, all series together that have the text `with` among their labels.
+    pub(crate) async fn metric(&self, name: &str, with: &str) -> anyhow::Result<f64> {
+        let (status, text) = admin::get(self.address, "/metrics").await?;
+        ensure!(status == 200, "{status}");
+        let series = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} "));
+        let values = series.filter(|(labels, _)| labels.contains(with)).map(|(_, value)| value.parse::<f64>());
+        let values: Vec<_> = values.collect::<Result<_, _>>().with_context(|| format!("{name} is a number"))?;
+        ensure!(!values.is_empty(), "no {name} with {with} in:\n{text}");
+        Ok(values.iter().sum())
+    }
+
+    /// The processor time that it has used, in the system's ticks.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        const TICKS_PER_SECOND: f64 = 100.0;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()?))?;
+        // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the system.
+        let (_, after) = stat.rsplit_once(')').context("a process has a name")?;
+        let mut times = after.split_whitespace().skip(11).map(str::parse::<u32>);
+        let mut next = || times.next().context("it has times")?.context("which are numbers");
+        Ok(Duration::from_secs_f64(f64::from(next()? + next()?) / TICKS_PER_SECOND))
+    }
+
+    /// What it has of the machine's memory, once that has come to rest.
+    pub(crate) async fn memory(&self) -> anyhow::Result<Memory> {
+        let mut last = self.memory_now()?;
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = self.memory_now()?;
+            if now.proportional.abs_diff(last.proportional) < 1 << 18 {
+                return Ok(now);
+            }
+            last = now;
+        }
+    }
+
+    fn memory_now(&self) -> anyhow::Result<Memory> {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.id()?))?;
+        let of = |name: &str| {
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;
+            let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+            anyhow::Ok(kibibytes << 10)
+        };
+        Ok(Memory { proportional: of("Pss:")?, anonymous: of("Pss_Anon:")? })
+    }
+
+    fn id(&self) -> anyhow::Result<u32> {
+        self.host.id().context("the host still runs")
+    }
+
+    /// Ends it.
+    pub(crate) async fn end(self) -> anyhow::Result<()> {
+        let log = self.host.log();
+        ensure!(self.host.terminate().await?.success(), "it ended badly:\n{}", tail(&log));
+        Ok(())
+    }
+}
+
+/// Of the machine's memory, in bytes: what is shared is divided among those who share it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) proportional: u64,
+    /// That of it which is no file's.
+    pub(crate) anonymous: u64,
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
