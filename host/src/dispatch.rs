@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use windlass_core::expectations::{EXPIRE_AFTER, Waiting};
-use windlass_core::fair::{Permit, Share};
+use windlass_core::fair::{Permit, Share, Turn};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
@@ -92,8 +92,8 @@ pub(crate) struct Dispatch {
     pub(crate) setbacks: Arc<Mutex<Setbacks>>,
     /// How the generation's calls end.
     pub(crate) tally: Arc<Tally>,
-    /// What holding a permit for a second keeps from others, in seconds of CPU: the processors, shared by all permits.
-    pub(crate) permit_worth: f64,
+    /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all places.
+    pub(crate) place_worth: f64,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
@@ -123,10 +123,10 @@ fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
     }
 }
 
-/// What a call is charged: the CPU that it used, or what it kept from others by holding a permit, if that is more. A
-/// plugin that mostly waits for the API server would otherwise hold all permits for next to nothing.
-fn charge(cpu: Duration, held: Duration, permit_worth: f64) -> Duration {
-    cpu.max(held.mul_f64(permit_worth))
+/// What a call is charged: the CPU that it used, or what it kept from others by holding a place, if that is more. What the
+/// host does for a call that waits would otherwise cost its plugin nothing.
+fn charge(cpu: Duration, lasted: Duration, place_worth: f64) -> Duration {
+    cpu.max(lasted.mul_f64(place_worth))
 }
 
 /// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
@@ -292,20 +292,20 @@ impl Dispatch {
             permit.unused();
             return Ended::Done;
         }
-        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold));
+        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();
         let _active = self.status.call();
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
         let Called { result, cpu } = call.await;
-        permit.finish(charge(cpu, started.elapsed(), self.permit_worth));
+        permit.finish(charge(cpu, started.elapsed(), self.place_worth));
         self.status.called(started.elapsed());
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
         Ended::Done
     }
 
-    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold) -> CallContext {
+    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold, turn: Turn) -> CallContext {
         CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),
@@ -315,6 +315,7 @@ impl Dispatch {
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
+            turn,
             config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         }
     }
@@ -330,7 +331,7 @@ impl Dispatch {
             plugin = %self.principal.plugin, controller = %self.controller, %key, watch, waits_for = waiting.what,
             "an expectation has expired. {follows}"
         );
-        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached());
+        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), Turn::default());
         self.warn(&context, "ExpectationExpired", note);
     }
 

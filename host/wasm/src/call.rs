@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wasmtime::{Store, UpdateDeadline};
+use windlass_core::fair::Turn;
 use windlass_core::outcome::CallResult;
 
 use crate::abi::v0_1_0::{self, Instance};
@@ -108,16 +109,18 @@ impl Callee<'_> {
     /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
     async fn seat(&self, world: World) -> Seat {
         let parked = (self.instances == Instances::Reuse).then(|| self.shared.memory.lot.take(self.counters)).flatten();
-        let begins = || CallTime::of(self.time.0, self.time.1);
+        let turn = world.call().map_or_else(Turn::default, |call| call.turn.clone());
+        let begins = |turn| CallTime::of(self.time.0, self.time.1, turn);
         if let Some(Parked { mut store, instance, calls, .. }) = parked {
             store.data_mut().world = world;
-            store.data_mut().meter.begin_another(self.limits.clone(), begins(), self.cpu.clone());
+            store.data_mut().meter.begin_another(self.limits.clone(), begins(turn), self.cpu.clone());
             store.set_epoch_deadline(1);
             return Seat { store, instance: Some(instance), calls };
         }
         let memory = &self.shared.memory;
-        let memory = memory.reserve(self.counters.share(memory), self.counters.memory_expected()).await;
-        let meter = Meter::new(self.limits.clone(), begins(), self.cpu.clone(), memory);
+        let memory = memory.reserve(self.counters.share(memory), self.counters.memory_expected());
+        let memory = turn.without(memory).await;
+        let meter = Meter::new(self.limits.clone(), begins(turn), self.cpu.clone(), memory);
         Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0 }
     }
 

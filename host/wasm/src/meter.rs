@@ -171,6 +171,7 @@ impl ResourceLimiterAsync for Meter {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use windlass_core::fair::Turn;
 
     use super::*;
     use crate::memory::GuestMemory;
@@ -179,7 +180,7 @@ mod tests {
     fn meter(limits: Limits) -> Meter {
         let memory = GuestMemory::new(1 << 30, limits.memory_bytes, ParkingLot::new(0, 0));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
-        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1));
+        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default());
         Meter::new(Arc::new(limits), time, CpuTime::default(), account)
     }
 
@@ -205,7 +206,11 @@ mod tests {
         let mut meter = meter(Limits { memory_bytes: 100, host_calls: 1, ..Limits::default() });
         assert!(meter.memory_growing(0, 60, None).await.is_ok() && meter.host_call().is_ok());
         let limits = meter.limits.clone();
-        meter.begin_another(limits, CallTime::of(Limit::Deadline, Duration::from_mins(1)), CpuTime::default());
+        meter.begin_another(
+            limits,
+            CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default()),
+            CpuTime::default(),
+        );
         assert!(meter.host_call().is_ok());
         assert!(meter.memory_growing(60, 101, None).await.is_err());
     }

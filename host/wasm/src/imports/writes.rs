@@ -10,7 +10,7 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, malformed, refused, too_large, waiting};
 use crate::limits::Value;
 use crate::state::CallState;
 use crate::trap::HostFailed;
@@ -127,9 +127,7 @@ async fn awaited<T>(
     import: &'static str,
     task: impl Future<Output = Result<T, JoinError>>,
 ) -> wasmtime::Result<T> {
-    state.waiting_in = Some(import);
-    let answer = task.await;
-    state.waiting_in = None;
+    let answer = waiting(state, import, task).await;
     // A panic of the writer's: whether it had sent anything is not known here, so the call must not go on.
     answer.map_err(|error| HostFailed::in_import(import, &error))
 }
