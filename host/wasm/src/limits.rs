@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | guest | arguments of any import, the answer of any export | `transfer`: wasmtime stops the guest before it copies more |
 //! | guest | what `describe` answers | 1 MiB, as `transfer` of that call |
-//! | guest | the body of a write | `write_bytes`; it fails with `too-large` |
+//! | guest | the body of a write; all bodies of a call | `write_bytes`; it fails with `too-large`; `written-bytes` |
 //! | guest | a line of the log; all lines of a call; those of a plugin per second | `log_line_bytes`, cut; `log-lines` and `log-bytes`; `log-lines-per-second` and `log-bytes-per-second`, dropped |
 //! | guest | names, selectors, tokens, pointers, failures | `convert` and `core::outcome`: refused or cut |
 //! | host | objects that `cache`, `live` and `writes` return, all of one import call together | `response`; they fail with `too-large`, pages end sooner |
@@ -53,6 +53,8 @@ pub struct Limits {
     pub response_bytes: usize,
     /// The body of a write; the API server itself takes no more.
     pub write_bytes: usize,
+    /// The bodies of all writes of a call together, also of those that come to nothing: the host reads each.
+    pub written_bytes: usize,
     /// Import calls that the host works for, in one call. Logging, metrics, time and randomness do not count.
     pub host_calls: u32,
     /// Writes in one call, each operation of a batch by itself.
@@ -113,6 +115,7 @@ impl Default for Limits {
             transfer_bytes: 8 << 20,
             response_bytes: 8 << 20,
             write_bytes: 3 << 20,
+            written_bytes: 64 << 20,
             host_calls: 10_000,
             writes: 1_000,
             live_reads: 100,
@@ -176,6 +179,8 @@ pub enum Limit {
     HostCalls,
     /// Mutations.
     Writes,
+    /// Their bodies.
+    WrittenBytes,
     /// Random bytes in one import call.
     RandomBytes,
     /// What it is called with.
@@ -195,6 +200,7 @@ impl Limit {
             Self::Transfer => "transfer",
             Self::HostCalls => "host-calls",
             Self::Writes => "writes",
+            Self::WrittenBytes => "written-bytes",
             Self::RandomBytes => "random-bytes",
             Self::Request => "request",
         }
@@ -214,6 +220,7 @@ impl Limit {
             Self::Transfer => "hand over less at a time, or raise it with `--limit transfer=SIZE`",
             Self::HostCalls => "list instead of single reads, or raise it with `--limit host-calls=N`",
             Self::Writes => "go on in the next call, or raise it with `--limit writes=N`",
+            Self::WrittenBytes => "go on in the next call, or raise it with `--limit written-bytes=SIZE`",
             Self::RandomBytes => "ask for less at a time, or raise it with `--limit random-bytes=SIZE`",
             Self::Request => {
                 "project its watches to fewer fields, map fewer objects, or raise it with `--limit response=SIZE`"
@@ -265,6 +272,7 @@ impl fmt::Display for Overrun {
             Limit::Transfer => write!(f, "it hands more than {value} to the host at once"),
             Limit::HostCalls => write!(f, "it makes more than {value} calls to the host"),
             Limit::Writes => write!(f, "it makes more than {value} writes"),
+            Limit::WrittenBytes => write!(f, "its writes have more than {value} together"),
             Limit::RandomBytes => write!(f, "it asks for more than {value} of randomness at once"),
             Limit::Request => write!(f, "what it is called with has more than {value}"),
         }?;

@@ -32,6 +32,7 @@ struct OfInstance {
 struct Used {
     host_calls: u32,
     writes: u32,
+    written_bytes: usize,
     live_reads: u32,
     log_lines: u32,
     log_bytes: usize,
@@ -93,6 +94,16 @@ impl Meter {
             Ok(writes) if writes <= self.limits.writes => self.used.writes = writes,
             _ => return Err(Overrun::count(Limit::Writes, self.limits.writes as usize)),
         }
+        Ok(())
+    }
+
+    /// So many bytes more that the host is to write, or to find that it need not or must not.
+    pub(crate) fn written(&mut self, more: usize) -> Result<(), Overrun> {
+        let (written, most) = (self.used.written_bytes.saturating_add(more), self.limits.written_bytes);
+        if written > most {
+            return Err(Overrun::bytes(Limit::WrittenBytes, most));
+        }
+        self.used.written_bytes = written;
         Ok(())
     }
 
@@ -199,6 +210,19 @@ mod tests {
         assert_eq!(meter.writes(2), Ok(()));
         assert_eq!(meter.writes(2), Err(Overrun::count(Limit::Writes, 3)));
         assert_eq!((meter.writes(1), meter.writes(usize::MAX).is_err()), (Ok(()), true));
+    }
+
+    #[test]
+    fn what_is_written_is_added_up_and_the_limit_is_told() {
+        let mut meter = meter(Limits { written_bytes: 3 << 20, ..Limits::default() });
+        assert!(meter.written(2 << 20).is_ok() && meter.written(1 << 20).is_ok());
+        let overrun = meter.written(1).expect_err("too much");
+        assert_eq!(overrun.limit.reason(), "written-bytes");
+        assert_eq!(
+            overrun.to_string(),
+            "its writes have more than 3 MiB together (go on in the next call, or raise it with `--limit written-bytes=SIZE`)"
+        );
+        assert!(meter.written(usize::MAX).is_err());
     }
 
     #[tokio::test]

@@ -150,6 +150,15 @@ async fn a_batch_counts_as_its_operations_before_any_is_sent() {
 }
 
 #[tokio::test]
+async fn of_a_batch_with_more_in_it_than_a_call_may_write_nothing_is_sent() {
+    let (ports, result) = batched(Limits { written_bytes: 5, ..Limits::default() }).await;
+    let (reason, message) = trapped(result);
+    assert_eq!(reason, "written-bytes");
+    assert!(message.contains("--limit written-bytes=SIZE"), "{message}");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
+}
+
+#[tokio::test]
 async fn each_body_of_a_batch_and_its_answers_together_have_limits() {
     let (ports, result) = batched(Limits { write_bytes: 5, ..Limits::default() }).await;
     assert_eq!(told(result), "first, none, Invalid, RequestEntityTooLarge");
