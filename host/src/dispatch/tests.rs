@@ -17,14 +17,15 @@ use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
-use windlass_core::outcome::Failure;
-use windlass_core::ports::Absent;
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::ports::{Absent, Event};
 use windlass_core::principal::Role;
 use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
+use super::aftermath::{Lane, SLOW_LANE, lane};
 use super::*;
 use crate::circuit::Guarded;
 use crate::clock::SystemClock;
