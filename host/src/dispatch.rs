@@ -206,21 +206,21 @@ impl Dispatch {
     }
 
     /// Waits for a permit for a call that can be made now. None: no further call is to be made.
-    async fn permit(&self) -> Option<(Permit, Pass)> {
+    async fn permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
         tokio::select! {
             biased;
             () = self.retired.cancelled() => None,
             () = self.last_call.cancelled() => None,
-            permit = self.callable_permit() => permit,
+            permit = self.callable_permit(key) => permit,
         }
     }
 
     /// None: the host stops, and the API server is unreachable.
-    async fn callable_permit(&self) -> Option<(Permit, Pass)> {
+    async fn callable_permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
         while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
             if self.outages.is_over()
-                && let Some(pass) = self.circuit.admit()
+                && let Some(pass) = self.circuit.admit(key)
             {
                 return Some((permit, pass));
             }
@@ -253,7 +253,7 @@ impl Dispatch {
         if self.principal.grants().hides(key) {
             return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some((permit, _pass)) = self.permit().await else {
+        let Some((permit, _pass)) = self.permit(key).await else {
             if self.retired.is_cancelled() {
                 return Ended::GivenBack;
             }

@@ -36,7 +36,8 @@ impl Dispatch {
     /// Carries out what the outcome of a call means for its key.
     pub(super) fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
         let decision = outcome::decide(result, &self.primary.kind, key);
-        self.tally.called(probation::is_own_failure(&decision).then(|| describe(result)).as_deref());
+        let is_own_failure = probation::is_own_failure(&decision) && !result.is_wait();
+        self.tally.called(is_own_failure.then(|| describe(result)).as_deref());
         match decision {
             Decision::Forget => {
                 self.status.succeeded(key, false);

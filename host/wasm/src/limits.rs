@@ -26,6 +26,8 @@ pub use self::settings::{SetLimitError, Setting, Unit};
 use std::fmt;
 use std::time::Duration;
 
+use windlass_core::outcome;
+
 /// What a call may use, what all of them may together, and what a file may be. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -169,6 +171,8 @@ pub enum Limit {
     Deadline,
     /// The same, as the host has it.
     MostDeadline,
+    /// The same, where the call has mostly waited for what it had asked for.
+    Waited,
     /// Processor time.
     Cpu,
     /// Wall time of a `describe`.
@@ -196,6 +200,7 @@ impl Limit {
             Self::Table => "table",
             Self::Stack => "stack",
             Self::Deadline | Self::MostDeadline | Self::DescribeDeadline => "deadline",
+            Self::Waited => outcome::WAITED,
             Self::Cpu => "cpu",
             Self::Transfer => "transfer",
             Self::HostCalls => "host-calls",
@@ -212,6 +217,10 @@ impl Limit {
             Self::MostDeadline => "its manifest asks for more; raise it with `--limit deadline=TIME`",
             Self::DescribeDeadline => {
                 "it has only to answer with a constant; raise it with `--limit describe-deadline=TIME`"
+            }
+            Self::Waited => {
+                "most of that it waited for what it had asked for: see whether the API server and other servers answer, or raise it \
+                 with `options.deadlineMs` of the controller in the manifest"
             }
             Self::Cpu => "look for work that grows with the number of objects, or raise it with `--limit cpu=TIME`",
             Self::Memory => "raise it with `--limit memory=SIZE`",
@@ -265,7 +274,7 @@ impl fmt::Display for Overrun {
             Limit::Memory => write!(f, "it needs more than {value} of memory"),
             Limit::Table => write!(f, "its tables need more than {value} elements"),
             Limit::Stack => write!(f, "it needs more than {value} of stack"),
-            Limit::Deadline | Limit::MostDeadline | Limit::DescribeDeadline => {
+            Limit::Deadline | Limit::MostDeadline | Limit::DescribeDeadline | Limit::Waited => {
                 write!(f, "it had not ended after {value}")
             }
             Limit::Cpu => write!(f, "it used more than {value} of processor time"),

@@ -27,11 +27,14 @@ struct Clock {
     turn: Turn,
 }
 
-/// What does not count.
+/// What does not count, and what tells of others.
 #[derive(Debug, Default)]
 struct Waits {
     over: Duration,
     since: Option<Instant>,
+    /// Of the time that counts, what the call has waited for what it had asked for.
+    asked: Duration,
+    asking_since: Option<Instant>,
 }
 
 impl CallTime {
@@ -52,8 +55,13 @@ impl CallTime {
         self.deadline().saturating_duration_since(Instant::now())
     }
 
+    /// What is said when it has not ended by then.
     pub(crate) fn overrun(&self) -> Overrun {
-        Overrun::time(self.0.allowed.0, self.0.allowed.1)
+        let (limit, allowed) = self.0.allowed;
+        let waits = self.waits();
+        let asked = waits.asked + waits.asking_since.map_or(Duration::ZERO, |since| since.elapsed());
+        let limit = if asked >= allowed / 2 { Limit::Waited } else { limit };
+        Overrun::time(limit, allowed)
     }
 
     /// Waits for `work`, which others keep the call from, with the clock stopped and without its turn.
@@ -66,7 +74,13 @@ impl CallTime {
     /// for its turn.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let waiting = self.0.turn.give_up();
+        self.waits().asking_since = Some(Instant::now());
         let output = work.await;
+        {
+            let mut waits = self.waits();
+            let asked = waits.asking_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            waits.asked += asked;
+        }
         let _stopped = StoppedClock::of(self);
         waiting.over().await;
         output
@@ -123,6 +137,16 @@ mod tests {
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(1), Turn::default());
         assert_eq!(time.limited(std::future::pending::<()>()).await, None);
         assert_eq!(time.left(), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
+        time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
+        assert_eq!(time.overrun().limit, Limit::Deadline, "a tenth");
+        assert!(time.limited(time.going_on_for(std::future::pending::<()>())).await.is_none());
+        assert_eq!(time.overrun().limit, Limit::Waited);
+        assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
     }
 
     #[tokio::test]

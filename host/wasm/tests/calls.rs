@@ -111,7 +111,7 @@ async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
     let plugin = load(&sandbox(limits()), "webapp", &webapp()).await.expect("it loads");
     let ports = FakePorts::with_writes(WriteMode::After(Duration::from_millis(600)));
     let (reason, message) = trapped(reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await);
-    assert_eq!(reason, "deadline");
+    assert_eq!(reason, "waited");
     assert!(message.contains("it was waiting for `writes.apply`"), "{message}");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
     tokio::time::sleep(Duration::from_millis(800)).await;
