@@ -18,8 +18,8 @@ use crate::plugin::Counters;
 use crate::state::CallState;
 
 /// What an operator has said that a plugin may know and do. What an instance has kept of a call is of those times, so it serves no
-/// call of others.
-#[derive(Clone)]
+/// call of others. (Mostly they are not just equal but the same, which is what is looked at first.)
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Terms {
     config: Confidential,
     grants: Arc<Grants>,
@@ -29,12 +29,6 @@ impl Terms {
     /// Those of `call` now.
     pub(crate) fn of(call: &CallContext) -> Self {
         Self { config: call.config.clone(), grants: call.principal.grants() }
-    }
-
-    fn are(&self, other: &Self) -> bool {
-        // Mostly they are not just equal but the same.
-        (Arc::ptr_eq(&self.grants, &other.grants) || self.grants == other.grants)
-            && (std::ptr::eq::<str>(&*self.config, &*other.config) || self.config == other.config)
     }
 }
 
@@ -81,7 +75,7 @@ impl ParkingLot {
         let found = loop {
             let Some(last) = parked.iter().rposition(|one| Arc::ptr_eq(&one.owner, owner)) else { break None };
             match parked.remove(last) {
-                Some(one) if !one.terms.are(terms) => outdated.push(one),
+                Some(one) if one.terms != *terms => outdated.push(one),
                 found => break found,
             }
         };

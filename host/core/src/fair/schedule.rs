@@ -209,15 +209,12 @@ impl<W> Schedule<W> {
         self.free.turns -= 1;
         let account = self.account(next);
         account.turns += 1;
-        let waiter = match account.going_on.pop_front() {
-            Some((_, waiter)) => waiter,
-            None => {
-                let (_, waiter) = account.beginning.pop_front()?;
-                account.places += 1;
-                self.free.places -= 1;
-                waiter
-            }
-        };
+        if let Some((_, waiter)) = account.going_on.pop_front() {
+            return Some((next, waiter));
+        }
+        let (_, waiter) = account.beginning.pop_front()?;
+        account.places += 1;
+        self.free.places -= 1;
         Some((next, waiter))
     }
 

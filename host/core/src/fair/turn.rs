@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
+use super::schedule::Schedule;
 use super::{Share, Wants};
 
 /// How one call stands.
@@ -62,7 +63,7 @@ impl Turn {
             let had_turn = std::mem::take(&mut now.has_turn);
             drop(now);
             if had_turn {
-                standing.share.give_back(|schedule, id| schedule.pause(id));
+                standing.share.give_back(Schedule::pause);
             }
         }
         Waiting(standing)

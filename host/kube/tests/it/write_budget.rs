@@ -64,13 +64,13 @@ async fn of_one_plugins_large_writes_two_are_worked_on_at_a_time_and_small_ones_
         let create = Operation::Create { object: object.to_string(), options: WriteOptions::default() };
         tokio::spawn(writer.write(Arc::new(call()), create))
     };
-    let mut writes: Vec<_> = (0..5).map(|at| named(&format!("large-{at}"), 100_000)).collect();
+    let mut begun: Vec<_> = (0..5).map(|at| named(&format!("large-{at}"), 100_000)).collect();
     let asked = || script.mutations_asked().iter().filter(|asked| asked.body.len() > 100_000).count();
     timeout(Duration::from_secs(20), async {
         while asked() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        writes.push(named("small", 1));
+        begun.push(named("small", 1));
         while script.mutations_asked().len() < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -80,7 +80,7 @@ async fn of_one_plugins_large_writes_two_are_worked_on_at_a_time_and_small_ones_
     // The others would have been by now.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!((asked(), script.mutations_asked().len()), (2, 3));
-    writes.iter().for_each(tokio::task::JoinHandle::abort);
+    begun.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test(start_paused = true)]
