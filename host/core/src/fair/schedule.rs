@@ -199,7 +199,9 @@ impl<W> Schedule<W> {
                 Some((Id(slot), account, account.next(self.free)?))
             })
         };
-        let least_used = waiting().map(|(_, account, _)| account.used).min()?;
+        // Also of those that may have no more now: they are not behind the horizon when they may again.
+        let all = self.accounts.iter().flatten().filter(|account| account.is_waiting());
+        let least_used = all.map(|account| account.used).min()?;
         let reckoned = |account: &Account<W>| match self.order {
             Order::LeastUsed => account.reckoned(),
             Order::FirstCome => 0,
