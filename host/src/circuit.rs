@@ -4,6 +4,7 @@
 //! plugin's place. Dispatch asks [`Circuit::admit`] with the permit in hand, and waits by [`Outages`](crate::outage::Outages), as it
 //! does while the API server is unreachable. A new generation begins with a circuit of its own, which is closed.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ struct Shared {
 #[derive(Default)]
 struct Standing {
     breaker: Breaker<ObjectKey>,
+    /// In which round the calls were let in that have not ended: a key has one.
+    admitted: HashMap<ObjectKey, Round>,
     /// Why it opened last.
     last_trap: Option<String>,
 }
@@ -58,12 +61,17 @@ impl Default for Circuit {
 /// The right to one call. When the circuit is half-open nobody else has one.
 pub(crate) struct Pass {
     circuit: Circuit,
+    key: ObjectKey,
     round: Round,
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        if self.circuit.standing().breaker.leave(self.round) {
+        let mut standing = self.circuit.standing();
+        standing.admitted.remove(&self.key);
+        let makes_room = standing.breaker.leave(self.round);
+        drop(standing);
+        if makes_room {
             self.circuit.tell();
         }
     }
@@ -103,17 +111,18 @@ impl Circuit {
         }
     }
 
-    /// Lets one call begin, if it may.
-    pub(crate) fn admit(&self) -> Option<Pass> {
+    /// Lets one call about `key` begin, if it may.
+    pub(crate) fn admit(&self, key: &ObjectKey) -> Option<Pass> {
         let now = self.now();
         let mut standing = self.standing();
         let was_closed = standing.breaker.state(now) == State::Closed;
         let round = standing.breaker.admit(now)?;
+        standing.admitted.insert(key.clone(), round);
         drop(standing);
         if !was_closed {
             self.tell();
         }
-        Some(Pass { circuit: self.clone(), round })
+        Some(Pass { circuit: self.clone(), key: key.clone(), round })
     }
 
     /// What it is.
@@ -133,8 +142,10 @@ impl Circuit {
         })
     }
 
-    fn round(&self) -> Round {
-        self.standing().breaker.round()
+    /// In which round the call about `key` was let in. What has become of the circuit since is not its doing.
+    fn round_of(&self, key: &ObjectKey) -> Round {
+        let standing = self.standing();
+        standing.admitted.get(key).copied().unwrap_or_else(|| standing.breaker.round())
     }
 
     /// A call about `key` that began in `round` has ended, without an answer if it trapped with this message.
@@ -194,6 +205,9 @@ impl Guarded {
         let trap = match result {
             CallResult::Trapped { reason, message } => {
                 self.status.trapped(reason);
+                if result.is_wait() {
+                    return;
+                }
                 Some(&**message)
             }
             CallResult::Done | CallResult::RequeueAfter(_) | CallResult::Failed(_) => None,
@@ -240,7 +254,7 @@ impl Reconcile for Guarded {
         call: Arc<CallContext>,
         limits: CallLimits,
     ) -> BoxFuture<'a, Called> {
-        let round = self.circuit.round();
+        let round = self.circuit.round_of(&call.primary_key);
         let called = self.inner.reconcile(request, ports, call.clone(), limits);
         called.inspect(move |called| self.note(&call, round, &called.result)).boxed()
     }

@@ -4,6 +4,8 @@
 //! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
+mod aftermath;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +16,14 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use windlass_core::expectations::{EXPIRE_AFTER, Waiting};
-use windlass_core::fair::{Permit, Share};
+use windlass_core::fair::{Permit, Share, Turn};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::outcome::{self, CallResult, Decision, Retry};
+use windlass_core::outcome::Retry;
 use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Event, EventType, Ports};
+use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
-use windlass_core::probation;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
@@ -35,9 +35,6 @@ use crate::outage::{Outages, Setbacks};
 use crate::route::Stores;
 use crate::status::ControllerStatus;
 use crate::supervise::Panics;
-
-/// How often a key is tried that has used up its counted retries (§3.1).
-const SLOW_LANE: Duration = Duration::from_secs(1000);
 
 /// An outage that was over sooner puts off nobody for long.
 const SHORT_OUTAGE: Duration = Duration::from_secs(1);
@@ -92,8 +89,8 @@ pub(crate) struct Dispatch {
     pub(crate) setbacks: Arc<Mutex<Setbacks>>,
     /// How the generation's calls end.
     pub(crate) tally: Arc<Tally>,
-    /// What holding a permit for a second keeps from others, in seconds of CPU: the processors, shared by all permits.
-    pub(crate) permit_worth: f64,
+    /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all places.
+    pub(crate) place_worth: f64,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
@@ -107,26 +104,10 @@ pub(crate) struct Dispatch {
     pub(crate) status: Arc<ControllerStatus>,
 }
 
-/// How a key that failed is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
-    /// After its backoff.
-    Backoff,
-    /// Rarely: its counted retries are used up.
-    Slow,
-}
-
-fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
-    match retry {
-        Retry::Counted if counted_so_far >= max_retries => Lane::Slow,
-        Retry::Counted | Retry::Uncounted => Lane::Backoff,
-    }
-}
-
-/// What a call is charged: the CPU that it used, or what it kept from others by holding a permit, if that is more. A
-/// plugin that mostly waits for the API server would otherwise hold all permits for next to nothing.
-fn charge(cpu: Duration, held: Duration, permit_worth: f64) -> Duration {
-    cpu.max(held.mul_f64(permit_worth))
+/// What a call is charged: the CPU that it used, or what it kept from others by holding a place, if that is more. What the
+/// host does for a call that waits would otherwise cost its plugin nothing.
+fn charge(cpu: Duration, lasted: Duration, place_worth: f64) -> Duration {
+    cpu.max(lasted.mul_f64(place_worth))
 }
 
 /// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
@@ -225,21 +206,21 @@ impl Dispatch {
     }
 
     /// Waits for a permit for a call that can be made now. None: no further call is to be made.
-    async fn permit(&self) -> Option<(Permit, Pass)> {
+    async fn permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
         tokio::select! {
             biased;
             () = self.retired.cancelled() => None,
             () = self.last_call.cancelled() => None,
-            permit = self.callable_permit() => permit,
+            permit = self.callable_permit(key) => permit,
         }
     }
 
     /// None: the host stops, and the API server is unreachable.
-    async fn callable_permit(&self) -> Option<(Permit, Pass)> {
+    async fn callable_permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
         while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
             if self.outages.is_over()
-                && let Some(pass) = self.circuit.admit()
+                && let Some(pass) = self.circuit.admit(key)
             {
                 return Some((permit, pass));
             }
@@ -272,7 +253,7 @@ impl Dispatch {
         if self.principal.grants().hides(key) {
             return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some((permit, _pass)) = self.permit().await else {
+        let Some((permit, _pass)) = self.permit(key).await else {
             if self.retired.is_cancelled() {
                 return Ended::GivenBack;
             }
@@ -292,20 +273,20 @@ impl Dispatch {
             permit.unused();
             return Ended::Done;
         }
-        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold));
+        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
         let request = self.request(key, primary.as_ref(), trace_id);
         let started = Instant::now();
         let _active = self.status.call();
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
         let Called { result, cpu } = call.await;
-        permit.finish(charge(cpu, started.elapsed(), self.permit_worth));
+        permit.finish(charge(cpu, started.elapsed(), self.place_worth));
         self.status.called(started.elapsed());
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
         Ended::Done
     }
 
-    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold) -> CallContext {
+    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold, turn: Turn) -> CallContext {
         CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),
@@ -315,23 +296,9 @@ impl Dispatch {
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
+            turn,
             config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         }
-    }
-
-    /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
-    pub(crate) fn warn_of_wait(&self, waiting: &Waiting, watch: &str, follows: &str) {
-        let (key, trace_id) = (&waiting.key, trace_id());
-        let note = format!(
-            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what was written for it: {}. {follows}",
-            waiting.what
-        );
-        tracing::warn!(
-            plugin = %self.principal.plugin, controller = %self.controller, %key, watch, waits_for = waiting.what,
-            "an expectation has expired. {follows}"
-        );
-        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached());
-        self.warn(&context, "ExpectationExpired", note);
     }
 
     fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
@@ -348,81 +315,6 @@ impl Dispatch {
             attempt: self.queue.num_requeues(key),
             trace_id: trace_id.into(),
         }
-    }
-
-    /// Carries out what the outcome of a call means for its key.
-    fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
-        let decision = outcome::decide(result, &self.primary.kind, key);
-        self.tally.called(probation::is_own_failure(&decision).then(|| describe(result)).as_deref());
-        match decision {
-            Decision::Forget => {
-                self.status.succeeded(key, false);
-                self.queue.forget(key);
-            }
-            Decision::ForgetAndAddAfter(delay) => {
-                self.status.succeeded(key, true);
-                self.queue.forget(key);
-                self.queue.add_after(key.clone(), delay);
-            }
-            Decision::ForgetAndReport(message) => {
-                self.queue.forget(key);
-                self.status.failed_for_good(key, &message);
-                tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
-                self.warn(context, "ReconcileFailed", message);
-            }
-            Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
-        }
-    }
-
-    fn retry(
-        &self,
-        key: &ObjectKey,
-        retry: Retry,
-        at_least: Option<Duration>,
-        result: &CallResult,
-        context: &CallContext,
-    ) {
-        let error = describe(result);
-        let attempt = self.queue.num_requeues(key);
-        match lane(retry, attempt, self.max_retries) {
-            Lane::Backoff => {
-                let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
-                if retry == Retry::Uncounted {
-                    self.setbacks().note(key.clone(), Instant::now());
-                }
-                self.status.failed(key, &error);
-                tracing::warn!(error, attempt, ?retry_in, "failed");
-            }
-            Lane::Slow => {
-                self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
-                self.status.gave_up(key, &error);
-                tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
-                self.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
-            }
-        }
-    }
-
-    fn warn(&self, context: &CallContext, reason: &str, note: String) {
-        if context.primary.is_none() {
-            return; // An Event about an object that has gone would be shown nowhere.
-        }
-        let event = Event {
-            regarding: None,
-            related: None,
-            event_type: EventType::Warning,
-            reason: reason.to_owned(),
-            action: "Reconcile".to_owned(),
-            note,
-        };
-        self.ports.events.emit(context, event);
-    }
-}
-
-fn describe(result: &CallResult) -> String {
-    match result {
-        CallResult::Failed(failures) => outcome::summary(failures),
-        CallResult::Trapped { message, .. } => message.clone(),
-        CallResult::Done | CallResult::RequeueAfter(_) => String::new(),
     }
 }
 

@@ -88,6 +88,11 @@ impl Guards {
         others.map(|(name, _)| name.to_string()).collect()
     }
 
+    /// `plugin` is not there any more.
+    pub(crate) fn forget(&self, plugin: &str) {
+        self.plugins().remove(plugin);
+    }
+
     fn with<T>(&self, plugin: &Arc<str>, look: impl FnOnce(&mut Kept, Moment) -> T) -> T {
         let GuardSettings { writes, hot_loop_writes } = self.0.settings;
         let new = || Kept {
@@ -203,6 +208,10 @@ mod tests {
         };
         let found: Vec<_> = [&a, &b, &a, &b, &a, &b].map(|plugin| guards.wrote(plugin, &object, None)).into();
         assert_eq!(found, [false, false, false, false, true, true]);
+        assert_eq!(guards.others("a", &object), ["b"]);
+        guards.forget("b");
+        assert!(guards.others("a", &object).is_empty(), "it has gone");
+        assert!(!guards.wrote(&b, &object, None) && !guards.wrote(&b, &object, None), "it begins anew");
         assert_eq!(guards.others("a", &object), ["b"]);
         tokio::time::advance(Duration::from_mins(2)).await;
         assert!(guards.others("a", &object).is_empty());

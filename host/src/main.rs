@@ -39,6 +39,7 @@ mod slow_lane;
 mod status;
 mod supervise;
 mod telemetry;
+mod turns;
 
 use std::process::ExitCode;
 

@@ -41,6 +41,7 @@ use crate::reviews::ServerReviews;
 use crate::running::End;
 use crate::status::Status;
 use crate::supervise::{Panics, caught, supervise};
+use crate::turns;
 
 /// What the host is told to do.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ impl Settings {
         }
         Ok(Sandbox::new(SandboxOptions {
             limits: self.limits.clone(),
-            concurrent_calls: self.concurrent_calls,
+            concurrent_calls: turns::places(self.concurrent_calls),
             compiler: cli::compiler()?,
             cache: self.cache_dir.clone(),
             ..SandboxOptions::default()
@@ -168,7 +169,7 @@ pub(crate) struct Host {
     /// What is kept of each plugin over all its calls.
     pub(crate) guards: Guards,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
-    pub(crate) permit_worth: f64,
+    pub(crate) place_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -347,15 +348,16 @@ impl Host {
             plugin_cache: settings.plugin_cache,
             live,
             guards,
-            permit_worth: f64::from(processors()) / f64::from(settings.concurrent_calls.max(1)),
+            place_worth: f64::from(processors()) / f64::from(turns::places(settings.concurrent_calls)),
             replica,
         }
     }
 }
 
 /// The permits for calls.
-fn fair(features: &Features, permits: u32) -> Fair {
-    if features.enabled(Feature::FairDispatch) { Fair::new(permits) } else { Fair::first_come(permits) }
+fn fair(features: &Features, turns: u32) -> Fair {
+    let new = if features.enabled(Feature::FairDispatch) { Fair::new } else { Fair::first_come };
+    new(turns, turns::places(turns))
 }
 
 /// Shows what is enabled, and warns of what should not have been set.

@@ -6,6 +6,7 @@
 //! name of another's or of the host's.
 
 mod collect;
+mod counters;
 mod guests;
 mod plugin;
 mod ports;
@@ -22,13 +23,13 @@ use prometheus_client::registry::Registry;
 use windlass_core::features::Features;
 
 pub(crate) use self::collect::{Sources, counters, gauges};
+use self::counters::Counters;
 pub(crate) use self::guests::Guests;
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 
 /// What labels are made of.
 type Labels = Vec<(&'static str, String)>;
-type Counters = Family<Labels, Counter>;
 
 /// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 33] = [
@@ -64,13 +65,13 @@ pub(crate) struct HttpTotals(Counters);
 impl HttpTotals {
     /// One more fetch of `plugin` that ended for `reason`.
     pub(crate) fn count(&self, plugin: &str, reason: &'static str) {
-        self.0.get_or_create(&vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).inc();
+        self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).inc();
     }
 
     /// How many there were.
     #[cfg(test)]
     pub(crate) fn of(&self, plugin: &str, reason: &'static str) -> u64 {
-        self.0.get_or_create(&vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
+        self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
     }
 }
 
@@ -96,7 +97,7 @@ impl ControllerMetrics {
     pub(crate) fn trapped(&self, reason: &'static str) {
         let mut labels = self.labels.clone();
         labels.push(("reason", reason.to_owned()));
-        self.traps.get_or_create(&labels).inc();
+        self.traps.of(labels).inc();
     }
 }
 
@@ -150,7 +151,7 @@ impl HostMetrics {
             ),
             ("windlass_hot_loops", "How often a plugin was found to write one object over and over", &self.hot_loops),
         ] {
-            registry.register(name, help, counters.clone());
+            registry.register(name, help, counters.family());
         }
         let time = "How long a call took";
         registry.register("controller_runtime_reconcile_time_seconds", time, self.reconcile_time.clone());
@@ -196,16 +197,16 @@ impl HostMetrics {
         let result = |result: &str| {
             let mut labels = labels();
             labels.push(("result", result.to_owned()));
-            self.reconciles.get_or_create_owned(&labels)
+            self.reconciles.of(labels)
         };
         ControllerMetrics {
             success: result("success"),
             requeue_after: result("requeue_after"),
             error: result("error"),
-            errors: self.reconcile_errors.get_or_create_owned(&labels()),
-            terminal: self.terminal_errors.get_or_create_owned(&labels()),
-            openings: self.openings.get_or_create_owned(&labels()),
-            hot_loops: self.hot_loops.get_or_create_owned(&labels()),
+            errors: self.reconcile_errors.of(labels()),
+            terminal: self.terminal_errors.of(labels()),
+            openings: self.openings.of(labels()),
+            hot_loops: self.hot_loops.of(labels()),
             traps: self.traps.clone(),
             labels: labels(),
             time: self.reconcile_time.get_or_create_owned(&labels()),
@@ -213,19 +214,16 @@ impl HostMetrics {
         }
     }
 
-    /// `plugin` is not there any more: what it declared, and the figures of its `controllers`, are not shown any more. What its
-    /// calls asked of the world stays counted until the host ends.
+    /// `plugin` is not there any more: what it declared, what its calls asked of the world, and the figures of its `controllers`,
+    /// are not shown any more.
     pub(crate) fn forget(&self, plugin: &str, controllers: &[String]) {
         self.plugins.forget(plugin);
+        let of_calls = [&self.reconciles, &self.reconcile_errors, &self.terminal_errors, &self.traps];
+        let found = [&self.openings, &self.hot_loops];
+        let asked = [&self.http.0, &self.reads, &self.live, &self.writes, &self.claims, &self.events];
+        of_calls.into_iter().chain(found).chain(asked).for_each(|counters| counters.forget(plugin));
         for controller in controllers {
             let labels = vec![("controller", controller.clone()), ("plugin", plugin.to_owned())];
-            for result in ["success", "requeue_after", "error"] {
-                let mut labels = labels.clone();
-                labels.push(("result", result.to_owned()));
-                self.reconciles.remove(&labels);
-            }
-            self.reconcile_errors.remove(&labels);
-            self.terminal_errors.remove(&labels);
             self.reconcile_time.remove(&labels);
             self.active.remove(&labels);
         }
@@ -238,5 +236,30 @@ impl HostMetrics {
         // Writing into a text cannot fail.
         let _ = encode(&mut text, &registry);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_counted_of_a_plugin_goes_with_it() {
+        let metrics = HostMetrics::new();
+        for plugin in ["gone", "stays"] {
+            let controller = metrics.controller(plugin, "c");
+            controller.trapped("memory");
+            controller.openings.inc();
+            metrics.http().count(plugin, "ok");
+            for counters in [&metrics.reads, &metrics.live, &metrics.writes, &metrics.claims, &metrics.events] {
+                counters.of(vec![("plugin", plugin.to_owned()), ("verb", "get".to_owned())]).inc();
+            }
+        }
+        let lines =
+            |plugin: &str| metrics.text().lines().filter(|line| line.contains(&format!("plugin=\"{plugin}\""))).count();
+        let before = lines("stays");
+        assert!(before > 10 && lines("gone") == before);
+        metrics.forget("gone", &["c".to_owned()]);
+        assert_eq!((lines("gone"), lines("stays")), (0, before), "{}", metrics.text());
     }
 }

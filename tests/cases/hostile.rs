@@ -31,8 +31,8 @@ const MOST_KIB: u64 = 700_000;
 /// Those that are stopped, and a word of what `/plugins` says of it.
 const STOPPED: [(&str, &str); 11] = [
     ("traps", "trapped"),
-    ("loops", "it had not ended after 400ms"),
-    ("fills", "it had not ended after 400ms"),
+    ("loops", "more than 100ms of processor time"),
+    ("fills", "more than 100ms of processor time"),
     ("recurses", "of stack"),
     ("devours", "of memory"),
     ("logs-much", "to the host at once"),
@@ -40,7 +40,7 @@ const STOPPED: [(&str, &str); 11] = [
     ("floods-reads", "calls to the host"),
     ("floods-live-reads", "was stopped"),
     ("floods-events", "calls to the host"),
-    ("floods-writes", "was stopped"),
+    ("floods-writes", "more than 50 writes"),
 ];
 
 /// Those that try one thing after the other, and denials that `/metrics` then shows: verb and resource.
@@ -166,6 +166,7 @@ impl Siege {
     async fn host(&self) -> anyhow::Result<(Host, SocketAddr)> {
         let policies = self.policies.path().to_string_lossy();
         let more = ["--grants=policy", "--policy-dir", &policies, "--leases=none", "--log-format", "json"];
+        let more = [&more[..], &["--limit", "cpu=100ms", "--limit", "writes=50"]].concat();
         let namespace = self.server.objects().namespace();
         let (host, address) = watched_at(self.proxy.kubeconfig(), namespace, self.plugins.path(), &more).await?;
         ready(address).await.with_context(|| host.log())?;

@@ -1,10 +1,13 @@
-//! Permits for calls, shared fairly between plugins by the CPU that each used (§3.3): no more calls run at once than the
-//! host has permits, and a plugin with a hundred thousand keys does not hold up another's single one.
+//! Permits for calls, shared fairly between plugins by the CPU that each used (§3.3): no more calls are at work at once than
+//! the host has turns, and a plugin with a hundred thousand keys does not hold up another's single one.
 //!
 //! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is next.
-//! How many calls one controller may have at once is its number of workers, and none of this module's concern.
+//! A permit is a place, for as long as the call lasts, and a turn, which the call gives up while it waits for something (`turn`):
+//! for the API server, for its own budgets. How many calls one controller may have at once is its number of workers, and
+//! none of this module's concern.
 
 mod schedule;
+mod turn;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -14,6 +17,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use self::schedule::{Id, Order, Schedule, Ticket};
+use self::turn::Standing;
+pub use self::turn::{Turn, Waiting};
 
 /// The host's permits. Clones share them.
 #[derive(Clone)]
@@ -21,27 +26,37 @@ pub struct Fair {
     schedule: Arc<Mutex<Schedule<Waiter>>>,
 }
 
-/// Somebody who waits for a permit.
+/// Somebody who waits for a turn.
 struct Waiter {
     share: Share,
-    permit: oneshot::Sender<Permit>,
+    wants: Wants,
+    granted: oneshot::Sender<Granted>,
+}
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    /// A place and a turn.
+    ToBegin,
+    /// A turn.
+    ToGoOn,
 }
 
 impl Fair {
-    /// `permits` calls may run at once, at least one.
+    /// `turns` calls may be at work at once, at least one, and `places` may have begun, no fewer.
     #[must_use]
-    pub fn new(permits: u32) -> Self {
-        Self::in_order(permits, Order::LeastUsed)
+    pub fn new(turns: u32, places: u32) -> Self {
+        Self::in_order(turns, places, Order::LeastUsed)
     }
 
-    /// As many permits for whoever comes first, whatever each has used: without the feature `FairDispatch`.
+    /// As much for whoever comes first, whatever each has used: without the feature `FairDispatch`.
     #[must_use]
-    pub fn first_come(permits: u32) -> Self {
-        Self::in_order(permits, Order::FirstCome)
+    pub fn first_come(turns: u32, places: u32) -> Self {
+        Self::in_order(turns, places, Order::FirstCome)
     }
 
-    fn in_order(permits: u32, order: Order) -> Self {
-        Self { schedule: Arc::new(Mutex::new(Schedule::new(permits, order))) }
+    fn in_order(turns: u32, places: u32, order: Order) -> Self {
+        Self { schedule: Arc::new(Mutex::new(Schedule::new(turns, places, order))) }
     }
 
     /// A share of the permits, as large, relative to the others, as its weight. One for each plugin.
@@ -51,13 +66,11 @@ impl Fair {
         Share { account: Arc::new(Account { fair: self.clone(), id }) }
     }
 
-    /// Gives the free permits to those who wait.
+    /// Gives what is free to those who wait.
     fn hand_out(&self) {
-        // The lock is free again when a permit is sent: one that nobody takes comes back at once.
-        while let Some(Waiter { share, permit }) = self.next() {
-            if let Err(permit) = permit.send(Permit { share, is_returned: false }) {
-                permit.unused();
-            }
+        // The lock is free again when a turn is sent: one that nobody takes comes back at once.
+        while let Some(Waiter { share, wants, granted }) = self.next() {
+            drop(granted.send(Granted { share, wants, is_taken: false }));
         }
     }
 
@@ -99,15 +112,60 @@ impl Drop for Account {
 impl Share {
     /// Waits for a permit. Dropping the future leaves nothing behind.
     pub async fn acquire(&self) -> Permit {
-        let (permit, granted) = oneshot::channel();
+        self.granted(Wants::ToBegin).await.take();
+        Permit { standing: Standing::with_turn(self.clone()), is_returned: false }
+    }
+
+    async fn granted(&self, wants: Wants) -> Granted {
+        let (sender, granted) = oneshot::channel();
         let Account { fair, id } = &*self.account;
-        let ticket = fair.lock().wait(*id, Waiter { share: self.clone(), permit });
+        let waiter = Waiter { share: self.clone(), wants, granted: sender };
+        let ticket = match wants {
+            Wants::ToBegin => fair.lock().begin(*id, waiter),
+            Wants::ToGoOn => fair.lock().go_on(*id, waiter),
+        };
         let mut acquiring = Acquiring { share: self, ticket, granted };
         fair.hand_out();
-        let Ok(permit) = (&mut acquiring.granted).await else {
-            unreachable!("a waiter is in the schedule until it has its permit")
+        let Ok(granted) = (&mut acquiring.granted).await else {
+            unreachable!("a waiter is in the schedule until it has its turn")
         };
-        permit
+        granted
+    }
+
+    /// Changes the schedule, and gives to those who wait what has become free.
+    fn give_back(&self, how: impl FnOnce(&mut Schedule<Waiter>, Id)) {
+        let Account { fair, id } = &*self.account;
+        how(&mut fair.lock(), *id);
+        fair.hand_out();
+    }
+}
+
+/// A turn on its way to who waited for it. If nobody takes it, it comes back.
+#[derive(Debug)]
+struct Granted {
+    share: Share,
+    wants: Wants,
+    is_taken: bool,
+}
+
+impl Granted {
+    fn take(mut self) {
+        self.is_taken = true;
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        if self.is_taken {
+            return;
+        }
+        let wants = self.wants;
+        self.share.give_back(|schedule, id| {
+            schedule.pause(id);
+            if wants == Wants::ToBegin {
+                schedule.end_unused(id);
+            }
+        });
     }
 }
 
@@ -115,7 +173,7 @@ impl Share {
 struct Acquiring<'a> {
     share: &'a Share,
     ticket: Ticket,
-    granted: oneshot::Receiver<Permit>,
+    granted: oneshot::Receiver<Granted>,
 }
 
 impl Drop for Acquiring<'_> {
@@ -123,11 +181,9 @@ impl Drop for Acquiring<'_> {
         let Account { fair, id } = &*self.share.account;
         let cancelled = fair.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // From here on a permit that is on its way comes back to its sender; this one had arrived before.
+        // From here on a turn that is on its way comes back to its sender; this one had arrived before.
         self.granted.close();
-        if let Ok(permit) = self.granted.try_recv() {
-            permit.unused();
-        }
+        drop(self.granted.try_recv());
     }
 }
 
@@ -135,33 +191,43 @@ impl Drop for Acquiring<'_> {
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back"]
 pub struct Permit {
-    share: Share,
+    standing: Arc<Standing>,
     is_returned: bool,
 }
 
 impl Permit {
+    /// The call's turn, for whoever has the call wait.
+    #[must_use]
+    pub fn turn(&self) -> Turn {
+        Turn::of(&self.standing)
+    }
+
     /// Gives the permit back after a call that used `cpu`.
     pub fn finish(mut self, cpu: Duration) {
-        self.give_back(|schedule, id| schedule.give_back(id, Some(cpu)));
+        self.give_back(|schedule, id| schedule.end(id, Some(cpu)));
     }
 
     /// Gives the permit back without having made a call; it costs nothing.
     pub fn unused(mut self) {
-        self.give_back(Schedule::give_back_unused);
+        self.give_back(Schedule::end_unused);
     }
 
     fn give_back(&mut self, how: impl FnOnce(&mut Schedule<Waiter>, Id)) {
         self.is_returned = true;
-        let Account { fair, id } = &*self.share.account;
-        how(&mut fair.lock(), *id);
-        fair.hand_out();
+        let had_turn = self.standing.end();
+        self.standing.share.give_back(|schedule, id| {
+            if had_turn {
+                schedule.pause(id);
+            }
+            how(schedule, id);
+        });
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if !self.is_returned {
-            self.give_back(|schedule, id| schedule.give_back(id, None));
+            self.give_back(|schedule, id| schedule.end(id, None));
         }
     }
 }
@@ -174,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn shares<const N: usize>(permits: u32) -> [Share; N] {
-        let fair = Fair::new(permits);
+    fn shares<const N: usize>(turns: u32) -> [Share; N] {
+        let fair = Fair::new(turns, 2 * turns);
         std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
     }
 
@@ -185,13 +251,21 @@ mod tests {
 
     #[test]
     fn there_are_no_more_permits_than_were_made() {
-        let [share] = shares(2);
-        let (first, second) = (at_once(&share).expect("one"), at_once(&share).expect("another"));
-        assert!(at_once(&share).is_none());
+        let [one, other] = shares(2);
+        let (first, second) = (at_once(&one).expect("one"), at_once(&other).expect("another"));
+        assert!(at_once(&one).is_none());
         drop(first);
-        let third = at_once(&share).expect("the first came back");
-        assert!(at_once(&share).is_none());
+        let third = at_once(&one).expect("the first came back");
+        assert!(at_once(&other).is_none());
         drop((second, third));
+    }
+
+    #[test]
+    fn one_plugin_leaves_a_turn_to_others_even_if_nobody_wants_it() {
+        let [greedy, neighbour] = shares(4);
+        let held: Vec<_> = std::iter::from_fn(|| at_once(&greedy)).collect();
+        assert_eq!(held.len(), 3);
+        assert!(at_once(&neighbour).is_some());
     }
 
     #[test]
@@ -229,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_share_that_ends_makes_room_for_another() {
-        let fair = Fair::new(1);
+        let fair = Fair::new(1, 1);
         for _ in 0..3 {
             let share = fair.share(NonZeroU32::MIN);
             at_once(&share).expect("free").unused();

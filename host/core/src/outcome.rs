@@ -18,6 +18,9 @@ pub const MIN_REQUEUE: Duration = Duration::from_millis(10);
 /// The longest summary: it is written at every retry, and a plugin may report many long failures.
 const MAX_SUMMARY: usize = 4 << 10;
 
+/// The class of a call that was stopped at its deadline and had mostly waited for what it had asked the host for.
+pub const WAITED: &str = "waited";
+
 /// What a plugin reports of one operation that failed; as `types.failure` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -74,6 +77,15 @@ pub enum CallResult {
         /// What happened, for people.
         message: String,
     },
+}
+
+impl CallResult {
+    /// Whether it ended at its deadline because what it had asked for took too long. That tells more of the server than of the
+    /// plugin, so it is a failure, but nothing is concluded from it about the plugin's code.
+    #[must_use]
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Self::Trapped { reason, .. } if *reason == WAITED)
+    }
 }
 
 /// Why a key is retried without being counted against its plugin, or counted.

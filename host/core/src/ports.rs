@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::confidential::Confidential;
 use crate::error::ApiError;
+use crate::fair::Turn;
 use crate::http::{HttpError, HttpRequest, HttpResponse};
 use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use crate::overlay::Overlay;
@@ -38,6 +39,8 @@ pub struct CallContext {
     pub hold: Hold,
     /// What this call's own writes have left; its cache reads show it.
     pub overlay: Overlay,
+    /// The call's turn among all calls of the host, which it gives up while it waits.
+    pub turn: Turn,
     /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.
     pub config: Confidential,
 }

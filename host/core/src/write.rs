@@ -126,4 +126,14 @@ impl Operation {
             Self::Delete { .. } => "delete",
         }
     }
+
+    /// The length of its body.
+    #[must_use]
+    pub fn body_bytes(&self) -> usize {
+        match self {
+            Self::Create { object, .. } | Self::Update { object, .. } | Self::Apply { object, .. } => object.len(),
+            Self::Patch { patch, .. } => patch.len(),
+            Self::Delete { .. } => 0,
+        }
+    }
 }

@@ -32,6 +32,9 @@ const MOST_OBJECTS: u32 = 500;
 const MOST_PAGE: usize = 16 << 20;
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
+/// An answer beyond this takes its time to be read: not on the threads that also renew leases and follow watches.
+const LARGE: usize = 64 << 10;
+
 /// How often a plugin may read live, over all its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBudget {
@@ -99,7 +102,9 @@ impl Shared {
             Err(RequestError::Refused { status, .. }) if is_missing(&status, &key.name) => return Ok(None),
             Err(error) => return Err(self.failed(&subject, &resource, &error)),
         };
-        let object = parser(&subject, &resource.kind)?.object(&text).map_err(|error| malformed(&subject, &error))?;
+        let mut parser = parser(&subject, &resource.kind)?;
+        let object = apart_if_large(text, move |text| parser.object(text)).await;
+        let object = object.map_err(|error| malformed(&subject, &error))?;
         let is_meant = uid.is_none_or(|uid| object.header.uid.is(&uid));
         Ok(is_meant.then(|| object.text()))
     }
@@ -119,8 +124,8 @@ impl Shared {
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
         match self.ask(call, &subject, &uri, MOST_PAGE).await? {
             Ok(text) => {
-                let grants = call.principal.grants();
-                let page = page(&text, parser(&subject, &resource.kind)?, |key| !grants.hides(key));
+                let (grants, parser) = (call.principal.grants(), parser(&subject, &resource.kind)?);
+                let page = apart_if_large(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
                 page.map_err(|error| malformed(&subject, &error))
             }
             Err(RequestError::TooLarge { most }) => {
@@ -187,6 +192,21 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
 }
 
 /// The objects of an answer that the plugin `may_see`. The server adds kind and version to no item of a list, the parser does.
+/// Reads `text`, on a thread apart if it is large.
+async fn apart_if_large<T: Send + 'static>(text: String, read: impl FnOnce(&str) -> T + Send + 'static) -> T {
+    if text.len() <= LARGE {
+        return read(&text);
+    }
+    match tokio::task::spawn_blocking(move || read(&text)).await {
+        Ok(read) => read,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and with it whoever waits.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<Page, ParseError> {
     let page: listing::Page<'_> = serde_json::from_str(text)?;
     let mut items = Vec::new();

@@ -4,10 +4,10 @@
 //! Only what is really sent is paid for: a write that would change nothing is free. Who stops waiting has sent nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 use windlass_core::clock::Moment;
 use windlass_core::ports::CallContext;
@@ -39,13 +39,48 @@ pub struct WriteBudget(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     rate: WriteRate,
-    bucket: Mutex<TokenBucket>,
+    tokens: Mutex<Tokens>,
     /// Held by the one that waits for the next token. The others wait for it, in the order in which they came.
     turn: tokio::sync::Mutex<()>,
     /// What the bucket's moments are counted from.
     origin: Instant,
     waited: AtomicU64,
     told: Mutex<Option<Instant>>,
+    /// For writes that take the host long.
+    large: OnceLock<Arc<Semaphore>>,
+}
+
+#[derive(Debug)]
+struct Tokens {
+    bucket: TokenBucket,
+    /// Those who wait for one. Nobody passes them.
+    waiting: usize,
+}
+
+/// Somebody who waits.
+struct Waiting<'a>(&'a Shared);
+
+impl<'a> Waiting<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        shared.tokens().waiting += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.tokens().waiting -= 1;
+    }
+}
+
+impl Shared {
+    fn tokens(&self) -> MutexGuard<'_, Tokens> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Moment {
+        Moment(self.origin.elapsed())
+    }
 }
 
 /// How a request was paid for.
@@ -75,9 +110,10 @@ impl WriteBudget {
     /// That of a plugin which has written nothing yet.
     #[must_use]
     pub fn new(rate: WriteRate) -> Self {
-        let bucket = Mutex::new(TokenBucket::new(rate.per_second, rate.burst));
-        let (turn, waited, told) = Default::default();
-        Self(Arc::new(Shared { rate, bucket, turn, origin: Instant::now(), waited, told }))
+        let bucket = TokenBucket::new(rate.per_second, rate.burst);
+        let (turn, waited, told, large) = Default::default();
+        let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
+        Self(Arc::new(Shared { rate, tokens, turn, origin: Instant::now(), waited, told, large }))
     }
 
     /// How many writes have had to wait.
@@ -88,11 +124,19 @@ impl WriteBudget {
 
     /// Pays for one write, if that can be done now and nobody waits.
     fn try_pay(&self) -> bool {
-        self.0.turn.try_lock().is_ok_and(|_turn| self.take().is_ok())
+        let now = self.0.now();
+        let mut tokens = self.0.tokens();
+        tokens.waiting == 0 && tokens.bucket.try_take(now).is_ok()
+    }
+
+    /// What its writes that take long share; it is as `new` makes it.
+    pub(crate) fn large(&self, new: impl FnOnce() -> Semaphore) -> Arc<Semaphore> {
+        self.0.large.get_or_init(|| Arc::new(new())).clone()
     }
 
     /// Waits until a write can be paid for, and pays. Who stops waiting has paid nothing.
     async fn pay(&self, plugin: &str) {
+        let _waiting = Waiting::of(&self.0);
         self.0.waited.fetch_add(1, Ordering::Relaxed);
         self.tell(plugin);
         let _turn = self.0.turn.lock().await;
@@ -102,8 +146,8 @@ impl WriteBudget {
     }
 
     fn take(&self) -> Result<(), Duration> {
-        let now = Moment(self.0.origin.elapsed());
-        self.0.bucket.lock().unwrap_or_else(PoisonError::into_inner).try_take(now)
+        let now = self.0.now();
+        self.0.tokens().bucket.try_take(now)
     }
 
     fn tell(&self, plugin: &str) {
@@ -165,5 +209,15 @@ mod tests {
         assert!(budget.pay("a").now_or_never().is_none());
         budget.pay("a").await;
         assert_eq!(began.elapsed(), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn who_finds_a_token_does_not_wait_whoever_looks_at_the_same_time() {
+        let budget = WriteBudget::new(WriteRate { per_second: 10, burst: 40_000 });
+        let refused: usize = std::thread::scope(|scope| {
+            let looking = [(); 4].map(|()| scope.spawn(|| (0..10_000).filter(|_| !budget.try_pay()).count()));
+            looking.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        assert_eq!(refused, 0);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use windlass_core::batch::SlowStart;
@@ -37,6 +37,11 @@ use crate::write_answer::{self, Answered};
 use crate::write_budget::{self, Paid, WriteBudget};
 use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
 
+/// A body beyond this takes its time to be read, checked and compared, up to tens of milliseconds: not on the threads that also
+/// renew leases and follow watches.
+const LARGE: usize = 64 << 10;
+/// Such writes of one plugin at a time; each has a thread.
+const LARGE_AT_ONCE: usize = 2;
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES: usize = 8;
 /// How often a write that the host itself has locked to a version is judged anew, because the object has changed meanwhile.
@@ -60,6 +65,8 @@ pub struct Writer {
     expecting: Option<Expecting>,
     /// None: a plugin may write as often as it likes.
     budget: Option<WriteBudget>,
+    /// For writes with large bodies, of one plugin or of one that has no budget.
+    large: Arc<Semaphore>,
     /// None: nobody wants to know.
     committed: Option<Committed>,
 }
@@ -94,6 +101,7 @@ impl Writer {
             skips: None,
             expecting: None,
             budget: None,
+            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
             committed: None,
         }
     }
@@ -119,7 +127,8 @@ impl Writer {
     /// The same, whose plugin waits when it writes more often than `budget` allows.
     #[must_use]
     pub fn within(&self, budget: WriteBudget) -> Self {
-        Self { budget: Some(budget), ..self.clone() }
+        let large = budget.large(|| Semaphore::new(LARGE_AT_ONCE));
+        Self { budget: Some(budget), large, ..self.clone() }
     }
 
     /// The same, which tells `committed` of each write.
@@ -132,6 +141,35 @@ impl Writer {
     #[must_use]
     pub fn count(&self, outcome: WriteOutcome) -> u64 {
         self.counts.get(outcome)
+    }
+
+    /// Carries `operation` out where that keeps nobody waiting. None: the host has panicked over it.
+    async fn begin(
+        &self,
+        call: &Arc<CallContext>,
+        operation: Operation,
+        mut asker: oneshot::Sender<Written>,
+    ) -> Option<(Ended, oneshot::Sender<Written>)> {
+        if operation.body_bytes() <= LARGE {
+            let ended = self.carry_out(call, &operation, &mut asker).await;
+            return Some((ended, asker));
+        }
+        let turn = tokio::select! {
+            biased;
+            () = asker.closed() => return None,
+            turn = self.large.clone().acquire_owned() => turn.ok()?,
+        };
+        let (writer, call, span) = (self.clone(), call.clone(), tracing::Span::current());
+        let carrying_out = move || {
+            let work = async {
+                let ended = writer.carry_out(&call, &operation, &mut asker).await;
+                (ended, asker)
+            };
+            let done = writer.runtime.block_on(work.instrument(span));
+            drop(turn);
+            done
+        };
+        self.runtime.spawn_blocking(carrying_out).await.ok()
     }
 
     async fn carry_out(
@@ -293,9 +331,10 @@ impl Writes for Writer {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
-        let (mut answer, answered) = oneshot::channel();
+        let (asker, answered) = oneshot::channel();
         let task = async move {
-            let Ended { written, unsettled } = writer.carry_out(&call, &operation, &mut answer).await;
+            let Some((ended, answer)) = writer.begin(&call, operation, asker).await else { return };
+            let Ended { written, unsettled } = ended;
             // Whoever asked may have stopped waiting.
             let _ = answer.send(written);
             if let Some((unsettled, interest)) = unsettled {

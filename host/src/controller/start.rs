@@ -37,6 +37,7 @@ use crate::running::Running;
 use crate::slow_lane::{Lane, Slowed};
 use crate::status::ControllerState;
 use crate::supervise::caught;
+use crate::turns::waited_for;
 
 impl Controller {
     /// Starts the tasks, but for the workers, in the place that was `inherited`, if one was. Returns what a successor would take over.
@@ -167,7 +168,7 @@ impl Controller {
             gate,
             limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
-            permit_worth: self.host.permit_worth,
+            place_worth: self.host.place_worth,
             outages: self
                 .host
                 .outages
@@ -238,7 +239,7 @@ impl Controller {
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
         };
-        counted(ports, &self.host.metrics, self.plugin.name())
+        waited_for(counted(ports, &self.host.metrics, self.plugin.name()))
     }
 
     /// What the workers call: the plugin itself, or what does as it composes.

@@ -4,6 +4,7 @@ mod circuit;
 mod held;
 mod outcomes;
 mod retired;
+mod waiting;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +17,15 @@ use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
-use windlass_core::outcome::Failure;
-use windlass_core::ports::Absent;
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::ports::{Absent, Event};
 use windlass_core::principal::Role;
 use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
+use super::aftermath::{Lane, SLOW_LANE, lane};
 use super::*;
 use crate::circuit::Guarded;
 use crate::clock::SystemClock;
@@ -33,6 +35,7 @@ use crate::phases::Phases;
 use crate::running::{End, Running, tracker};
 use crate::status::Status;
 use crate::supervise::supervise;
+use crate::turns;
 
 #[test]
 fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
@@ -87,6 +90,7 @@ fn unreachable_server() -> CallResult {
 struct Stage {
     dispatch: Arc<Dispatch>,
     calls: mpsc::UnboundedReceiver<Call>,
+    fair: Fair,
     /// The share of another plugin, to take permits away.
     other: Share,
     switch: Switch,
@@ -105,7 +109,7 @@ impl Stage {
         let (sender, calls) = mpsc::unbounded_channel();
         let (switch, outages) = Switch::new();
         let circuit = Circuit::default();
-        let fair = Fair::new(permits);
+        let fair = Fair::new(permits, turns::places(permits));
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
         let principal = Principal {
             role: Role::Plugin,
@@ -137,7 +141,7 @@ impl Stage {
             setbacks: Arc::default(),
             tally: Tally::new(),
             stop: CancellationToken::new(),
-            permit_worth: 0.5,
+            place_worth: 0.5,
             last_call: CancellationToken::new(),
             retired: CancellationToken::new(),
             unbegun: AtomicUsize::new(0),
@@ -150,7 +154,7 @@ impl Stage {
                 supervise("worker", &dispatch.panics, &CancellationToken::new(), || dispatch.work()).await
             });
         }
-        Self { dispatch, calls, other, switch }
+        Self { dispatch, calls, fair, other, switch }
     }
 
     fn new(workers: usize) -> Self {
@@ -466,7 +470,7 @@ async fn a_worker_that_panics_over_the_queue_goes_on() {
 }
 
 #[test]
-fn a_call_that_waits_is_charged_for_the_permit_that_it_holds() {
+fn a_call_that_waits_is_charged_for_the_place_that_it_holds() {
     let (a_millisecond, a_second) = (Duration::from_millis(1), Duration::from_secs(1));
     assert_eq!(charge(a_millisecond, a_second, 0.5), Duration::from_millis(500));
     assert_eq!(charge(a_second, a_second, 0.5), a_second, "one that computes is charged its CPU");

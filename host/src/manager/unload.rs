@@ -33,6 +33,7 @@ pub(super) fn tell(
     let controllers =
         plugin.manifest().controllers.iter().map(|controller| controller.name.clone()).collect::<Vec<_>>();
     host.metrics.forget(name, &controllers);
+    host.guards.forget(name);
     let status = host.status.plugin(name);
     let ran_here = status.ran_here();
     status.has_ended();

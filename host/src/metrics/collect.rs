@@ -83,13 +83,6 @@ impl Sources {
         });
         let help = "Values of plugins' metrics beyond what a call may give";
         counters(encoder, "windlass_metric_values_over_limit", help, values)?;
-        let stopped = loaded.iter().flat_map(|(plugin, generation)| {
-            generation.stats().stopped.into_iter().map(|(reason, calls)| {
-                (vec![("plugin", plugin.name.to_string()), ("reason", reason.to_owned())], calls)
-            })
-        });
-        let help = "Calls of plugins that were stopped, by a trap of theirs or at a limit";
-        counters(encoder, "windlass_calls_stopped", help, stopped)?;
         let denials = plugins.iter().flat_map(|plugin| {
             plugin.denials.snapshot().into_iter().map(|denial| {
                 let labels = vec![

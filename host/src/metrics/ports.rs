@@ -21,7 +21,7 @@ use super::{Counters, HostMetrics, Labels};
 pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Ports {
     let plugin: Arc<str> = plugin.into();
     let totals = |counters: &Counters| Totals { counters: counters.clone(), plugin: plugin.clone() };
-    let events = metrics.events.get_or_create_owned(&vec![("plugin", plugin.to_string())]);
+    let events = metrics.events.of(vec![("plugin", plugin.to_string())]);
     Ports {
         reads: Arc::new(CountedReads {
             reads: ports.reads,
@@ -52,7 +52,7 @@ impl Totals {
     fn counter(&self, verb: &'static str, result: &'static str) -> Counter {
         let mut labels = self.labels(verb);
         labels.push(("result", result.to_owned()));
-        self.counters.get_or_create_owned(&labels)
+        self.counters.of(labels)
     }
 
     fn count<T>(&self, verb: &'static str, result: &Result<T, ApiError>) {
@@ -64,7 +64,7 @@ impl Totals {
         let mut labels = self.labels(verb);
         labels.push(("code", code.map_or_else(String::new, |code| code.to_string())));
         labels.push(("outcome", outcome.to_owned()));
-        self.counters.get_or_create(&labels).inc();
+        self.counters.of(labels).inc();
     }
 }
 

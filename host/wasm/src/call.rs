@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wasmtime::{Store, UpdateDeadline};
+use windlass_core::fair::Turn;
 use windlass_core::outcome::CallResult;
 
 use crate::abi::v0_1_0::{self, Instance};
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
 use crate::meter::Meter;
-use crate::parked::Parked;
+use crate::parked::{Parked, Terms};
 use crate::plugin::{Counters, Instances, Request};
 use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
@@ -87,7 +88,7 @@ pub(crate) async fn reconcile(
 impl Callee<'_> {
     /// Makes one call, in `world`.
     async fn call<Q: Question>(&self, question: &Q, world: World) -> Result<Q::Answer, Stopped> {
-        let Seat { mut store, mut instance, calls } = self.seat(world).await;
+        let Seat { mut store, mut instance, calls, terms } = self.seat(world).await;
         let time = store.data().meter.time().clone();
         let answer = {
             let call = pin!(async {
@@ -102,26 +103,36 @@ impl Callee<'_> {
         report_dropped_lines(store.data());
         self.counters.memory_used(store.data().meter.memory().used());
         let answer = ended(answer, store.data());
-        if let (Ok(_), Some(instance), Instances::Reuse) = (&answer, instance, self.instances) {
-            self.park(store, instance, calls + 1);
+        if let (Ok(_), Some(instance), Some(terms)) = (&answer, instance, terms) {
+            self.park(store, instance, calls + 1, terms);
         }
         answer
     }
 
     /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
     async fn seat(&self, world: World) -> Seat {
-        let parked = (self.instances == Instances::Reuse).then(|| self.shared.memory.lot.take(self.counters)).flatten();
-        let begins = || CallTime::of(self.time.0, self.time.1);
+        let lot = &self.shared.memory.lot;
+        let terms = world.call().filter(|_| self.instances == Instances::Reuse).map(Terms::of);
+        let parked = if let Some(terms) = &terms {
+            lot.take(self.counters, terms)
+        } else {
+            // Perhaps they were used again until now.
+            lot.forget(self.counters);
+            None
+        };
+        let turn = world.call().map_or_else(Turn::default, |call| call.turn.clone());
+        let begins = |turn| CallTime::of(self.time.0, self.time.1, turn);
         if let Some(Parked { mut store, instance, calls, .. }) = parked {
             store.data_mut().world = world;
-            store.data_mut().meter.begin_another(self.limits.clone(), begins(), self.cpu.clone());
+            store.data_mut().meter.begin_another(self.limits.clone(), begins(turn), self.cpu.clone());
             store.set_epoch_deadline(1);
-            return Seat { store, instance: Some(instance), calls };
+            return Seat { store, instance: Some(instance), calls, terms };
         }
         let memory = &self.shared.memory;
-        let memory = memory.reserve(self.counters.share(memory), self.counters.memory_expected()).await;
-        let meter = Meter::new(self.limits.clone(), begins(), self.cpu.clone(), memory);
-        Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0 }
+        let memory = memory.reserve(self.counters.share(memory), self.counters.memory_expected());
+        let memory = turn.without(memory).await;
+        let meter = Meter::new(self.limits.clone(), begins(turn), self.cpu.clone(), memory);
+        Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0, terms }
     }
 
     fn store(&self, state: CallState) -> Store<CallState> {
@@ -137,14 +148,14 @@ impl Callee<'_> {
     }
 
     /// Keeps the instance for the next call, if it may serve one.
-    fn park(&self, mut store: Store<CallState>, instance: Instance, calls: u32) {
+    fn park(&self, mut store: Store<CallState>, instance: Instance, calls: u32, terms: Terms) {
         // What is kept back is for those who cannot go on without.
         if calls >= self.limits.calls_per_instance || store.data().meter.memory().has_kept_back() {
             return;
         }
         store.data_mut().park();
         let owner = self.counters.clone();
-        self.shared.park(Parked { owner, store, instance, calls, since: Instant::now() });
+        self.shared.park(Parked { owner, store, instance, terms, calls, since: Instant::now() });
     }
 }
 
@@ -155,6 +166,8 @@ struct Seat {
     instance: Option<Instance>,
     /// How many calls the instance has served.
     calls: u32,
+    /// Of the call, if its instance may serve others of the same. None: it may not.
+    terms: Option<Terms>,
 }
 
 fn ended<R>(answer: Option<wasmtime::Result<R>>, state: &CallState) -> Result<R, Stopped> {

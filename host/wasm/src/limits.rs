@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | guest | arguments of any import, the answer of any export | `transfer`: wasmtime stops the guest before it copies more |
 //! | guest | what `describe` answers | `manifest`, as `transfer` of that call |
-//! | guest | the body of a write | `write_bytes`; it fails with `too-large` |
+//! | guest | the body of a write; all bodies of a call | `write_bytes`; it fails with `too-large`; `written-bytes` |
 //! | guest | a line of the log; all lines of a call; those of a plugin per second | `log_line_bytes`, cut; `log-lines` and `log-bytes`; `log-lines-per-second` and `log-bytes-per-second`, dropped |
 //! | guest | names, selectors, tokens, pointers, failures | `convert` and `core::outcome`: refused or cut |
 //! | host | objects that `cache`, `live` and `writes` return, all of one import call together | `response`; they fail with `too-large`, pages end sooner |
@@ -25,6 +25,8 @@ pub use self::settings::{SetLimitError, Setting, Unit};
 
 use std::fmt;
 use std::time::Duration;
+
+use windlass_core::outcome;
 
 /// What a call may use, what all of them may together, and what a file may be. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct Limits {
     pub response_bytes: usize,
     /// The body of a write; the API server itself takes no more.
     pub write_bytes: usize,
+    /// The bodies of all writes of a call together, also of those that come to nothing: the host reads each.
+    pub written_bytes: usize,
     /// Import calls that the host works for, in one call. Logging, metrics, time and randomness do not count.
     pub host_calls: u32,
     /// Writes in one call, each operation of a batch by itself.
@@ -113,6 +117,7 @@ impl Default for Limits {
             transfer_bytes: 8 << 20,
             response_bytes: 8 << 20,
             write_bytes: 3 << 20,
+            written_bytes: 64 << 20,
             host_calls: 10_000,
             writes: 1_000,
             live_reads: 100,
@@ -166,6 +171,8 @@ pub enum Limit {
     Deadline,
     /// The same, as the host has it.
     MostDeadline,
+    /// The same, where the call has mostly waited for what it had asked for.
+    Waited,
     /// Processor time.
     Cpu,
     /// Wall time of a `describe`.
@@ -178,6 +185,8 @@ pub enum Limit {
     HostCalls,
     /// Mutations.
     Writes,
+    /// Their bodies.
+    WrittenBytes,
     /// Random bytes in one import call.
     RandomBytes,
     /// What it is called with.
@@ -193,10 +202,12 @@ impl Limit {
             Self::Table => "table",
             Self::Stack => "stack",
             Self::Deadline | Self::MostDeadline | Self::DescribeDeadline => "deadline",
+            Self::Waited => outcome::WAITED,
             Self::Cpu => "cpu",
             Self::Transfer | Self::Manifest => "transfer",
             Self::HostCalls => "host-calls",
             Self::Writes => "writes",
+            Self::WrittenBytes => "written-bytes",
             Self::RandomBytes => "random-bytes",
             Self::Request => "request",
         }
@@ -209,6 +220,10 @@ impl Limit {
             Self::DescribeDeadline => {
                 "it has only to answer with a constant; raise it with `--limit describe-deadline=TIME`"
             }
+            Self::Waited => {
+                "most of that it waited for what it had asked for: see whether the API server and other servers answer, or raise it \
+                 with `options.deadlineMs` of the controller in the manifest"
+            }
             Self::Cpu => "look for work that grows with the number of objects, or raise it with `--limit cpu=TIME`",
             Self::Memory => "raise it with `--limit memory=SIZE`",
             Self::Table => "raise it with `--limit table=N`",
@@ -217,6 +232,7 @@ impl Limit {
             Self::Manifest => "raise it with `--limit manifest=SIZE`",
             Self::HostCalls => "list instead of single reads, or raise it with `--limit host-calls=N`",
             Self::Writes => "go on in the next call, or raise it with `--limit writes=N`",
+            Self::WrittenBytes => "go on in the next call, or raise it with `--limit written-bytes=SIZE`",
             Self::RandomBytes => "ask for less at a time, or raise it with `--limit random-bytes=SIZE`",
             Self::Request => {
                 "project its watches to fewer fields, map fewer objects, or raise it with `--limit response=SIZE`"
@@ -261,7 +277,7 @@ impl fmt::Display for Overrun {
             Limit::Memory => write!(f, "it needs more than {value} of memory"),
             Limit::Table => write!(f, "its tables need more than {value} elements"),
             Limit::Stack => write!(f, "it needs more than {value} of stack"),
-            Limit::Deadline | Limit::MostDeadline | Limit::DescribeDeadline => {
+            Limit::Deadline | Limit::MostDeadline | Limit::DescribeDeadline | Limit::Waited => {
                 write!(f, "it had not ended after {value}")
             }
             Limit::Cpu => write!(f, "it used more than {value} of processor time"),
@@ -269,6 +285,7 @@ impl fmt::Display for Overrun {
             Limit::Manifest => write!(f, "it answers with more than {value}"),
             Limit::HostCalls => write!(f, "it makes more than {value} calls to the host"),
             Limit::Writes => write!(f, "it makes more than {value} writes"),
+            Limit::WrittenBytes => write!(f, "its writes have more than {value} together"),
             Limit::RandomBytes => write!(f, "it asks for more than {value} of randomness at once"),
             Limit::Request => write!(f, "what it is called with has more than {value}"),
         }?;

@@ -200,6 +200,7 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt as _;
+    use windlass_core::fair::Turn;
 
     use super::*;
     use crate::limits::Limit;
@@ -209,7 +210,7 @@ mod tests {
     }
 
     fn time() -> CallTime {
-        CallTime::of(Limit::Deadline, Duration::from_secs(30))
+        CallTime::of(Limit::Deadline, Duration::from_secs(30), Turn::default())
     }
 
     #[tokio::test]

@@ -32,6 +32,7 @@ struct OfInstance {
 struct Used {
     host_calls: u32,
     writes: u32,
+    written_bytes: usize,
     live_reads: u32,
     log_lines: u32,
     log_bytes: usize,
@@ -93,6 +94,16 @@ impl Meter {
             Ok(writes) if writes <= self.limits.writes => self.used.writes = writes,
             _ => return Err(Overrun::count(Limit::Writes, self.limits.writes as usize)),
         }
+        Ok(())
+    }
+
+    /// So many bytes more that the host is to write, or to find that it need not or must not.
+    pub(crate) fn written(&mut self, more: usize) -> Result<(), Overrun> {
+        let (written, most) = (self.used.written_bytes.saturating_add(more), self.limits.written_bytes);
+        if written > most {
+            return Err(Overrun::bytes(Limit::WrittenBytes, most));
+        }
+        self.used.written_bytes = written;
         Ok(())
     }
 
@@ -171,6 +182,7 @@ impl ResourceLimiterAsync for Meter {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use windlass_core::fair::Turn;
 
     use super::*;
     use crate::memory::GuestMemory;
@@ -179,7 +191,7 @@ mod tests {
     fn meter(limits: Limits) -> Meter {
         let memory = GuestMemory::new(1 << 30, limits.memory_bytes, ParkingLot::new(0, 0));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
-        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1));
+        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default());
         Meter::new(Arc::new(limits), time, CpuTime::default(), account)
     }
 
@@ -200,12 +212,29 @@ mod tests {
         assert_eq!((meter.writes(1), meter.writes(usize::MAX).is_err()), (Ok(()), true));
     }
 
+    #[test]
+    fn what_is_written_is_added_up_and_the_limit_is_told() {
+        let mut meter = meter(Limits { written_bytes: 3 << 20, ..Limits::default() });
+        assert!(meter.written(2 << 20).is_ok() && meter.written(1 << 20).is_ok());
+        let overrun = meter.written(1).expect_err("too much");
+        assert_eq!(overrun.limit.reason(), "written-bytes");
+        assert_eq!(
+            overrun.to_string(),
+            "its writes have more than 3 MiB together (go on in the next call, or raise it with `--limit written-bytes=SIZE`)"
+        );
+        assert!(meter.written(usize::MAX).is_err());
+    }
+
     #[tokio::test]
     async fn the_next_call_of_an_instance_has_all_but_its_memory_anew() {
         let mut meter = meter(Limits { memory_bytes: 100, host_calls: 1, ..Limits::default() });
         assert!(meter.memory_growing(0, 60, None).await.is_ok() && meter.host_call().is_ok());
         let limits = meter.limits.clone();
-        meter.begin_another(limits, CallTime::of(Limit::Deadline, Duration::from_mins(1)), CpuTime::default());
+        meter.begin_another(
+            limits,
+            CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default()),
+            CpuTime::default(),
+        );
         assert!(meter.host_call().is_ok());
         assert!(meter.memory_growing(60, 101, None).await.is_err());
     }

@@ -9,10 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use wasmtime::Store;
+use windlass_core::confidential::Confidential;
+use windlass_core::grants::Grants;
+use windlass_core::ports::CallContext;
 
 use crate::abi::v0_1_0::Instance;
 use crate::plugin::Counters;
 use crate::state::CallState;
+
+/// What an operator has said that a plugin may know and do. What an instance has kept of a call is of those times, so it serves no
+/// call of others. (Mostly they are not just equal but the same, which is what is looked at first.)
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    config: Confidential,
+    grants: Arc<Grants>,
+}
+
+impl Terms {
+    /// Those of `call` now.
+    pub(crate) fn of(call: &CallContext) -> Self {
+        Self { config: call.config.clone(), grants: call.principal.grants() }
+    }
+}
 
 /// An instance that may serve the next call.
 pub(crate) struct Parked {
@@ -20,6 +38,8 @@ pub(crate) struct Parked {
     pub(crate) owner: Arc<Counters>,
     pub(crate) store: Store<CallState>,
     pub(crate) instance: Instance,
+    /// Of its first call.
+    pub(crate) terms: Terms,
     /// How many calls it has served.
     pub(crate) calls: u32,
     pub(crate) since: Instant,
@@ -48,11 +68,21 @@ impl ParkingLot {
         self.parked().len()
     }
 
-    /// The one of `owner`'s that was used last: its memory is the warmest.
-    pub(crate) fn take(&self, owner: &Arc<Counters>) -> Option<Parked> {
+    /// The one of `owner`'s that was used last: its memory is the warmest. Those of other terms go.
+    pub(crate) fn take(&self, owner: &Arc<Counters>, terms: &Terms) -> Option<Parked> {
+        let mut outdated = Vec::new();
         let mut parked = self.parked();
-        let last = parked.iter().rposition(|one| Arc::ptr_eq(&one.owner, owner))?;
-        parked.remove(last)
+        let found = loop {
+            let Some(last) = parked.iter().rposition(|one| Arc::ptr_eq(&one.owner, owner)) else { break None };
+            match parked.remove(last) {
+                Some(one) if one.terms != *terms => outdated.push(one),
+                found => break found,
+            }
+        };
+        // A store takes its time to go: nobody need wait for that.
+        drop(parked);
+        drop(outdated);
+        found
     }
 
     /// Keeps `one` if there is room, unless `is_needed` says that its memory is needed. The answer is taken while nothing can
@@ -94,6 +124,9 @@ impl ParkingLot {
     /// Gives up all of `owner`'s.
     pub(crate) fn forget(&self, owner: &Arc<Counters>) {
         let mut parked = self.parked();
+        if parked.is_empty() {
+            return;
+        }
         let is_its = |one: &Parked| Arc::ptr_eq(&one.owner, owner);
         let (its, others): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut *parked).into_iter().partition(is_its);
         *parked = others;

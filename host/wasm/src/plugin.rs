@@ -1,9 +1,8 @@
 //! A loaded plugin: what it said of itself, and how to call it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -103,8 +102,6 @@ pub struct PluginStats {
     pub dropped_log_lines: u64,
     /// Values of metrics beyond a call's limit.
     pub dropped_metric_values: u64,
-    /// Calls that were stopped, by the class of what stopped them: `memory`, `cpu`, `trap`, ….
-    pub stopped: BTreeMap<&'static str, u64>,
 }
 
 /// One generation of a plugin: the bytes of a file at one time. Calls of it may run concurrently, each in an instance
@@ -236,7 +233,7 @@ impl Plugin {
             let callee = plugin.callee(&limits, &metered);
             metered.metered(call::reconcile(&callee, &request, world)).await
         };
-        let result = self.ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
+        let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
         Called { result, cpu: cpu.used() }
     }
 
@@ -254,7 +251,7 @@ impl Plugin {
             let callee = plugin.callee(&limits, &metered);
             metered.metered(call::compose::compose(&callee, &request, world)).await
         };
-        let answer = self.ended(self.shared.run(task).await).and_then(|answer| answer);
+        let answer = ended(self.shared.run(task).await).and_then(|answer| answer);
         Composed { answer, cpu: cpu.used() }
     }
 
@@ -270,17 +267,16 @@ impl Plugin {
             cpu,
         }
     }
+}
 
-    /// What the guest answered; else how it was stopped.
-    fn ended<T>(&self, call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
-        let (reason, message) = match call {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(Stopped { reason, message })) => (reason, message),
-            Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => ("host", error.to_string()),
-        };
-        self.counters.stopped(reason);
-        Err(CallResult::Trapped { reason, message })
-    }
+/// What the guest answered; else how it was stopped.
+fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
+    let (reason, message) = match call {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(Stopped { reason, message })) => (reason, message),
+        Err(error @ (TaskError::Panicked(_) | TaskError::ShutDown)) => ("host", error.to_string()),
+    };
+    Err(CallResult::Trapped { reason, message })
 }
 
 impl Drop for Plugin {
@@ -295,7 +291,6 @@ impl Drop for Plugin {
 pub(crate) struct Counters {
     log_lines: AtomicU64,
     metric_values: AtomicU64,
-    stopped: Mutex<BTreeMap<&'static str, u64>>,
     log_budget: LogBudget,
     /// What a call is expected to need, in bytes.
     memory: AtomicUsize,
@@ -338,19 +333,10 @@ impl Counters {
         self.memory.store(bytes.max(expected - expected.saturating_sub(bytes) / 8), Ordering::Relaxed);
     }
 
-    fn stopped(&self, reason: &'static str) {
-        *self.by_reason().entry(reason).or_default() += 1;
-    }
-
-    fn by_reason(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn snapshot(&self) -> PluginStats {
         PluginStats {
             dropped_log_lines: self.log_lines.load(Ordering::Relaxed),
             dropped_metric_values: self.metric_values.load(Ordering::Relaxed),
-            stopped: self.by_reason().clone(),
         }
     }
 }

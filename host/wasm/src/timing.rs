@@ -1,10 +1,13 @@
-//! How long a call may take: its wall time, which stands still while the host has the call wait for memory that its
-//! neighbours use.
+//! How long a call may take: its wall time, which stands still while the host has the call wait for what its neighbours use:
+//! for memory, or for its turn after it has waited for something of its own.
 //!
-//! `meter` asks it at each turn of the guest; `call` has the whole call end by it.
+//! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so here, so that
+//! the call gives its turn up meanwhile.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use windlass_core::fair::Turn;
 
 use crate::limits::{Limit, Overrun};
 
@@ -21,19 +24,23 @@ struct Clock {
     allowed: (Limit, Duration),
     began: Instant,
     waits: Mutex<Waits>,
+    turn: Turn,
 }
 
-/// What does not count.
+/// What does not count, and what tells of others.
 #[derive(Debug, Default)]
 struct Waits {
     over: Duration,
     since: Option<Instant>,
+    /// Of the time that counts, what the call has waited for what it had asked for.
+    asked: Duration,
+    asking_since: Option<Instant>,
 }
 
 impl CallTime {
-    /// Of a call that begins now.
-    pub(crate) fn of(limit: Limit, allowed: Duration) -> Self {
-        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default() }))
+    /// Of a call that begins now and has this `turn`.
+    pub(crate) fn of(limit: Limit, allowed: Duration, turn: Turn) -> Self {
+        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), turn }))
     }
 
     /// When the call must have ended, as far as is known now.
@@ -48,14 +55,35 @@ impl CallTime {
         self.deadline().saturating_duration_since(Instant::now())
     }
 
+    /// What is said when it has not ended by then.
     pub(crate) fn overrun(&self) -> Overrun {
-        Overrun::time(self.0.allowed.0, self.0.allowed.1)
+        let (limit, allowed) = self.0.allowed;
+        let waits = self.waits();
+        let asked = waits.asked + waits.asking_since.map_or(Duration::ZERO, |since| since.elapsed());
+        let limit = if asked >= allowed / 2 { Limit::Waited } else { limit };
+        Overrun::time(limit, allowed)
     }
 
-    /// Waits for `work` with the clock stopped.
+    /// Waits for `work`, which others keep the call from, with the clock stopped and without its turn.
     pub(crate) async fn stopped_for<F: Future>(&self, work: F) -> F::Output {
         let _stopped = StoppedClock::of(self);
-        work.await
+        self.0.turn.without(work).await
+    }
+
+    /// Waits for `work`, which the call has asked for, without its turn. The clock goes on, but stops while the call then waits
+    /// for its turn.
+    pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
+        let waiting = self.0.turn.give_up();
+        self.waits().asking_since = Some(Instant::now());
+        let output = work.await;
+        {
+            let mut waits = self.waits();
+            let asked = waits.asking_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            waits.asked += asked;
+        }
+        let _stopped = StoppedClock::of(self);
+        waiting.over().await;
+        output
     }
 
     /// Runs `call` until it ends. None: it had not when its time was over.
@@ -97,22 +125,52 @@ impl Drop for StoppedClock<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
+    use windlass_core::fair::Fair;
+
     use super::*;
 
     #[tokio::test]
     async fn a_call_that_does_not_end_is_given_up() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(1));
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(1), Turn::default());
         assert_eq!(time.limited(std::future::pending::<()>()).await, None);
         assert_eq!(time.left(), Duration::ZERO);
     }
 
     #[tokio::test]
+    async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
+        time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
+        assert_eq!(time.overrun().limit, Limit::Deadline, "a tenth");
+        assert!(time.limited(time.going_on_for(std::future::pending::<()>())).await.is_none());
+        assert_eq!(time.overrun().limit, Limit::Waited);
+        assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
+    }
+
+    #[tokio::test]
     async fn a_wait_for_memory_takes_nothing_of_the_time() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(20));
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(20), Turn::default());
         let waits_long = async {
             time.stopped_for(tokio::time::sleep(Duration::from_millis(200))).await;
             "ended"
         };
         assert_eq!(time.limited(std::pin::pin!(waits_long)).await, Some("ended"));
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_the_turn_takes_nothing_of_the_time_either() {
+        let fair = Fair::new(1, 8);
+        let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+        let call = share.acquire().await;
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(50), call.turn());
+        let takes_the_turn = async {
+            let busy = neighbour.acquire().await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            busy.finish(Duration::ZERO);
+        };
+        let waits = time.limited(time.going_on_for(tokio::time::sleep(Duration::from_millis(1))));
+        let (ended, ()) = tokio::join!(waits, takes_the_turn);
+        assert!(ended.is_some() && !time.left().is_zero());
     }
 }

@@ -119,7 +119,7 @@ async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
     let plugin = load(&sandbox(limits()), "webapp", &webapp()).await.expect("it loads");
     let ports = FakePorts::with_writes(WriteMode::After(Duration::from_millis(600)));
     let (reason, message) = trapped(reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await);
-    assert_eq!(reason, "deadline");
+    assert_eq!(reason, "waited");
     assert!(message.contains("it was waiting for `writes.apply`"), "{message}");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
     tokio::time::sleep(Duration::from_millis(800)).await;
@@ -155,6 +155,15 @@ async fn a_batch_counts_as_its_operations_before_any_is_sent() {
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
     let (_, result) = batched(Limits { host_calls: 5, ..Limits::default() }).await;
     assert!(matches!(result, CallResult::Failed(_)), "{result:?}");
+}
+
+#[tokio::test]
+async fn of_a_batch_with_more_in_it_than_a_call_may_write_nothing_is_sent() {
+    let (ports, result) = batched(Limits { written_bytes: 5, ..Limits::default() }).await;
+    let (reason, message) = trapped(result);
+    assert_eq!(reason, "written-bytes");
+    assert!(message.contains("--limit written-bytes=SIZE"), "{message}");
+    assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
 }
 
 #[tokio::test]

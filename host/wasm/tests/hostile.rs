@@ -25,8 +25,9 @@ use windlass_wasm::{Limits, Plugin, Sandbox};
 /// What a call of the neighbour's may take beside an attack: far more than it needs, far less than being shut out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The deadline of calls that do not end.
-const SHORT: Duration = Duration::from_millis(150);
+/// The deadline of calls that do not end, and the processor time of those that work meanwhile.
+const SHORT: Duration = Duration::from_millis(1500);
+const WORK: Duration = Duration::from_millis(100);
 
 /// A sandbox with little of everything, and the neighbour.
 struct Scene {
@@ -49,14 +50,17 @@ enum Ends {
 }
 
 impl Scene {
-    /// A call that does not end may take `deadline`.
+    /// A call that does not end may take `deadline`; where that is short, it may not work for long either.
     async fn new(deadline: Duration) -> Self {
+        let cpu = if deadline < PATIENCE { WORK } else { Limits::default().cpu };
         let limits = Limits {
             memory_bytes: 64 << 20,
             deadline,
+            cpu,
             describe_deadline: deadline,
             compile_deadline: PATIENCE,
             host_calls: 200,
+            writes: 100,
             metric_values: 1_000,
             ..Limits::default()
         };
@@ -185,12 +189,12 @@ impl Http for Silence {
 #[tokio::test]
 async fn who_uses_up_time_is_stopped_alone() {
     let cases = [
-        ("loops", Ends::Stopped("deadline")),
+        ("loops", Ends::Stopped("cpu")),
         ("recurses", Ends::Stopped("stack")),
-        ("fills", Ends::Stopped("deadline")),
-        ("asks-the-time", Ends::Stopped("deadline")),
-        ("draws-randomness", Ends::Stopped("deadline")),
-        ("waits", Ends::Stopped("deadline")),
+        ("fills", Ends::Stopped("cpu")),
+        ("asks-the-time", Ends::Stopped("cpu")),
+        ("draws-randomness", Ends::Stopped("cpu")),
+        ("waits", Ends::Stopped("waited")),
         ("traps", Ends::Stopped("trap")),
     ];
     Scene::new(SHORT).await.withstands_calls(&cases).await;
@@ -207,7 +211,7 @@ async fn who_uses_up_memory_or_hands_over_too_much_is_stopped_alone() {
         ("answers-much", Ends::Stopped("transfer")),
         ("answers-many", Ends::Stopped("transfer")),
         ("reads-many", Ends::Stopped("host-calls")),
-        ("batches-much", Ends::Stopped("host-calls")),
+        ("batches-much", Ends::Stopped("writes")),
         ("selects-much", Ends::ByItself),
         ("writes-much", Ends::ByItself),
         ("nests-deeply", Ends::ByItself),
@@ -224,7 +228,7 @@ async fn floods_run_dry() {
         ("floods-lists", Ends::Stopped("host-calls")),
         ("floods-live-reads", Ends::Stopped("host-calls")),
         ("floods-live-lists", Ends::Stopped("host-calls")),
-        ("floods-writes", Ends::Stopped("host-calls")),
+        ("floods-writes", Ends::Stopped("writes")),
         ("floods-claims", Ends::Stopped("host-calls")),
         ("floods-fetches", Ends::Stopped("host-calls")),
         ("floods-events", Ends::Stopped("host-calls")),
@@ -238,7 +242,7 @@ async fn floods_run_dry() {
 async fn a_describe_that_attacks_is_not_loaded() {
     let cases = [
         ("describe-traps", Ends::NotLoaded("describe", &["(trap)"])),
-        ("describe-loops", Ends::NotLoaded("describe", &["(deadline)"])),
+        ("describe-loops", Ends::NotLoaded("describe", &["(cpu)"])),
         ("describe-reads", Ends::NotLoaded("describe", &["(forbidden-import)", "live.get"])),
         ("describe-fetches", Ends::NotLoaded("describe", &["(forbidden-import)", "http.fetch"])),
         ("describe-unstable", Ends::NotLoaded("describe", &["/description"])),
@@ -367,7 +371,7 @@ async fn an_allocator_that_lies_hurts_its_own_call() {
     let calls_out = "(call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))";
     let guests = vec![
         ("realloc traps", allocating("unreachable"), Ends::Stopped("trap")),
-        ("realloc spins", allocating(SPIN), Ends::Stopped("deadline")),
+        ("realloc spins", allocating(SPIN), Ends::Stopped("cpu")),
         ("realloc devours", allocating(GROW), Ends::Stopped("memory")),
         ("realloc gives what is beyond memory", allocating("(return (i32.const -16))"), Ends::Stopped("abi")),
         ("realloc gives what ends beyond memory", allocating("(return (i32.const 131071))"), Ends::Stopped("abi")),
@@ -441,7 +445,7 @@ async fn what_runs_beside_the_calls_is_limited_like_them() {
     let deep = "(func $deep (result i32) (i32.add (call $deep) (i32.const 1)))";
     let guests = vec![
         ("its start traps", starting("unreachable"), refused(&["(trap)"])),
-        ("its start spins", starting(SPIN), refused(&["(deadline)"])),
+        ("its start spins", starting(SPIN), refused(&["(cpu)"])),
         ("its start devours", starting(GROW), refused(&["(memory)"])),
         (
             "its start recurses",
@@ -449,9 +453,9 @@ async fn what_runs_beside_the_calls_is_limited_like_them() {
             refused(&["(stack)"]),
         ),
         ("its clean-up of describe traps", after(POST_DESCRIBE, "unreachable"), refused(&["(trap)"])),
-        ("its clean-up of describe spins", after(POST_DESCRIBE, SPIN), refused(&["(deadline)"])),
+        ("its clean-up of describe spins", after(POST_DESCRIBE, SPIN), refused(&["(cpu)"])),
         ("its clean-up traps", after(POST_RECONCILE, "unreachable"), Ends::Stopped("trap")),
-        ("its clean-up spins", after(POST_RECONCILE, SPIN), Ends::Stopped("deadline")),
+        ("its clean-up spins", after(POST_RECONCILE, SPIN), Ends::Stopped("cpu")),
         (
             "its data does not fit its memory",
             with_items(r#"(data (i32.const 131071) "far too long")"#),
@@ -474,7 +478,7 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
         (
             "a table that is filled for ever",
             Core { items: "(table $t 1 funcref)".to_owned(), ..acting(filling) },
-            Ends::Stopped("deadline"),
+            Ends::Stopped("cpu"),
         ),
         (
             "a table that is large at once",

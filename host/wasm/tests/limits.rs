@@ -38,7 +38,6 @@ async fn a_guest_that_works_for_too_long_is_stopped_by_its_processor_time() {
     assert!(message.contains("more than 200ms of processor time") && message.contains("--limit cpu=TIME"), "{message}");
     assert!(message.contains("; in "), "where it spun: {message}");
     assert!((Duration::from_millis(200)..Duration::from_secs(2)).contains(&cpu), "{cpu:?}");
-    assert_eq!(plugin.stats().stopped, [("cpu", 1)].into());
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ async fn a_fetch_ends_with_its_call() {
     let plugin = load(&sandbox(support::limits()), "guest", &fetching(0)).await.expect("it loads");
     let outside = Arc::new(Outside::default());
     let (reason, message) = trapped(reconcile(&plugin, &ports(&outside)).await);
-    assert_eq!(reason, "deadline");
+    assert_eq!(reason, "waited");
     assert!(message.contains("http.fetch"), "{message}");
     outside.given_up.notified().await;
 }

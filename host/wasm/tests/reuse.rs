@@ -8,8 +8,10 @@ use std::time::Duration;
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
 use support::ports::quiet;
 use support::{call_of, call_with, load, sandbox};
+use windlass_core::grants::{Grants, Rule};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
+use windlass_core::ports::CallContext;
 use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Sandbox};
 
 /// A guest that counts its calls in its memory, and traps in the third.
@@ -53,6 +55,33 @@ async fn an_instance_serves_calls_until_one_is_stopped() {
     assert_eq!(stopped(&plugin, 5, Instances::Reuse).await, [false, false, true, false, false]);
     assert_eq!(sandbox.stats().parked_instances, 1);
     assert_eq!(stopped(&plugin, 4, Instances::Fresh).await, [false; 4]);
+}
+
+/// Calls with this configuration and these grants. Returns whether the instance had served a call before.
+async fn is_used_again(plugin: &Arc<Plugin>, config: &str, grants: &Grants) -> bool {
+    let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
+    call.principal.grants.replace(grants.clone());
+    let call = CallContext { config: config.into(), ..CallContext::clone(&call) };
+    let limits = CallLimits { instances: Instances::Reuse, ..CallLimits::default() };
+    call_with(plugin, &quiet(), Arc::new(call), None, limits).await.result != CallResult::Done
+}
+
+#[tokio::test]
+async fn an_instance_serves_no_call_of_another_configuration_or_policy() {
+    let count = "(global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+        (if (i32.eq (global.get $calls) (i32.const 2)) (then unreachable))";
+    let (sandbox, plugin) = loaded(Limits::default(), &Core { reconcile: count.to_owned(), ..counting() }).await;
+    let (one, other) = (Grants::default(), Grants::new(vec![Rule::default()]));
+    assert!(!is_used_again(&plugin, "{}", &one).await);
+    assert!(is_used_again(&plugin, "{}", &one).await);
+    assert!(!is_used_again(&plugin, "{}", &one).await);
+    assert!(!is_used_again(&plugin, r#"{"secret": 1}"#, &one).await, "another configuration");
+    assert!(!is_used_again(&plugin, r#"{"secret": 1}"#, &other).await, "another policy");
+    assert_eq!(sandbox.stats().parked_instances, 1, "those from before have gone");
+    assert!(is_used_again(&plugin, r#"{"secret": 1}"#, &other).await);
+    assert!(!is_used_again(&plugin, "{}", &one).await);
+    assert_eq!(call(&plugin, Instances::Fresh).await, CallResult::Done);
+    assert_eq!(sandbox.stats().parked_instances, 0, "they are not used again any more");
 }
 
 #[tokio::test]

@@ -141,6 +141,7 @@ fn call(overlay: Overlay) -> CallContext {
         trace_id: "".into(),
         hold: Hold::detached(),
         overlay,
+        turn: windlass_core::fair::Turn::default(),
         config: "{}".into(),
     }
 }

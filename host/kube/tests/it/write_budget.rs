@@ -52,6 +52,37 @@ async fn a_write_that_waits_when_its_call_ends_is_never_sent() {
     assert_eq!(script.mutations_asked().len(), 2);
 }
 
+#[tokio::test]
+async fn of_one_plugins_large_writes_two_are_worked_on_at_a_time_and_small_ones_pass_them() {
+    let script = Script::default().mutations([Reply::Never]);
+    let budget = WriteBudget::new(WriteRate { per_second: 100, burst: 100 });
+    let writer = Writer::new(script.client(), Discovery::new(script.client())).within(budget);
+    let named = |name: &str, size: usize| {
+        let metadata = json!({"name": name});
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "x".repeat(size)}});
+        let create = Operation::Create { object: object.to_string(), options: WriteOptions::default() };
+        tokio::spawn(writer.write(Arc::new(call()), create))
+    };
+    let mut begun: Vec<_> = (0..5).map(|at| named(&format!("large-{at}"), 100_000)).collect();
+    let asked = || script.mutations_asked().iter().filter(|asked| asked.body.len() > 100_000).count();
+    timeout(Duration::from_secs(20), async {
+        while asked() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        begun.push(named("small", 1));
+        while script.mutations_asked().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("they are sent");
+    // The others would have been by now.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!((asked(), script.mutations_asked().len()), (2, 3));
+    begun.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
     let script = fine();

@@ -118,6 +118,7 @@ fn call() -> Arc<CallContext> {
         trace_id: "0".into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
+        turn: windlass_core::fair::Turn::default(),
         config: "{}".into(),
     })
 }

@@ -31,7 +31,7 @@ async fn after_traps_over_five_keys_nothing_is_called_for_ten_seconds_and_nothin
     assert!(stage.is_quiet().await);
     assert_eq!(stage.dispatch.queue.len(), 4, "no worker takes a key");
     let permits: Vec<_> = (0..8).map_while(|_| stage.other.acquire().now_or_never()).collect();
-    assert_eq!(permits.len(), 8, "another plugin has all permits for itself");
+    assert_eq!(permits.len(), 6, "another plugin has all that one may have");
     permits.into_iter().for_each(Permit::unused);
     let probe = stage.call().await;
     let waited = began.elapsed();
@@ -107,7 +107,7 @@ async fn a_probe_that_comes_to_nothing_makes_room_for_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_that_workers_have_when_it_opens_wait_with_them() {
-    let mut stage = Stage::with_clock(7, 5, Arc::new(SystemClock::new()));
+    let mut stage = Stage::with_clock(7, 7, Arc::new(SystemClock::new()));
     let names: Vec<_> = (0..7).map(|number| format!("a{number}")).collect();
     for name in &names {
         stage.dispatch.queue.add(key(name));

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use tokio::runtime::Runtime;
 use windlass_apiserver::ApiServer;
 use windlass_core::object::ObjectRef;
-use windlass_core::outcome::MAX_RETRY_AFTER;
+use windlass_core::outcome::{MAX_RETRY_AFTER, MIN_REQUEUE};
 use windlass_core::ports::Events;
 
 use super::*;
@@ -243,7 +243,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
     let mut rows = vec![
         (CallResult::Done, Fate::Forgotten, Duration::ZERO),
         (CallResult::RequeueAfter(seconds(5)), Fate::Again, seconds(5)),
-        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, outcome::MIN_REQUEUE),
+        (CallResult::RequeueAfter(Duration::ZERO), Fate::Again, MIN_REQUEUE),
         (trap("trap"), Fate::Counted, SECOND_BACKOFF),
         (trap("deadline"), Fate::Counted, SECOND_BACKOFF),
         (trap("memory"), Fate::Counted, SECOND_BACKOFF),

@@ -6,7 +6,7 @@ use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreRe
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_1_0::convert::milliseconds;
-use crate::imports::RAISE_RESPONSE;
+use crate::imports::{RAISE_RESPONSE, waiting};
 use crate::sandbox::AbortOnDrop;
 use crate::state::CallState;
 use crate::trap::HostFailed;
@@ -20,10 +20,9 @@ impl Host for CallState {
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
         let (http, call) = (world.ports.http.clone(), world.call.clone());
         let mut task = AbortOnDrop(world.caller.spawn(async move { http.fetch(call, request).await }));
-        self.waiting_in = Some("http.fetch");
-        let answer = (&mut task.0).await;
-        self.waiting_in = None;
-        let answer = answer.map_err(|error| HostFailed::in_import("http.fetch", &error))?;
+        let answer = waiting(self, "http.fetch", &mut task.0)
+            .await
+            .map_err(|error| HostFailed::in_import("http.fetch", &error))?;
         Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
     }
 }

@@ -48,8 +48,14 @@ async fn elsewhere<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> wasmtime::Result<T> {
     let task = AbortOnDropHandle::new(state.reconcile(import)?.caller.spawn(work));
+    waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
+}
+
+/// Waits for `work` of the host's, without the call's turn.
+async fn waiting<F: Future>(state: &mut CallState, import: &'static str, work: F) -> F::Output {
+    let time = state.meter.time().clone();
     state.waiting_in = Some(import);
-    let done = task.await;
+    let done = time.going_on_for(work).await;
     state.waiting_in = None;
-    done.map_err(|error| HostFailed::in_import(import, &error))
+    done
 }

@@ -10,7 +10,7 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, malformed, refused, too_large, waiting};
 use crate::limits::Value;
 use crate::state::CallState;
 use crate::trap::HostFailed;
@@ -53,10 +53,11 @@ impl Host for CallState {
         const IMPORT: &str = "writes.batch";
         self.enter(IMPORT)?;
         // Before anything is sent: a guest that wants too much must not get a part of it.
+        self.meter.writes(operations.len())?;
         for _ in &operations {
             self.meter.host_call()?;
         }
-        self.meter.writes(operations.len())?;
+        self.meter.written(operations.iter().map(body_bytes).sum())?;
         let limits = self.meter.limits();
         let (limit, budget) = (limits.write_bytes, limits.response_bytes);
         let sound: Vec<_> = operations.into_iter().map(|operation| checked(operation, limit)).collect();
@@ -86,12 +87,23 @@ impl Host for CallState {
 fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiError> {
     let verb = verb(&operation);
     let operation = convert::operation(operation).map_err(|reason| malformed(verb, reason))?;
-    let size = body_size(&operation);
+    let size = operation.body_bytes();
     if size > limit {
         let limit = Value::Bytes(limit);
         return Err(too_large(verb, format!("the body has {size} bytes, the API server takes at most {limit}")));
     }
     Ok(operation)
+}
+
+/// The length of a body as the guest handed it over, however little there may be of use in it.
+fn body_bytes(operation: &wit::Operation) -> usize {
+    match operation {
+        wit::Operation::Create(write) | wit::Operation::Update(write) | wit::Operation::Apply(write) => {
+            write.object.len()
+        }
+        wit::Operation::Patch(write) => write.patch.len(),
+        wit::Operation::Delete(_) => 0,
+    }
 }
 
 fn verb(operation: &wit::Operation) -> &'static str {
@@ -108,6 +120,7 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     let (limit, mut left) = (limits.write_bytes, limits.response_bytes);
     state.enter(import)?;
     state.meter.writes(1)?;
+    state.meter.written(body_bytes(&operation))?;
     let world = state.reconcile(import)?;
     let operation = match checked(operation, limit) {
         Ok(operation) => operation,
@@ -127,9 +140,7 @@ async fn awaited<T>(
     import: &'static str,
     task: impl Future<Output = Result<T, JoinError>>,
 ) -> wasmtime::Result<T> {
-    state.waiting_in = Some(import);
-    let answer = task.await;
-    state.waiting_in = None;
+    let answer = waiting(state, import, task).await;
     // A panic of the writer's: whether it had sent anything is not known here, so the call must not go on.
     answer.map_err(|error| HostFailed::in_import(import, &error))
 }
@@ -148,16 +159,6 @@ fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> Answer
 /// A port that answers for fewer operations than it was given has a bug; what became of the others is not known.
 fn lost(verb: &'static str) -> CoreError {
     CoreError::refused(ApiReason::UnknownOutcome, verb, "", None, "the host lost the result of this operation")
-}
-
-fn body_size(operation: &Operation) -> usize {
-    match operation {
-        Operation::Create { object, .. } | Operation::Update { object, .. } | Operation::Apply { object, .. } => {
-            object.len()
-        }
-        Operation::Patch { patch, .. } => patch.len(),
-        Operation::Delete { .. } => 0,
-    }
 }
 
 /// The object of a write that always returns one.

@@ -61,7 +61,7 @@ const MINUTE: u64 = 60 * SECOND;
 
 impl Setting {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         bytes("memory", (MI, 512 * MI), "linear memory of a call", |it| Field::Bytes(&mut it.memory_bytes)),
         time("cpu", (10, 10 * MINUTE), "processor time of a call", |it| Field::Time(&mut it.cpu)),
         time("deadline", (10, 60 * MINUTE), "the most wall time that a manifest may give a call", |it| {
@@ -87,6 +87,9 @@ impl Setting {
             |it| Field::Count(&mut it.host_calls),
         ),
         count("writes", (1, 100_000), "writes in a call", |it| Field::Count(&mut it.writes)),
+        bytes("written-bytes", (MI, 4096 * MI), "bodies of all writes of a call together", |it| {
+            Field::Bytes(&mut it.written_bytes)
+        }),
         count("live-reads", (1, 10_000), "reads of the API server itself in a call; more are refused", |it| {
             Field::Count(&mut it.live_reads)
         }),
@@ -224,6 +227,7 @@ mod tests {
             Limit::Manifest,
             Limit::HostCalls,
             Limit::Writes,
+            Limit::WrittenBytes,
             Limit::RandomBytes,
             Limit::Request,
         ];

@@ -1,0 +1,226 @@
+//! The turn of one call, which it gives up while it waits.
+//!
+//! What a call waits for is its own affair, and may take as long as its deadline; without a turn it keeps no neighbour waiting.
+//! What a call asks for is often carried out in several layers, each of which knows that it waits, and the host itself asks for
+//! several things at once on behalf of one call. So waits are counted: the first gives the turn up, the last gets it back.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use super::schedule::Schedule;
+use super::{Share, Wants};
+
+/// How one call stands.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) share: Share,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug)]
+struct Now {
+    has_turn: bool,
+    /// Its waits that have not ended.
+    waits: usize,
+    is_over: bool,
+}
+
+impl Standing {
+    /// Of a call that begins, with its turn.
+    pub(super) fn with_turn(share: Share) -> Arc<Self> {
+        Arc::new(Self { share, now: Mutex::new(Now { has_turn: true, waits: 0, is_over: false }) })
+    }
+
+    /// The call has ended. Returns whether it had a turn.
+    pub(super) fn end(&self) -> bool {
+        let mut now = self.now();
+        now.is_over = true;
+        std::mem::take(&mut now.has_turn)
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn of a call, or of what is no call and needs none. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Turn(Option<Arc<Standing>>);
+
+impl Turn {
+    pub(super) fn of(standing: &Arc<Standing>) -> Self {
+        Self(Some(standing.clone()))
+    }
+
+    /// The call waits from now on.
+    #[must_use = "the wait ends when it is told to, or when this is dropped"]
+    pub fn give_up(&self) -> Waiting {
+        let standing = self.0.clone();
+        if let Some(standing) = &standing {
+            let mut now = standing.now();
+            now.waits += 1;
+            let had_turn = std::mem::take(&mut now.has_turn);
+            drop(now);
+            if had_turn {
+                standing.share.give_back(Schedule::pause);
+            }
+        }
+        Waiting(standing)
+    }
+
+    /// Waits for `work`, without the turn if that is not there at once.
+    pub async fn without<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        let at_once = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        if let Poll::Ready(output) = at_once {
+            return output;
+        }
+        let waiting = self.give_up();
+        let output = work.await;
+        waiting.over().await;
+        output
+    }
+}
+
+/// A wait of a call. Dropped, it ends without the turn: for who waits no more because the call is over.
+#[derive(Debug)]
+pub struct Waiting(Option<Arc<Standing>>);
+
+impl Waiting {
+    /// The wait is over: returns as soon as the call has its turn again, or still waits for something else.
+    pub async fn over(mut self) {
+        let Some(standing) = self.0.take() else { return };
+        {
+            let mut now = standing.now();
+            now.waits -= 1;
+            if now.waits > 0 || now.has_turn || now.is_over {
+                return;
+            }
+        }
+        let granted = standing.share.granted(Wants::ToGoOn).await;
+        let mut now = standing.now();
+        // Meanwhile another wait may have begun, which gets it back when it ends, or have got it back already.
+        if now.waits == 0 && !now.has_turn && !now.is_over {
+            now.has_turn = true;
+            granted.take();
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(standing) = self.0.take() {
+            standing.now().waits -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::super::{Fair, Permit};
+    use super::*;
+
+    fn shares<const N: usize>(turns: u32, places: u32) -> [Share; N] {
+        let fair = Fair::new(turns, places);
+        std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
+    }
+
+    fn at_once(share: &Share) -> Option<Permit> {
+        share.acquire().now_or_never()
+    }
+
+    #[test]
+    fn a_call_that_waits_leaves_the_only_turn_to_others() {
+        let [waiter, neighbour] = shares(1, 8);
+        let call = at_once(&waiter).expect("free");
+        assert!(at_once(&neighbour).is_none());
+        let wait = call.turn().give_up();
+        let other = at_once(&neighbour).expect("nobody works");
+        let mut again = Box::pin(wait.over());
+        assert!(again.as_mut().now_or_never().is_none(), "its turn is another's now");
+        other.finish(Duration::ZERO);
+        assert!(again.now_or_never().is_some());
+        assert!(at_once(&neighbour).is_none(), "it works again");
+        call.finish(Duration::ZERO);
+        assert!(at_once(&neighbour).is_some());
+    }
+
+    #[test]
+    fn what_is_there_at_once_costs_no_turn() {
+        let [share, neighbour] = shares(1, 8);
+        let call = at_once(&share).expect("free");
+        let mut waiting = Box::pin(neighbour.acquire());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert_eq!(call.turn().without(std::future::ready(7)).now_or_never(), Some(7));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(call.turn().without(std::future::pending::<()>()).now_or_never().is_none());
+        assert!(waiting.now_or_never().is_some());
+    }
+
+    #[test]
+    fn of_several_waits_the_last_gets_the_turn_back() {
+        let [share, neighbour] = shares(1, 8);
+        let call = at_once(&share).expect("free");
+        let (outer, inner) = (call.turn().give_up(), call.turn().give_up());
+        let other = at_once(&neighbour).expect("nobody works");
+        assert!(inner.over().now_or_never().is_some(), "it still waits");
+        let mut again = Box::pin(outer.over());
+        assert!(again.as_mut().now_or_never().is_none());
+        other.unused();
+        assert!(again.now_or_never().is_some());
+        drop(call);
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_wait_no_turn_is_lost_and_none_is_made() {
+        let [share, neighbour] = shares(1, 8);
+        for how in 0..4 {
+            let call = at_once(&share).expect("free");
+            let wait = call.turn().give_up();
+            match how {
+                // The call ends while it waits.
+                0 => call.finish(Duration::ZERO),
+                // Nobody waits for it any more.
+                1 => drop(wait.over()),
+                // It is over while it waits for its turn.
+                2 => {
+                    let other = at_once(&neighbour).expect("nobody works");
+                    let mut again = Box::pin(wait.over());
+                    assert!(again.as_mut().now_or_never().is_none());
+                    drop(call);
+                    other.unused();
+                    assert!(again.now_or_never().is_some());
+                }
+                _ => {
+                    let other = at_once(&neighbour).expect("nobody works");
+                    assert!(wait.over().now_or_never().is_none());
+                    other.unused();
+                }
+            }
+            let only = at_once(&neighbour).expect("a turn is free");
+            assert!(at_once(&share).is_none(), "and no more than one");
+            only.unused();
+        }
+    }
+
+    #[test]
+    fn calls_that_wait_have_half_of_the_places_and_the_next_plugin_half_of_the_rest() {
+        let shares: [Share; 4] = shares(4, 16);
+        let mut begun = Vec::new();
+        let found = [0, 1, 2, 3].map(|plugin| {
+            let share: &Share = &shares[plugin];
+            let before = begun.len();
+            while let Some(call) = at_once(share) {
+                begun.push((call.turn().give_up(), call));
+            }
+            begun.len() - before
+        });
+        assert_eq!(found, [8, 4, 2, 1]);
+    }
+}

@@ -1,0 +1,126 @@
+//! What follows from how a call ended: for its key, and for those who look after the plugin or the object.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::expectations::{EXPIRE_AFTER, Waiting};
+use windlass_core::fair::Turn;
+use windlass_core::object::ObjectKey;
+use windlass_core::outcome::{self, CallResult, Decision, Retry};
+use windlass_core::ports::{CallContext, Event, EventType};
+use windlass_core::probation;
+use windlass_core::settle::Hold;
+
+use super::{Dispatch, trace_id};
+
+/// How often a key is tried that has used up its counted retries (§3.1).
+pub(super) const SLOW_LANE: Duration = Duration::from_secs(1000);
+
+/// How a key that failed is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// After its backoff.
+    Backoff,
+    /// Rarely: its counted retries are used up.
+    Slow,
+}
+
+pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
+    match retry {
+        Retry::Counted if counted_so_far >= max_retries => Lane::Slow,
+        Retry::Counted | Retry::Uncounted => Lane::Backoff,
+    }
+}
+
+impl Dispatch {
+    /// Carries out what the outcome of a call means for its key.
+    pub(super) fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
+        let decision = outcome::decide(result, &self.primary.kind, key);
+        let is_own_failure = probation::is_own_failure(&decision) && !result.is_wait();
+        self.tally.called(is_own_failure.then(|| describe(result)).as_deref());
+        match decision {
+            Decision::Forget => {
+                self.status.succeeded(key, false);
+                self.queue.forget(key);
+            }
+            Decision::ForgetAndAddAfter(delay) => {
+                self.status.succeeded(key, true);
+                self.queue.forget(key);
+                self.queue.add_after(key.clone(), delay);
+            }
+            Decision::ForgetAndReport(message) => {
+                self.queue.forget(key);
+                self.status.failed_for_good(key, &message);
+                tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
+                self.warn(context, "ReconcileFailed", message);
+            }
+            Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
+        }
+    }
+
+    fn retry(
+        &self,
+        key: &ObjectKey,
+        retry: Retry,
+        at_least: Option<Duration>,
+        result: &CallResult,
+        context: &CallContext,
+    ) {
+        let error = describe(result);
+        let attempt = self.queue.num_requeues(key);
+        match lane(retry, attempt, self.max_retries) {
+            Lane::Backoff => {
+                let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
+                if retry == Retry::Uncounted {
+                    self.setbacks().note(key.clone(), Instant::now());
+                }
+                self.status.failed(key, &error);
+                tracing::warn!(error, attempt, ?retry_in, "failed");
+            }
+            Lane::Slow => {
+                self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
+                self.status.gave_up(key, &error);
+                tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
+                self.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
+            }
+        }
+    }
+
+    fn warn(&self, context: &CallContext, reason: &str, note: String) {
+        if context.primary.is_none() {
+            return; // An Event about an object that has gone would be shown nowhere.
+        }
+        let event = Event {
+            regarding: None,
+            related: None,
+            event_type: EventType::Warning,
+            reason: reason.to_owned(),
+            action: "Reconcile".to_owned(),
+            note,
+        };
+        self.ports.events.emit(context, event);
+    }
+
+    /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
+    pub(crate) fn warn_of_wait(&self, waiting: &Waiting, watch: &str, follows: &str) {
+        let (key, trace_id) = (&waiting.key, trace_id());
+        let note = format!(
+            "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what was written for it: {}. {follows}",
+            waiting.what
+        );
+        tracing::warn!(
+            plugin = %self.principal.plugin, controller = %self.controller, %key, watch, waits_for = waiting.what,
+            "an expectation has expired. {follows}"
+        );
+        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), Turn::default());
+        self.warn(&context, "ExpectationExpired", note);
+    }
+}
+
+fn describe(result: &CallResult) -> String {
+    match result {
+        CallResult::Failed(failures) => outcome::summary(failures),
+        CallResult::Trapped { message, .. } => message.clone(),
+        CallResult::Done | CallResult::RequeueAfter(_) => String::new(),
+    }
+}

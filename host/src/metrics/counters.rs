@@ -1,0 +1,49 @@
+//! Counters of plugins, which go when their plugin does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+use super::Labels;
+
+/// A family of counters with the label `plugin`. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    family: Family<Labels, Counter>,
+    /// The labels of each plugin: the family itself cannot be asked.
+    of_plugins: Arc<Mutex<BTreeMap<String, BTreeSet<Labels>>>>,
+}
+
+impl Counters {
+    /// The counter with these labels, which is shown from now on.
+    pub(super) fn of(&self, labels: Labels) -> Counter {
+        let counter = self.family.get_or_create_owned(&labels);
+        if let Some((_, plugin)) = labels.iter().find(|(name, _)| *name == "plugin") {
+            let mut of_plugins = self.of_plugins();
+            if let Some(known) = of_plugins.get_mut(plugin) {
+                known.insert(labels);
+            } else {
+                of_plugins.insert(plugin.clone(), BTreeSet::from([labels]));
+            }
+        }
+        counter
+    }
+
+    /// Those of `plugin` are not shown any more.
+    pub(super) fn forget(&self, plugin: &str) {
+        for labels in self.of_plugins().remove(plugin).unwrap_or_default() {
+            self.family.remove(&labels);
+        }
+    }
+
+    /// For the registry.
+    pub(super) fn family(&self) -> Family<Labels, Counter> {
+        self.family.clone()
+    }
+
+    fn of_plugins(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<Labels>>> {
+        self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
