@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_proxy::{Fault, Match};
+use windlass_tests::busy;
 use windlass_tests::host::Host;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
@@ -78,6 +79,7 @@ fn assert_in_order(log: &str) {
 }
 
 async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let server = Server::start(kind).await?;
     server.install_webapp().await?;
     for number in 0..WEBAPPS {

@@ -3,6 +3,7 @@
 //!
 //! Nothing here is part of the product. Everything runs on loopback.
 
+pub mod busy;
 pub mod chameleon;
 pub mod children;
 pub mod cluster;
