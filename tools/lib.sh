@@ -33,6 +33,8 @@ limited() {
 # at_least MINIMUM VERSION: whether VERSION is not older.
 at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
+processors() { getconf _NPROCESSORS_ONLN; }
+
 is_debian() { have apt-get && have dpkg; }
 
 # file_sha256 FILE: its digest alone.

@@ -16,13 +16,13 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 use windlass_core::sharing;
-use windlass_tests::cluster;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
 use windlass_tests::paths;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::Server;
 use windlass_tests::wait::{until, until_within};
+use windlass_tests::{busy, cluster};
 
 use crate::replicas::pod_set;
 
@@ -217,6 +217,7 @@ async fn churn(objects: Objects, webapps: usize, sets: usize, end: Arc<AtomicBoo
 }
 
 async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let directory = tempfile::tempdir()?;
     let audit = directory.path().join("audit.log");
     let cluster = cluster::start(&["--audit-log", &audit.to_string_lossy()])?;

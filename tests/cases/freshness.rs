@@ -12,6 +12,7 @@ use windlass_core::freshness::{Evidence, Proof};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{ConnectOptions, Discovery, InformerOptions, Informers, Subscription, client};
+use windlass_tests::busy;
 use windlass_tests::cluster::{self, Cluster};
 use windlass_tests::objects::Objects;
 use windlass_tests::server::{Kind, Server};
@@ -116,6 +117,7 @@ async fn write_much(objects: &Objects) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_resumed_on_an_older_state_ends_in_a_list_of_it() -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let directory = tempfile::tempdir()?;
     let (etcd, backup) = (directory.path().join("etcd"), directory.path().join("backup"));
     let cluster = start(directory.path()).await?;

@@ -16,7 +16,7 @@ use windlass_tests::objects::{Objects, documents};
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
-use windlass_tests::{hostile, paths};
+use windlass_tests::{busy, hostile, paths};
 
 use crate::admin::{get, plugin, watched_at};
 
@@ -323,6 +323,7 @@ fn peak_kib(host: &Host) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attackers_take_nothing_and_their_neighbour_does_its_work() -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let siege = Siege::begin().await?;
     let (host, address) = siege.host().await?;
     for (mode, word) in REFUSED {

@@ -6,11 +6,12 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_proxy::{Fault, Match};
+use windlass_tests::busy;
 use windlass_tests::host::Host;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
-use windlass_tests::wait::until;
+use windlass_tests::wait::{until, until_within};
 
 use crate::admin::{get, watched_at};
 use crate::webapp::plugin_directory;
@@ -50,7 +51,8 @@ async fn change(server: &Server) -> anyhow::Result<()> {
 
 /// Waits until each `WebApp` has the Deployment that it wants.
 async fn converged(server: &Server) -> anyhow::Result<()> {
-    until("every WebApp has its Deployment", || async {
+    // The longest of all waits: on a slow machine a minute was not enough.
+    until_within(Duration::from_mins(5), "every WebApp has its Deployment", || async {
         let deployments = server.objects().list("Deployment", "").await?;
         for webapp in server.objects().list("WebApp", "").await? {
             let name = &webapp["metadata"]["name"];
@@ -78,6 +80,7 @@ fn assert_in_order(log: &str) {
 }
 
 async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let server = Server::start(kind).await?;
     server.install_webapp().await?;
     for number in 0..WEBAPPS {
@@ -93,7 +96,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (mut host, address) = watched_at(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &[]).await?;
     let stopped = async {
-        until("some is written", || async {
+        until_within(Duration::from_mins(5), "some is written", || async {
             let written = written(&proxy);
             if written >= WRITTEN { Ok(()) } else { Err(written) }
         })

@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use windlass_kube::{ConnectOptions, Discovery, InformerOptions, Informers, Subscription, client};
 use windlass_proxy::{Match, Verb};
+use windlass_tests::busy;
 use windlass_tests::cluster::{self, Cluster};
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
@@ -343,17 +344,20 @@ async fn caught_up(informers: &Informers, view: &View, observer: &Subscription, 
 }
 
 async fn cuts(kind: Kind, streaming: bool) -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let server = Server::start(kind).await?;
     storm(server, None, Plan { forecast: Forecast::Cuts, streaming, kills: 0 }).await
 }
 
 async fn everything(kind: Kind, streaming: bool) -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let server = Server::start(kind).await?;
     storm(server, None, Plan { forecast: Forecast::Everything, streaming, kills: 0 }).await
 }
 
 /// Real only: the embedded server's state would be gone.
 async fn kills(arguments: &[&'static str], streaming: bool) -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let cluster = OwnCluster::start(arguments).await?;
     let server = Server::join(cluster.running()?).await?;
     storm(server, Some(cluster), Plan { forecast: Forecast::Cuts, streaming, kills: 2 }).await

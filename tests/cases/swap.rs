@@ -16,7 +16,7 @@ use windlass_proxy::{Match, Verb};
 use windlass_tests::host::{Host, Listener};
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
-use windlass_tests::{chameleon, wait};
+use windlass_tests::{busy, chameleon, wait};
 
 /// For a swap, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -162,6 +162,7 @@ fn tail(log: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_rolled_back() -> anyhow::Result<()> {
+    let _turn = busy::turn().await?;
     let (swaps, keys) = form();
     let stage = Stage::start(keys).await?;
     let (mut runs, mut is_wide, mut rollbacks, mut replacements) = (0, false, 0, 0);

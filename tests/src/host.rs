@@ -83,11 +83,16 @@ impl Host {
 
     /// Waits for a log line with `text` in it.
     pub async fn says(&self, text: &str) -> anyhow::Result<String> {
+        self.says_one_of(&[text]).await
+    }
+
+    /// Waits for a log line with one of `texts` in it: of two limits, say, whichever the machine reaches first.
+    pub async fn says_one_of(&self, texts: &[&str]) -> anyhow::Result<String> {
         let found = || {
             let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.iter().find(|line| line.contains(text)).cloned()
+            lines.iter().find(|line| texts.iter().any(|text| line.contains(text))).cloned()
         };
-        let waited = wait::until(text, || async { found().ok_or("no such line") }).await;
+        let waited = wait::until(&texts.join(" or "), || async { found().ok_or("no such line") }).await;
         waited.with_context(|| format!("the host logged:\n{}", self.log()))
     }
 

@@ -9,6 +9,12 @@ use anyhow::bail;
 /// How long a condition may take on a machine that does other things too.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
+/// The pause before the next look, after so long a wait: a tenth of it. What comes soon is seen at once, and what takes long is not
+/// kept from coming by our asking.
+fn pause(waited: Duration) -> Duration {
+    (waited / 10).clamp(Duration::from_millis(25), Duration::from_millis(500))
+}
+
 /// Asks `look` again and again until it returns a value. Fails after [`PATIENCE`] with what was waited for and what was
 /// seen last.
 pub async fn until<T, E, F, Fut>(what: &str, look: F) -> anyhow::Result<T>
@@ -27,16 +33,14 @@ where
     Fut: Future<Output = Result<T, E>>,
     E: Debug,
 {
-    let mut pause = tokio::time::interval(Duration::from_millis(25));
-    let deadline = tokio::time::Instant::now() + patience;
+    let began = tokio::time::Instant::now();
     loop {
-        pause.tick().await;
         match look().await {
             Ok(value) => return Ok(value),
-            Err(seen) if tokio::time::Instant::now() > deadline => {
+            Err(seen) if began.elapsed() > patience => {
                 bail!("{what}: not within {patience:?}; seen last: {seen:?}")
             }
-            Err(_) => {}
+            Err(_) => tokio::time::sleep(pause(began.elapsed())).await,
         }
     }
 }

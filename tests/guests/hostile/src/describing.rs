@@ -1,4 +1,4 @@
-//! Attacks by `describe`, those that need code. Manifests that are only bad texts are in `host/wasm/tests/hostile.rs`.
+//! Attacks by `describe`, those that need code. Manifests that are only bad texts are in `host/wasm/tests/it/hostile.rs`.
 
 use windlass_sdk::bindings::windlass::plugin::{clock, http, live, random};
 

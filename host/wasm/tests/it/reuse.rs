@@ -1,6 +1,6 @@
 //! Instances that serve more than one call: what they keep, what they do not, and when they go.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 //! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others; `make soak STORIES=mutants` does. Of many it
 //! is also told what memory they leave behind: nothing that grows with their number.
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

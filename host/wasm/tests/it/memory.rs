@@ -1,6 +1,6 @@
 //! The memory of all guests: a call waits for what its neighbours use, and never fails for it.
 
-mod support;
+use crate::support;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

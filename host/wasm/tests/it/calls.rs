@@ -1,6 +1,6 @@
 //! Calls of well-behaved plugins: what goes in, what the imports do, and what comes out.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;

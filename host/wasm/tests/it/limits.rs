@@ -1,6 +1,6 @@
 //! Each limit: who goes beyond it is stopped, with a label and a message, and nobody else notices.
 
-mod support;
+use crate::support;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Live reads and claims: what of them reaches the ports, and what a call may have of it.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 

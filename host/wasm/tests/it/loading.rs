@@ -1,6 +1,6 @@
 //! Every way in which a file can fail to be a plugin, each with its own message.
 
-mod support;
+use crate::support;
 
 use support::guests::{Core, MANIFEST, chameleon, webapp};
 use support::{PluginDir, limits, load, load_error, sandbox};

@@ -1,6 +1,6 @@
 //! Plugins are compiled in a process of their own, within limits, and what came out is kept.
 
-mod support;
+use crate::support;
 
 use std::path::PathBuf;
 use std::sync::Arc;

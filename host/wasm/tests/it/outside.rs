@@ -1,6 +1,6 @@
 //! `http` and `metrics`: what a guest asks of them arrives at the port as it was asked, within the call's limits.
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Calls of a composer: what goes in, what comes out, and that equal requests have equal answers.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::time::Duration;
