@@ -143,7 +143,7 @@ mod tests {
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
         time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
         assert_eq!(time.overrun().limit, Limit::Deadline, "a tenth");
-        assert!(time.limited(time.going_on_for(std::future::pending::<()>())).await.is_none());
+        assert!(time.limited(std::pin::pin!(time.going_on_for(std::future::pending::<()>()))).await.is_none());
         assert_eq!(time.overrun().limit, Limit::Waited);
         assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
     }
@@ -169,7 +169,8 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(200)).await;
             busy.finish(Duration::ZERO);
         };
-        let waits = time.limited(time.going_on_for(tokio::time::sleep(Duration::from_millis(1))));
+        let waits = std::pin::pin!(time.going_on_for(tokio::time::sleep(Duration::from_millis(1))));
+        let waits = time.limited(waits);
         let (ended, ()) = tokio::join!(waits, takes_the_turn);
         assert!(ended.is_some() && !time.left().is_zero());
     }

@@ -276,7 +276,9 @@ async fn a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there
         (directory.write("webapp.wasm", &webapp()), directory.write("chameleon.wasm", &chameleon("good")));
     keeping(&directory).load(&known).await.expect("it loads");
     let before = files();
-    let name = "a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there";
+    let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there");
+    // As the test program lists it: without the crate.
+    let (_, name) = name.split_once("::").expect("a crate");
     // Who goes over the limit is told by a signal, too, which is ignored here as the host would on a disk that is full.
     let output = std::process::Command::new("/bin/sh")
         .args(["-c", r#"trap "" XFSZ; ulimit -f 400; exec "$0" "$@""#])
