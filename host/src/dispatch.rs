@@ -250,6 +250,9 @@ impl Dispatch {
 
     /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
     async fn is_callable(&self) -> bool {
+        if !self.outages.is_over() {
+            self.tally.rests();
+        }
         self.stop.run_until_cancelled(self.outages.over()).await.is_some()
     }
 

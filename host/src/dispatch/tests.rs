@@ -27,6 +27,7 @@ use windlass_kube::{Discovery, Informers, Subscription};
 use super::*;
 use crate::circuit::Guarded;
 use crate::clock::SystemClock;
+use crate::generation::Judged;
 use crate::metrics::HostMetrics;
 use crate::outage::Switch;
 use crate::phases::Phases;
@@ -196,6 +197,26 @@ async fn no_call_begins_while_the_api_server_is_unreachable() {
     assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
     stage.switch.end();
     stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
+    let mut stage = Stage::new(1);
+    let tally = stage.dispatch.tally.clone();
+    tally.begin_probation(probation::Record { calls: 100, failures: 0 });
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+    assert!(stage.is_quiet().await);
+    stage.switch.begin();
+    assert!(stage.is_quiet().await);
+    tokio::time::advance(Duration::from_hours(1)).await;
+    assert_eq!(tally.judged().now_or_never(), None);
+    stage.switch.end();
+    stage.dispatch.queue.add(key("b"));
+    stage.answer("b", CallResult::Done).await;
+    let began = Instant::now();
+    assert_eq!(tally.judged().await, Judged::Passed);
+    assert!(began.elapsed() > Duration::from_secs(59), "its minute begins with this call");
 }
 
 #[tokio::test(start_paused = true)]
