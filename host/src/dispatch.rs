@@ -302,7 +302,9 @@ impl Dispatch {
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
         let Called { result, cpu } = call.await;
         permit.finish(charge(cpu, started.elapsed(), self.permit_worth));
-        self.status.called(started.elapsed());
+        if !matches!(result, CallResult::NotCalled { .. }) {
+            self.status.called(started.elapsed());
+        }
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
         Ended::Done
@@ -356,8 +358,15 @@ impl Dispatch {
     /// Carries out what the outcome of a call means for its key.
     fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
         let decision = outcome::decide(result, &self.primary.kind, key);
-        self.tally.called(probation::is_own_failure(&decision).then(|| describe(result)).as_deref());
+        if !matches!(decision, Decision::Leave(_)) {
+            self.tally.called(probation::is_own_failure(&decision).then(|| describe(result)).as_deref());
+        }
         match decision {
+            Decision::Leave(again) => {
+                if let Some(again) = again {
+                    self.queue.add_after(key.clone(), again);
+                }
+            }
             Decision::Forget => {
                 self.status.succeeded(key, false);
                 self.queue.forget(key);
@@ -425,7 +434,7 @@ fn describe(result: &CallResult) -> String {
     match result {
         CallResult::Failed(failures) => outcome::summary(failures),
         CallResult::Trapped { message, .. } => message.clone(),
-        CallResult::Done | CallResult::RequeueAfter(_) => String::new(),
+        CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => String::new(),
     }
 }
 

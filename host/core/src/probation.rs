@@ -174,9 +174,12 @@ mod tests {
     fn only_what_counts_against_a_plugin_is_its_own_failure() {
         let retry = |retry| Decision::Retry { retry, at_least: None };
         assert!(is_own_failure(&retry(Retry::Counted)));
-        for other in
-            [retry(Retry::Uncounted), Decision::Forget, Decision::ForgetAndReport("the object is wrong".to_owned())]
-        {
+        for other in [
+            retry(Retry::Uncounted),
+            Decision::Forget,
+            Decision::Leave(None),
+            Decision::ForgetAndReport("the object is wrong".to_owned()),
+        ] {
             assert!(!is_own_failure(&other), "{other:?}");
         }
     }

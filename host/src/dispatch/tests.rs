@@ -220,6 +220,28 @@ async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_made_is_none_that_ends_well() {
+    let mut stage = Stage::new(1);
+    let tally = stage.dispatch.tally.clone();
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])).await;
+    assert!(stage.is_quiet().await);
+    for again in [None, Some(Duration::from_secs(10))] {
+        stage.dispatch.queue.add(key("a"));
+        stage.answer("a", CallResult::NotCalled { again }).await;
+        assert!(stage.is_quiet().await);
+    }
+    assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
+    assert_eq!(tally.record(), probation::Record { calls: 1, failures: 1 });
+    let metrics = &stage.dispatch.status.metrics;
+    assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
+    let began = Instant::now();
+    let call = stage.call().await;
+    assert!(began.elapsed().abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "when it was said");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() {
     let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
     let permit = stage.other.acquire().await;
