@@ -16,8 +16,13 @@ use windlass_wasm::Plugin;
 pub(crate) enum Swapped {
     /// It runs.
     Runs,
-    /// It does not run yet, and this is why.
-    Pending(String),
+    /// It does not run yet.
+    Pending {
+        /// Of the one that does not.
+        digest: Arc<str>,
+        /// Why.
+        reason: String,
+    },
     /// It did not prove itself, and the last one that has is to run again.
     RolledBack {
         /// The digest of the one that did not.

@@ -34,11 +34,10 @@ pub(super) fn tell(
         plugin.manifest().controllers.iter().map(|controller| controller.name.clone()).collect::<Vec<_>>();
     host.metrics.forget(name, &controllers);
     let status = host.status.plugin(name);
-    let ran_here = status.ran_here();
+    // Why it ends is said there already.
+    let (ran_here, reason) = (status.ran_here(), status.reason());
     status.has_ended();
     if let Some(Why::NotAllowed { .. } | Why::Rejected { .. }) = why {
-        // Why is said there already.
-        let reason = status.reason();
         status.set(PluginState::NotLoaded, reason);
     }
     let cut = end != Some(End::Clean);
