@@ -210,7 +210,9 @@ impl Guarded {
                 }
                 Some(&**message)
             }
-            CallResult::Done | CallResult::RequeueAfter(_) | CallResult::Failed(_) => None,
+            CallResult::Done | CallResult::RequeueAfter(_) | CallResult::Failed(_) | CallResult::NotCalled { .. } => {
+                None
+            }
         };
         match self.circuit.ended(round, &call.primary_key, trap) {
             Some(Change::Opened(pause)) => self.opened(call, pause, trap.unwrap_or_default()),

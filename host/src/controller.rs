@@ -171,7 +171,8 @@ impl Controller {
 
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
     pub(crate) async fn run(&self, phases: &Phases) -> End {
-        kept_up(&self.host.panics, phases, &self.workers, || self.rounds(phases)).await
+        let calls = || self.workers.wait();
+        kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
     }
 
     async fn rounds(&self, phases: &Phases) -> End {

@@ -20,7 +20,7 @@ use windlass_core::fair::{Permit, Share, Turn};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::outcome::Retry;
+use windlass_core::outcome::{CallResult, Retry};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
@@ -231,6 +231,9 @@ impl Dispatch {
 
     /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
     async fn is_callable(&self) -> bool {
+        if !self.outages.is_over() {
+            self.tally.rests();
+        }
         self.stop.run_until_cancelled(self.outages.over()).await.is_some()
     }
 
@@ -275,12 +278,15 @@ impl Dispatch {
         }
         let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
         let request = self.request(key, primary.as_ref(), trace_id);
+        tracing::trace!("begins");
         let started = Instant::now();
         let _active = self.status.call();
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
         let Called { result, cpu } = call.await;
         permit.finish(charge(cpu, started.elapsed(), self.place_worth));
-        self.status.called(started.elapsed());
+        if !matches!(result, CallResult::NotCalled { .. }) {
+            self.status.called(started.elapsed());
+        }
         tracing::debug!(elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
         Ended::Done

@@ -3,6 +3,7 @@
 //! A generation is one [`Plugin`](windlass_wasm::Plugin): the bytes of a file at one time. `leadership::serve` puts one in the
 //! place of the other; dispatch counts; whoever loads plugins hears of it.
 
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, watch};
@@ -15,8 +16,13 @@ use windlass_wasm::Plugin;
 pub(crate) enum Swapped {
     /// It runs.
     Runs,
-    /// It does not run yet, and this is why.
-    Pending(String),
+    /// It does not run yet.
+    Pending {
+        /// Of the one that does not.
+        digest: Arc<str>,
+        /// Why.
+        reason: String,
+    },
     /// It did not prove itself, and the last one that has is to run again.
     RolledBack {
         /// The digest of the one that did not.
@@ -35,18 +41,21 @@ pub(crate) type Reports = mpsc::UnboundedSender<(Arc<str>, Swapped)>;
 #[derive(Debug)]
 pub(crate) struct Tally {
     counted: Mutex<Counted>,
-    judged: watch::Sender<Option<Judged>>,
+    /// Is told when a probation ends, and when its time begins.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct Counted {
     recent: Recent,
     probation: Option<Probation>,
+    judged: Option<Judged>,
 }
 
 #[derive(Debug)]
 struct Probation {
-    since: Instant,
+    /// When the first call ended since calls could be made. None: none has.
+    since: Option<Instant>,
     record: Record,
     /// Of the one before it.
     former: Record,
@@ -64,7 +73,7 @@ pub(crate) enum Judged {
 impl Tally {
     /// Of a generation that has not been called.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { counted: Mutex::default(), judged: watch::Sender::default() })
+        Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
     /// A call has ended. `failure`: by the plugin's own fault, and this is what it says.
@@ -73,20 +82,33 @@ impl Tally {
         counted.recent.add(failure.is_some());
         let Some(probation) = &mut counted.probation else { return };
         probation.record.add(failure.is_some());
-        let Probation { record, former, since } = probation;
-        let judged = match probation::judge(*record, since.elapsed(), *former) {
+        let is_first = probation.since.is_none();
+        let age = probation.since.get_or_insert_with(Instant::now).elapsed();
+        let Probation { record, former, .. } = *probation;
+        let judged = match probation::judge(record, age, former) {
+            Verdict::Open if is_first => None,
             Verdict::Open => return,
-            Verdict::Passed => Judged::Passed,
+            Verdict::Passed => Some(Judged::Passed),
             Verdict::Failed => {
                 let last = failure.unwrap_or("the failures before");
-                Judged::Failed(format!(
+                Some(Judged::Failed(format!(
                     "{} of its first {} calls failed, of the last {} of the one before it {}; the last failure: {last}",
                     record.failures, record.calls, former.calls, former.failures
-                ))
+                )))
             }
         };
-        counted.probation = None;
-        self.judged.send_replace(Some(judged));
+        if judged.is_some() {
+            (counted.probation, counted.judged) = (None, judged);
+        }
+        drop(counted);
+        self.changed.send_replace(());
+    }
+
+    /// No call can be made now: no time of its probation passes before the next one.
+    pub(crate) fn rests(&self) {
+        if let Some(probation) = &mut self.lock().probation {
+            probation.since = None;
+        }
     }
 
     /// How its last calls have ended.
@@ -96,25 +118,44 @@ impl Tally {
 
     /// It has to prove itself from now on, after one whose last calls were `former`.
     pub(crate) fn begin_probation(&self, former: Record) {
-        let probation = Probation { since: Instant::now(), record: Record::default(), former };
-        self.lock().probation = Some(probation);
-        self.judged.send_replace(None);
+        let probation = Probation { since: None, record: Record::default(), former };
+        let mut counted = self.lock();
+        (counted.probation, counted.judged) = (Some(probation), None);
     }
 
     /// Completes when its probation has ended; at once if it has before. Cancel-safe.
     pub(crate) async fn judged(&self) -> Judged {
-        let mut judged = self.judged.subscribe();
-        let until = self.lock().probation.as_ref().map_or_else(Instant::now, |it| it.since + probation::TIME);
-        let mut by_calls = std::pin::pin!(judged.wait_for(Option::is_some));
-        tokio::select! {
-            biased;
-            // The sender is in `self`.
-            Ok(judged) = &mut by_calls => return judged.clone().unwrap_or(Judged::Passed),
-            () = sleep_until(until) => {}
+        let mut changed = self.changed.subscribe();
+        loop {
+            let until = match self.judged_by_now() {
+                Ok(judged) => return judged,
+                Err(until) => until,
+            };
+            let by_time = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                // The sender is in `self`.
+                _ = changed.changed() => {}
+                () = by_time => {}
+            }
         }
-        self.lock().probation = None;
-        let judged = self.judged.borrow().clone();
-        judged.unwrap_or(Judged::Passed)
+    }
+
+    /// How the probation has ended; Err: it has not, and when its time will be over, if that runs.
+    fn judged_by_now(&self) -> Result<Judged, Option<Instant>> {
+        let mut counted = self.lock();
+        if let Some(Probation { since, .. }) = &counted.probation {
+            let until = since.map(|since| since + probation::TIME);
+            if until.is_none_or(|until| until > Instant::now()) {
+                return Err(until);
+            }
+            (counted.probation, counted.judged) = (None, Some(Judged::Passed));
+        }
+        Ok(counted.judged.clone().unwrap_or(Judged::Passed))
     }
 
     fn lock(&self) -> MutexGuard<'_, Counted> {
@@ -148,14 +189,56 @@ mod tests {
         assert!(why.contains("5 of its first 5") && why.contains("unreachable"), "{why}");
     }
 
+    /// How long it took until `tally` was judged, as waited for by one who looks again and again.
+    async fn passes_after(tally: &Tally) -> Duration {
+        let began = Instant::now();
+        loop {
+            if let Ok(judged) = tokio::time::timeout(Duration::from_secs(7), tally.judged()).await {
+                assert_eq!(judged, Judged::Passed);
+                return began.elapsed();
+            }
+        }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_generation_that_is_not_called_passes_after_a_minute() {
-        let (tally, began) = (after(1_000, 0), Instant::now());
-        assert_eq!(tally.judged().await, Judged::Passed);
-        assert!(began.elapsed().abs_diff(Duration::from_mins(1)) < Duration::from_millis(10));
+    async fn a_generation_passes_a_minute_after_its_first_call() {
+        let tally = after(1_000, 0);
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(tally.judged().now_or_never(), None, "it may be paused: nothing is known of it");
+        let waiting = {
+            let tally = tally.clone();
+            tokio::spawn(async move { tally.judged().await })
+        };
+        tokio::task::yield_now().await;
+        tally.called(None);
+        let took = passes_after(&tally).await;
+        assert!(took.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10), "{took:?}");
+        assert_eq!(
+            waiting.await.expect("no panic"),
+            Judged::Passed,
+            "who waited before the first call hears of it too"
+        );
         (0..9).for_each(|_| tally.called(Some("late")));
         assert_eq!(tally.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
-        assert_eq!(tally.record(), Record { calls: 9, failures: 9 });
+        assert_eq!(tally.record(), Record { calls: 10, failures: 9 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_no_call_can_be_made_no_time_passes_and_nothing_is_forgotten() {
+        let tally = after(1_000, 0);
+        (0..4).for_each(|_| tally.called(Some("trapped")));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        tally.rests();
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(tally.judged().now_or_never(), None);
+        let (well, badly) = (tally.clone(), tally.clone());
+        badly.called(Some("trapped"));
+        assert!(matches!(badly.judged().now_or_never(), Some(Judged::Failed(why)) if why.contains("5 of its first 5")));
+        well.begin_probation(Record { calls: 9, failures: 0 });
+        well.called(None);
+        well.rests();
+        well.called(None);
+        assert!(passes_after(&well).await.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10));
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 mod follow;
 mod plugins;
 mod reload;
+mod replicas;
 mod tell;
 mod unload;
 

@@ -51,7 +51,7 @@ impl Reconcile for Pausable {
             (_, false) => {}
         }
         if is_paused {
-            return ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed();
+            return ready(Called { result: CallResult::NotCalled { again: None }, cpu: Duration::ZERO }).boxed();
         }
         self.inner.reconcile(request, ports, call, limits)
     }
@@ -93,7 +93,8 @@ mod tests {
         for (primary, calls) in [(Some(&paused), 0), (Some(&deleting), 0), (Some(&resumed), 1), (None, 2)] {
             let (request, context) = call(primary.cloned());
             let called = pausable.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
-            assert_eq!((called.result, plugin.requests().len()), (CallResult::Done, calls));
+            let made = if calls == 0 { CallResult::NotCalled { again: None } } else { CallResult::Done };
+            assert_eq!((called.result, plugin.requests().len()), (made, calls));
         }
     }
 

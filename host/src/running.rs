@@ -180,21 +180,31 @@ pub(crate) fn tracker() -> TaskTracker {
     tracker
 }
 
-/// Runs `rounds` until it returns. After a panic it starts again, and not before the `workers` that it had have ended: no
-/// key may be with two of them.
-pub(crate) async fn kept_up<F, Fut>(panics: &Panics, phases: &Phases, workers: &TaskTracker, rounds: F) -> End
+/// Runs `rounds` until it returns. After a panic it starts again, and not before what it had begun has `ended`: no key may be with two
+/// workers.
+pub(crate) async fn kept_up<E, Ended, F, Fut>(
+    name: &'static str,
+    panics: &Panics,
+    phases: &Phases,
+    ended: E,
+    rounds: F,
+) -> End
 where
+    E: Fn() -> Ended,
+    Ended: Future<Output = ()>,
     F: Fn() -> Fut,
     Fut: Future<Output = End>,
 {
-    let attempt = async || match phases.stop.run_until_cancelled(workers.wait()).await {
-        Some(()) => rounds().await,
-        None => phases.last_calls(workers).await,
+    let attempt = || async {
+        match phases.stop.run_until_cancelled(ended()).await {
+            Some(()) => rounds().await,
+            None => phases.until_cut(ended()).await,
+        }
     };
-    match supervise("controller", panics, &phases.stop, attempt).await {
+    match supervise(name, panics, &phases.stop, attempt).await {
         Some(end) => end,
         // Stopped after a panic, before it could start again.
-        None => phases.last_calls(workers).await,
+        None => phases.until_cut(ended()).await,
     }
 }
 
@@ -214,21 +224,27 @@ mod tests {
     async fn a_controller_that_panics_starts_again_when_its_former_workers_have_ended() {
         let (panics, workers) = (Panics::default(), tracker());
         let (working, rounds) = (Arc::new(AtomicU32::new(0)), AtomicU32::new(0));
-        let end = kept_up(&panics, &phases(), &workers, async || {
-            assert_eq!(working.load(Ordering::Relaxed), 0, "a worker of the last round still has its key");
-            let round = rounds.fetch_add(1, Ordering::Relaxed);
-            let working = working.clone();
-            workers.spawn(async move {
-                working.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_mins(1)).await;
-                working.fetch_sub(1, Ordering::Relaxed);
-            });
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(round == 2, "not yet");
-            End::Clean
-        })
+        let end = kept_up(
+            "test",
+            &panics,
+            &phases(),
+            || workers.wait(),
+            async || {
+                assert_eq!(working.load(Ordering::Relaxed), 0, "a worker of the last round still has its key");
+                let round = rounds.fetch_add(1, Ordering::Relaxed);
+                let working = working.clone();
+                workers.spawn(async move {
+                    working.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_mins(1)).await;
+                    working.fetch_sub(1, Ordering::Relaxed);
+                });
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert!(round == 2, "not yet");
+                End::Clean
+            },
+        )
         .await;
-        assert_eq!((end, panics.of("controller")), (End::Clean, 2));
+        assert_eq!((end, panics.of("test")), (End::Clean, 2));
     }
 
     /// Whether the host stops in the pause after the panic, or later, while the controller waits for its former workers.
@@ -237,10 +253,16 @@ mod tests {
         for (stop_after, call, clean, over_after) in [(50, 12, true, 12), (50, 99, false, 20), (5_000, 99, false, 25)] {
             let (panics, workers, phases) = (Panics::default(), tracker(), phases());
             let began = tokio::time::Instant::now();
-            let ended = kept_up(&panics, &phases, &workers, async || {
-                workers.spawn(tokio::time::sleep(Duration::from_secs(call)));
-                panic!("on purpose")
-            });
+            let ended = kept_up(
+                "test",
+                &panics,
+                &phases,
+                || workers.wait(),
+                async || {
+                    workers.spawn(tokio::time::sleep(Duration::from_secs(call)));
+                    panic!("on purpose")
+                },
+            );
             let ended = async { usize::from(ended.await == End::Cut) };
             let stopping = async {
                 tokio::time::sleep(Duration::from_millis(stop_after)).await;

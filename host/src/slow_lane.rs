@@ -144,7 +144,7 @@ impl Reconcile for Slowed {
         let wait = self.lane.keys().wait(&call.primary_key, seen.as_ref(), self.lane.now());
         if let Some(wait) = wait {
             tracing::debug!(?wait, "in the slow lane: no call is made");
-            return ready(Called { result: CallResult::RequeueAfter(wait), cpu: Duration::ZERO }).boxed();
+            return ready(Called { result: CallResult::NotCalled { again: Some(wait) }, cpu: Duration::ZERO }).boxed();
         }
         let called = self.inner.reconcile(request, ports, call.clone(), limits);
         called.inspect(move |_| self.lane.keys().left_at(&call.primary_key, mark(&call))).boxed()

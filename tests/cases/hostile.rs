@@ -166,7 +166,7 @@ impl Siege {
     async fn host(&self) -> anyhow::Result<(Host, SocketAddr)> {
         let policies = self.policies.path().to_string_lossy();
         let more = ["--grants=policy", "--policy-dir", &policies, "--leases=none", "--log-format", "json"];
-        let more = [&more[..], &["--limit", "cpu=100ms", "--limit", "writes=50"]].concat();
+        let more = [&more[..], &["--limit", "writes=50"]].concat();
         let namespace = self.server.objects().namespace();
         let (host, address) = watched_at(self.proxy.kubeconfig(), namespace, self.plugins.path(), &more).await?;
         ready(address).await.with_context(|| host.log())?;

@@ -77,6 +77,11 @@ pub enum CallResult {
         /// What happened, for people.
         message: String,
     },
+    /// No call was made, by somebody's wish: nothing is known of how it would have ended.
+    NotCalled {
+        /// After how long one may be. None: when something has changed.
+        again: Option<Duration>,
+    },
 }
 
 impl CallResult {
@@ -113,6 +118,8 @@ pub enum Decision {
     },
     /// Forget it and tell people why: nothing will change until its objects do.
     ForgetAndReport(String),
+    /// Leave it as it is, with its failures; and run it again after a while, if that is said.
+    Leave(Option<Duration>),
 }
 
 /// Decides about a key whose call, about the primary `kind` and `key`, ended with `result`.
@@ -122,6 +129,7 @@ pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decisi
         CallResult::Done => return Decision::Forget,
         CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter((*delay).max(MIN_REQUEUE)),
         CallResult::Trapped { .. } => return Decision::Retry { retry: Retry::Counted, at_least: None },
+        CallResult::NotCalled { again } => return Decision::Leave(*again),
         CallResult::Failed(failures) => failures,
     };
     let classes = failures.iter().map(|failure| classify(failure, kind, key));

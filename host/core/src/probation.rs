@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::outcome::{Decision, Retry};
 
-/// How long a generation is on probation, at most.
+/// How long a generation is on probation from its first call on, at most.
 pub const TIME: Duration = Duration::from_mins(1);
 /// How many calls a generation is on probation for, at most.
 pub const CALLS: u64 = 50;
@@ -75,12 +75,13 @@ pub enum Verdict {
     Failed,
 }
 
-/// Judges a generation of `age` whose calls since it began are `new`, after one whose last calls were `old`.
+/// Judges a generation that has been called for so long, and whose calls since it began are `new`, after one whose last calls were
+/// `old`.
 ///
 /// Who has never been called is no better than anybody: then the new one stays.
 #[must_use]
-pub fn judge(new: Record, age: Duration, old: Record) -> Verdict {
-    if age >= TIME {
+pub fn judge(new: Record, called_for: Duration, old: Record) -> Verdict {
+    if called_for >= TIME {
         return Verdict::Passed;
     }
     // As products, so that nothing is divided by nothing.
@@ -173,9 +174,12 @@ mod tests {
     fn only_what_counts_against_a_plugin_is_its_own_failure() {
         let retry = |retry| Decision::Retry { retry, at_least: None };
         assert!(is_own_failure(&retry(Retry::Counted)));
-        for other in
-            [retry(Retry::Uncounted), Decision::Forget, Decision::ForgetAndReport("the object is wrong".to_owned())]
-        {
+        for other in [
+            retry(Retry::Uncounted),
+            Decision::Forget,
+            Decision::Leave(None),
+            Decision::ForgetAndReport("the object is wrong".to_owned()),
+        ] {
             assert!(!is_own_failure(&other), "{other:?}");
         }
     }

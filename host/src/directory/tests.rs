@@ -1,6 +1,7 @@
 //! What follows from what happens to files.
 
 use super::*;
+use crate::files::{Change, Content};
 
 /// Plays a directory whose files' contents are single letters.
 struct Scene {
@@ -299,6 +300,32 @@ fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_repl
     let mut scene = pending("xy");
     assert!(scene.catalog.reject("a", &rejection('y', Some('x'))));
     assert_eq!(scene.next(), ["withdraw a y", "refuse a: rejected, the former runs"]);
+}
+
+#[test]
+fn what_takes_over_in_the_instant_in_which_it_is_withdrawn_is_stopped_and_what_was_to_go_on_is_started() {
+    let took_over = || {
+        let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("xyz"))) };
+        scene.files(&["a=x"]);
+        scene.loaded("a", 'x', &[]);
+        scene.files(&["a=y"]);
+        scene.loaded("a", 'y', &[]);
+        scene.catalog.allow(allowed("xz"));
+        assert_eq!(scene.next(), ["withdraw a y", "refuse a: not-allowed, the former runs"]);
+        assert_eq!(scene.took_over("a", 'y'), ["stop a: y is not allowed"]);
+        scene
+    };
+    let mut scene = took_over();
+    assert_eq!(scene.took_over("a", 'x'), NOTHING, "it ends, whatever of it runs by now");
+    assert_eq!(scene.ended("a"), ["start a x", "refuse a: not-allowed, the former runs"]);
+    // Unless that may not run any more either, or something else is wanted.
+    let mut scene = took_over();
+    scene.catalog.allow(allowed("z"));
+    assert_eq!(scene.ended("a"), ["refuse a: not-allowed"]);
+    let mut scene = took_over();
+    assert_eq!(scene.files(&["a=z"]), ["load a z"]);
+    assert_eq!(scene.ended("a"), NOTHING);
+    assert_eq!(scene.loaded("a", 'z', &[]), ["start a z"]);
 }
 
 #[test]

@@ -37,8 +37,15 @@ impl Dispatch {
     pub(super) fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
         let decision = outcome::decide(result, &self.primary.kind, key);
         let is_own_failure = probation::is_own_failure(&decision) && !result.is_wait();
-        self.tally.called(is_own_failure.then(|| describe(result)).as_deref());
+        if !matches!(decision, Decision::Leave(_)) {
+            self.tally.called(is_own_failure.then(|| describe(result)).as_deref());
+        }
         match decision {
+            Decision::Leave(again) => {
+                if let Some(again) = again {
+                    self.queue.add_after(key.clone(), again);
+                }
+            }
             Decision::Forget => {
                 self.status.succeeded(key, false);
                 self.queue.forget(key);
@@ -121,6 +128,6 @@ fn describe(result: &CallResult) -> String {
     match result {
         CallResult::Failed(failures) => outcome::summary(failures),
         CallResult::Trapped { message, .. } => message.clone(),
-        CallResult::Done | CallResult::RequeueAfter(_) => String::new(),
+        CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => String::new(),
     }
 }

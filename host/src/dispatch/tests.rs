@@ -20,6 +20,7 @@ use windlass_core::object::ObjectKind;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{Absent, Event};
 use windlass_core::principal::Role;
+use windlass_core::probation;
 use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
@@ -29,6 +30,7 @@ use super::aftermath::{Lane, SLOW_LANE, lane};
 use super::*;
 use crate::circuit::Guarded;
 use crate::clock::SystemClock;
+use crate::generation::Judged;
 use crate::metrics::HostMetrics;
 use crate::outage::Switch;
 use crate::phases::Phases;
@@ -200,6 +202,48 @@ async fn no_call_begins_while_the_api_server_is_unreachable() {
     assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
     stage.switch.end();
     stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
+    let mut stage = Stage::new(1);
+    let tally = stage.dispatch.tally.clone();
+    tally.begin_probation(probation::Record { calls: 100, failures: 0 });
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+    assert!(stage.is_quiet().await);
+    stage.switch.begin();
+    assert!(stage.is_quiet().await);
+    tokio::time::advance(Duration::from_hours(1)).await;
+    assert_eq!(tally.judged().now_or_never(), None);
+    stage.switch.end();
+    stage.dispatch.queue.add(key("b"));
+    stage.answer("b", CallResult::Done).await;
+    let began = Instant::now();
+    assert_eq!(tally.judged().await, Judged::Passed);
+    assert!(began.elapsed() > Duration::from_secs(59), "its minute begins with this call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_made_is_none_that_ends_well() {
+    let mut stage = Stage::new(1);
+    let tally = stage.dispatch.tally.clone();
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])).await;
+    assert!(stage.is_quiet().await);
+    for again in [None, Some(Duration::from_secs(10))] {
+        stage.dispatch.queue.add(key("a"));
+        stage.answer("a", CallResult::NotCalled { again }).await;
+        assert!(stage.is_quiet().await);
+    }
+    assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
+    assert_eq!(tally.record(), probation::Record { calls: 1, failures: 1 });
+    let metrics = &stage.dispatch.status.metrics;
+    assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
+    let began = Instant::now();
+    let call = stage.call().await;
+    assert!(began.elapsed().abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "when it was said");
+    call.answer.send(CallResult::Done).expect("the worker waits");
 }
 
 #[tokio::test(start_paused = true)]

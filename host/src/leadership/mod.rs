@@ -13,6 +13,7 @@ mod seats;
 pub(crate) mod serve;
 mod settings;
 mod swap;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

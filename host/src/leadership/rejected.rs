@@ -15,10 +15,6 @@ use crate::directory::Rejection;
 const PREFIX: &str = "rejected.windlass.dev/";
 /// How long one request may take.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The pauses between attempts. Nobody waits for it.
-const PAUSES: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
-
 /// Of each plugin, the last.
 pub(crate) type Rejected = BTreeMap<Arc<str>, Rejection>;
 
@@ -43,31 +39,17 @@ impl Leadership {
         }
     }
 
-    /// Has all replicas know that `plugin` was rolled back; or, with None, that it is tried again.
-    pub(crate) async fn tell_rejected(&self, plugin: &str, rejection: Option<&Rejection>) {
+    /// Has all replicas know that `plugin` was rolled back; or, with None, that it is tried again. Err: they do not know, and why.
+    pub(crate) async fn tell_rejected(&self, plugin: &str, rejection: Option<&Rejection>) -> Result<(), String> {
         if self.settings.mode == LeaseMode::None {
-            return;
+            return Ok(());
         }
         let lease = self.settings.rejected_lease();
         let value = rejection.and_then(|rejection| serde_json::to_string(rejection).ok());
-        let mut pauses = PAUSES.iter();
-        loop {
-            let noted = self.leases.note(&lease, &format!("{PREFIX}{plugin}"), value.as_deref(), LIMIT).await;
-            let error = match noted {
-                Ok(true) => return,
-                Ok(false) => "others write it all the time".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            let Some(pause) = pauses.next() else {
-                tracing::error!(
-                    plugin,
-                    lease,
-                    error,
-                    "other replicas could not be told which generation was rolled back: they find out by themselves"
-                );
-                return;
-            };
-            tokio::time::sleep(*pause).await;
+        match self.leases.note(&lease, &format!("{PREFIX}{plugin}"), value.as_deref(), LIMIT).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("others write the lease {lease} all the time")),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use futures::future::join_all;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Share;
 use windlass_core::fence::Fenced;
+use windlass_core::probation::Record;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 
@@ -20,7 +21,7 @@ use crate::generation::{Reports, Swapped, Tally};
 use crate::install::Ready;
 use crate::manager::Host;
 use crate::phases::Phases;
-use crate::running::End;
+use crate::running::{End, kept_up};
 use crate::status::ControllerStatus;
 
 /// One plugin and what it takes to run it.
@@ -60,33 +61,78 @@ pub(crate) struct Past {
     lasting: BTreeMap<String, Arc<Lasting>>,
     /// The digests of the generations that did not prove themselves.
     pub(crate) rejected: HashSet<Arc<str>>,
+    /// What comes back if what runs does not prove itself, or has not. None: it has, or need not.
+    pub(super) former: Option<Proven>,
+    /// What is shown as running, and how its calls end.
+    at_work: Option<(Arc<Plugin>, Arc<Tally>)>,
+}
+
+/// A generation that has proven itself.
+pub(super) struct Proven {
+    pub(super) plugin: Arc<Plugin>,
+    /// How its last calls ended here.
+    pub(super) record: Record,
 }
 
 impl Serving {
-    /// Runs the plugin whenever it is its turn, until the host stops. Its controllers are shown before this is polled.
+    /// Runs the plugin whenever it is its turn, until the host stops, whatever panics. Its controllers are shown before this is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = End> + Send + 'static {
         let mut past = Past::default();
         let wanted = self.wanted.borrow_and_update().clone();
         let first = self.generation(wanted, &mut past);
         if let Some(first) = &first {
-            self.runs(first, None);
+            self.runs(&mut past, first);
         }
         async move {
-            match first {
-                Some(first) => {
-                    let phases = self.phases.clone();
-                    let end = self.tenures(first, &mut past).await;
-                    // What is put back in the plugin's place knows nothing of calls that were cut. They have deadlines.
-                    phases.unless_host_stops(past.calls()).await;
-                    end
-                }
+            if first.is_none() {
                 // That nothing could fit its schema was told of when it was loaded.
-                None => End::Impossible,
+                return End::Impossible;
             }
+            let (panics, phases) = (self.host.panics.clone(), self.phases.clone());
+            let all = Mutex::new((self, past, first));
+            let all = &all;
+            let end = kept_up("serving", &panics, &phases, || Self::calls(all), || Self::attempt(all)).await;
+            // What is put back in the plugin's place knows nothing of calls that were cut. They have deadlines.
+            phases.unless_host_stops(Self::calls(all)).await;
+            end
         }
     }
 
-    async fn tenures(mut self, mut current: Generation, past: &mut Past) -> End {
+    /// Completes when no call runs.
+    async fn calls(all: &Mutex<(Self, Past, Option<Generation>)>) {
+        all.lock().await.1.calls().await;
+    }
+
+    /// With its first generation, or with the one that was at work when an attempt panicked.
+    async fn attempt(all: &Mutex<(Self, Past, Option<Generation>)>) -> End {
+        let (serving, past, first) = &mut *all.lock().await;
+        match first.take().or_else(|| serving.again(past)) {
+            Some(current) => serving.tenures(current, past).await,
+            None => End::Impossible,
+        }
+    }
+
+    /// What was at work, as far as it has come.
+    fn again(&self, past: &mut Past) -> Option<Generation> {
+        let (plugin, tally) = past.at_work.clone()?;
+        let generation = self.generation_of(plugin, tally, past)?;
+        self.runs(past, &generation);
+        Some(self.returned(past, generation))
+    }
+
+    /// `generation`; or the one that was to come back in its place, and could not any more.
+    pub(super) fn returned(&self, past: &mut Past, generation: Generation) -> Generation {
+        if !past.rejected.contains(generation.plugin.digest()) {
+            return generation;
+        }
+        let former = past.former.take().and_then(|former| self.generation(former.plugin, past));
+        let Some(former) = former else { return generation };
+        self.runs(past, &former);
+        self.report(&former.plugin, Swapped::Runs);
+        former
+    }
+
+    async fn tenures(&mut self, mut current: Generation, past: &mut Past) -> End {
         let stop = self.phases.stop.clone();
         loop {
             self.take_up(&mut current, past);
@@ -98,7 +144,7 @@ impl Serving {
                 tenure = self.stand_by(&current) => tenure,
             };
             let end;
-            (end, current) = Swaps::of(&mut self, past, &tenure).serve(current).await;
+            (end, current) = Swaps::of(self, past, &tenure).serve(current).await;
             let is_over = tenure.ends.is_cancelled();
             drop(tenure);
             if stop.is_cancelled() || !is_over {
@@ -118,15 +164,20 @@ impl Serving {
             return;
         }
         let Some(next) = self.generation(plugin, past) else { return };
-        self.runs(&next, Some(current));
+        past.succeeds(&next, current);
+        self.runs(past, &next);
+        self.report(&next.plugin, Swapped::Runs);
         *current = next;
     }
 
     /// The generation of `plugin`, whose controllers keep what they have of those before.
     pub(super) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
+        self.generation_of(plugin, Tally::new(), past)
+    }
+
+    fn generation_of(&self, plugin: Arc<Plugin>, tally: Arc<Tally>, past: &mut Past) -> Option<Generation> {
         let over = CancellationToken::new();
         let configured = (self.configure)(&self.host, &plugin, &over)?;
-        let tally = Tally::new();
         let parts = Parts {
             host: self.host.clone(),
             plugin: plugin.clone(),
@@ -151,21 +202,14 @@ impl Serving {
         Some(Generation { plugin, controllers, tally, _following: over.drop_guard() })
     }
 
-    /// `generation` is what runs now, and not `former` any more.
-    pub(super) fn runs(&self, generation: &Generation, former: Option<&Generation>) {
+    /// `generation` is what runs now.
+    pub(super) fn runs(&self, past: &mut Past, generation: &Generation) {
+        past.at_work = Some((generation.plugin.clone(), generation.tally.clone()));
         let status = self.host.status.plugin(generation.plugin.name());
-        for controller in former.iter().flat_map(|former| &former.controllers) {
-            if generation.controller(controller.name()).is_none() {
-                status.unlist(controller.name());
-            }
-        }
         for controller in &generation.controllers {
             status.list(controller.name(), controller.lasting().status());
         }
         status.is_now(generation.plugin.clone());
-        if former.is_some() {
-            self.report(&generation.plugin, Swapped::Runs);
-        }
     }
 
     pub(super) fn report(&self, plugin: &Plugin, swapped: Swapped) {
@@ -216,15 +260,24 @@ impl Past {
         self.rejected.remove(plugin.digest());
     }
 
+    /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no measure, nor to come
+    /// back. The one that has need not do so again, and beside one that was never called here nothing can be proven.
+    pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
+        let proven = || Proven { plugin: before.plugin.clone(), record: before.tally.record() };
+        let former = self.former.take().unwrap_or_else(proven);
+        if former.plugin.digest() != next.plugin.digest() && former.record.calls > 0 {
+            next.tally.begin_probation(former.record);
+            self.former = Some(former);
+        }
+    }
+
+    /// Whether `generation` is still to prove itself.
+    pub(super) fn is_on_probation(&self, generation: &Generation) -> bool {
+        self.former.is_some() && !self.rejected.contains(generation.plugin.digest())
+    }
+
     /// Completes when no call of any generation runs.
     async fn calls(&self) {
         join_all(self.lasting.values().map(|lasting| lasting.calls())).await;
-    }
-}
-
-impl Generation {
-    /// Its controller `name`.
-    pub(super) fn controller(&self, name: &str) -> Option<&Controller> {
-        self.controllers.iter().find(|controller| controller.name() == name)
     }
 }

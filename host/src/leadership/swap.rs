@@ -5,30 +5,22 @@
 //! on probation from then on; if it fails, the one before comes back in the same way.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::finalizer;
-use windlass_core::probation::Record;
 use windlass_wasm::Plugin;
 
 use super::Tenure;
 use super::serve::{Generation, Past, Serving};
+use super::waiting::Waiting;
 use crate::controller::Controller;
 use crate::generation::{Judged, Swapped};
 use crate::install::Ready;
 use crate::phases::Phases;
 use crate::running::End;
-
-/// How long a generation may take to get ready before that is told.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// How soon it is looked again what is in the way of one that is ready.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How soon it is looked again what one that takes long waits for.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// The generations of one plugin in one tenure.
 pub(super) struct Swaps<'a> {
@@ -48,14 +40,6 @@ struct Current {
     /// Its controllers.
     begun: Begun,
     is_on_probation: bool,
-    /// What comes back if it does not prove itself. None: it has, or need not.
-    former: Option<Proven>,
-}
-
-/// A generation that has proven itself.
-struct Proven {
-    plugin: Arc<Plugin>,
-    record: Record,
 }
 
 /// The controllers of one generation, begun.
@@ -74,10 +58,7 @@ struct Next {
     turn: CancellationToken,
     /// It has run before, and need not prove itself.
     comes_back: bool,
-    since: Instant,
-    /// When what it waits for is looked at again.
-    look: Instant,
-    told: Option<String>,
+    waiting: Waiting,
 }
 
 /// What has come about.
@@ -102,17 +83,17 @@ impl<'a> Swaps<'a> {
     pub(super) async fn serve(mut self, current: Generation) -> (End, Generation) {
         // They are no definitions, which was told of when the plugin was loaded.
         let Some(begun) = self.begin(&current, None) else { return (End::Impossible, current) };
-        let mut current = Current { generation: current, begun, is_on_probation: false, former: None };
+        // It may have begun in an earlier tenure, and what has passed since then proves nothing.
+        current.tally.rests();
+        let is_on_probation = self.past.is_on_probation(&current);
+        let mut current = Current { generation: current, begun, is_on_probation };
         let (phases, lost) = (self.phases.clone(), self.tenure.lost.clone());
         let end = tokio::select! {
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
         };
-        let Current { mut generation, former, .. } = current;
-        if let Some(former) = former.filter(|_| self.past.rejected.contains(generation.plugin.digest())) {
-            // The tenure was over before it could come back.
-            generation = self.serving.generation(former.plugin, self.past).unwrap_or(generation);
-        }
+        // The tenure may have been over before one that was to come back could.
+        let generation = self.serving.returned(self.past, current.generation);
         (end, generation)
     }
 
@@ -149,7 +130,7 @@ impl<'a> Swaps<'a> {
     async fn event(&mut self, current: &Current, next: Option<&Next>) -> Event {
         let over = self.tenure.ends.is_cancelled();
         let mut wanted = self.serving.wanted.clone();
-        let look = next.filter(|_| !over).map(|next| next.look);
+        let look = next.filter(|_| !over).map(|next| next.waiting.look());
         tokio::select! {
             biased;
             ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(End::Cut))),
@@ -191,7 +172,7 @@ impl<'a> Swaps<'a> {
     }
 
     /// `wanted` is to run.
-    fn want(&mut self, wanted: &Arc<Plugin>, current: &Current, next: &mut Option<Next>) {
+    fn want(&mut self, wanted: &Arc<Plugin>, current: &mut Current, next: &mut Option<Next>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
         }
@@ -202,6 +183,8 @@ impl<'a> Swaps<'a> {
         }
         if wanted.digest() == current.generation.plugin.digest() {
             tracing::info!(%plugin, digest, "what runs is wanted again: nothing else is to take its place");
+            self.keep_definitions(current);
+            self.try_again(current);
             self.serving.report(wanted, Swapped::Runs);
             return;
         }
@@ -211,8 +194,27 @@ impl<'a> Swaps<'a> {
         let turn = CancellationToken::new();
         let Some(begun) = self.begin(&generation, Some(&turn)) else { return };
         tracing::info!(%plugin, digest, "a new generation gets ready to take over");
-        let comes_back = current.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
+        let comes_back = self.past.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
         *next = Some(Next::new(generation, begun, turn, comes_back));
+    }
+
+    /// The definitions of what is at work are installed from now on, as others of them may have been meanwhile. Nothing of it waits for
+    /// that.
+    fn keep_definitions(&self, current: &mut Current) {
+        let Current { generation, begun, .. } = current;
+        let (serving, fence) = (&*self.serving, self.tenure.fence.clone());
+        begun.installing.cancel();
+        begun.installing = begun.stop.child_token();
+        // Whether they are there, and that they are definitions, was seen when it began.
+        let _ = (serving.install)(&serving.host, &generation.plugin, fence, &begun.installing);
+    }
+
+    /// What is at work has failed, and is wanted all the same: it may prove itself once more.
+    fn try_again(&self, current: &mut Current) {
+        if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
+            current.generation.tally.begin_probation(former.record);
+            current.is_on_probation = true;
+        }
     }
 
     /// Whether `next` can take over now. If not, tells why when that takes long.
@@ -225,56 +227,49 @@ impl<'a> Swaps<'a> {
                 unsettled.map(|it| format!("calls of the one before it still run for the controller {}", it.name()));
             controllers.iter().find_map(Controller::waits_for).or(unsettled)
         };
-        if let Some(why) = waits() {
-            next.look = (next.since + PATIENCE).max(now + TELL_AGAIN);
-            if now >= next.since + PATIENCE {
-                self.tell_pending(next, why);
-            }
-            return false;
+        let told = if let Some(why) = waits() {
+            next.waiting.gets_ready(now, why)
+        } else if let Some(why) = stranded(&current.begun.controllers, controllers) {
+            next.waiting.is_kept_back(now, why)
+        } else {
+            return true;
+        };
+        if let Some(why) = told {
+            self.tell_pending(&next.generation.plugin, why);
         }
-        if let Some(why) = stranded(&current.begun.controllers, controllers) {
-            next.look = now + LOOK_AGAIN;
-            self.tell_pending(next, why);
-            return false;
-        }
-        true
+        false
     }
 
-    fn tell_pending(&self, next: &mut Next, why: String) {
-        if next.told.as_ref() == Some(&why) {
-            return;
-        }
-        let plugin = &next.generation.plugin;
+    fn tell_pending(&self, plugin: &Plugin, why: String) {
         tracing::warn!(
             plugin = %plugin.name(), digest = plugin.short_digest(), reason = why,
             "the new generation does not take over yet: the one before it goes on"
         );
-        self.serving.report(plugin, Swapped::Pending(why.clone()));
-        next.told = Some(why);
+        self.serving.report(plugin, Swapped::Pending { digest: plugin.digest().clone(), reason: why });
     }
 
     /// The moment of the change.
     fn swap(&mut self, current: &mut Current, next: Next) {
-        let Next { generation, begun, turn, comes_back, since, .. } = next;
-        let former = Proven { plugin: current.generation.plugin.clone(), record: current.generation.tally.record() };
-        // Whoever has not proven itself is no measure, nor to come back.
-        let former = current.former.take().unwrap_or(former);
-        if !comes_back {
-            generation.tally.begin_probation(former.record);
-        }
+        let Next { generation, begun, turn, comes_back, waiting } = next;
+        self.past.succeeds(&generation, &current.generation);
         for controller in &begun.controllers {
             controller.take_over();
         }
         current.begun.stop.cancel();
         turn.cancel();
-        self.serving.runs(&generation, Some(&current.generation));
+        self.serving.runs(self.past, &generation);
+        self.serving.report(&generation.plugin, Swapped::Runs);
         let plugin = &generation.plugin;
         tracing::info!(
             plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
-            former = current.generation.plugin.short_digest(), took = ?since.elapsed(), "a new generation has taken over"
+            former = current.generation.plugin.short_digest(), took = ?waiting.since().elapsed(), "a new generation has taken over"
         );
-        let former = (!comes_back).then_some(former);
-        *current = Current { generation, begun, is_on_probation: !comes_back, former };
+        let is_on_probation = self.past.is_on_probation(&generation);
+        *current = Current { generation, begun, is_on_probation };
+        if comes_back {
+            // Others may have been installed, and it did not wait for its own.
+            self.keep_definitions(current);
+        }
     }
 
     /// The probation of what runs has ended.
@@ -283,30 +278,28 @@ impl<'a> Swaps<'a> {
         let plugin = &current.generation.plugin;
         let Judged::Failed(because) = judged else {
             tracing::info!(plugin = %plugin.name(), digest = plugin.short_digest(), "the generation has proven itself");
-            current.former = None;
+            self.past.former = None;
             return;
         };
-        let Some(former) = &current.former else { return };
+        let Some(former) = &self.past.former else { return };
+        let former = former.plugin.clone();
         tracing::error!(
-            plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.plugin.short_digest(), because,
+            plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.short_digest(), because,
             "the generation has not proven itself: the one before it comes back"
         );
         self.past.rejected.insert(plugin.digest().clone());
-        let rejected = Swapped::RolledBack {
-            rejected: plugin.digest().clone(),
-            to: former.plugin.clone(),
-            because: because.clone(),
-        };
+        let rejected =
+            Swapped::RolledBack { rejected: plugin.digest().clone(), to: former.clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
         if let Some(newer) = next.take() {
             // It may take long to get ready: its turn comes after that of the one that is proven.
             give_up(&newer);
             self.serving.wanted.mark_changed();
         }
-        let (wanted, turn) = (former.plugin.clone(), CancellationToken::new());
-        if let Some(generation) = self.serving.generation(wanted, self.past) {
+        let turn = CancellationToken::new();
+        if let Some(generation) = self.serving.generation(former, self.past) {
             current.begun.installing.cancel();
-            // Its definitions are left as they are: stored objects may already need what the newer ones have brought.
+            // It does not wait for its definitions: those that are there may be newer, and stay where stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
             let stop = self.tenure.ends.child_token();
             let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
@@ -317,13 +310,12 @@ impl<'a> Swaps<'a> {
 
 impl Next {
     fn new(generation: Generation, begun: Begun, turn: CancellationToken, comes_back: bool) -> Self {
-        let since = Instant::now();
-        Self { generation, begun, turn, comes_back, since, look: since + TELL_AGAIN, told: None }
+        Self { generation, begun, turn, comes_back, waiting: Waiting::new(Instant::now()) }
     }
 
     /// Whether a newer generation may take its turn. Not that of one that comes back, unless it has long been in vain.
     fn may_be_given_up(&self) -> bool {
-        !self.comes_back || self.since.elapsed() >= PATIENCE
+        !self.comes_back || self.waiting.is_long(Instant::now())
     }
 }
 

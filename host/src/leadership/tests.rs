@@ -97,10 +97,11 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     let known = |replica: &(Leadership, Informers)| replica.0.rejected().borrow().clone();
     let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into(), None);
     let (d1, d2) = (rejection("d1"), rejection("d2"));
-    tokio::join!(one.0.tell_rejected("a", Some(&d1)), other.0.tell_rejected("b", Some(&d2)));
+    let told = tokio::join!(one.0.tell_rejected("a", Some(&d1)), other.0.tell_rejected("b", Some(&d2)));
+    assert_eq!(told, (Ok(()), Ok(())));
     let both = Rejected::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
     until(|| known(&one) == both && known(&other) == both).await;
-    other.0.tell_rejected("a", None).await;
+    other.0.tell_rejected("a", None).await.expect("the server answers");
     until(|| known(&one).len() == 1).await;
     // A replica that comes later.
     let third = replica("third");

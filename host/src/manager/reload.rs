@@ -1,34 +1,30 @@
 //! The plugin directory, live: carries out what `directory` decides. Loads files beside everything else, starts plugins as soon
 //! as they are loaded, gives those that run their newer generations, and ends those whose files go.
 //!
-//! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back. What is told of it
-//! is in `tell`, what is left of a plugin that goes in `unload`.
+//! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back. How files are loaded
+//! is in [`load`], what is done with those that run in [`started`]; what is told of it in `tell`, what is left of a plugin that goes in
+//! `unload`.
+
+mod load;
+mod started;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use windlass_core::fair::Fair;
 use windlass_wasm::{Plugin, Sandbox};
 
-use super::{Host, plugins, tell, unload};
-use crate::directory::{Allowed, AllowedError, Catalog, Digest, Loaded, Refusal, Rejection, Rejections, Step, Why};
+use self::started::Handle;
+use super::{Host, replicas, tell};
+use crate::directory::{Allowed, AllowedError, Catalog, Digest, Loaded, Refusal, Rejection, Rejections, Step};
 use crate::files::Change;
 use crate::generation::{Reports, Swapped};
 use crate::leadership::Rejected;
 use crate::phases::Phases;
 use crate::running::End;
-use crate::status::{NotTaken, PluginState};
-use crate::supervise::caught;
-
-/// How long a file that does not load must have stayed as it is before that is told: somebody may still be writing it.
-const SETTLED: Duration = Duration::from_secs(1);
-/// How soon a file is loaded again that was not what it had been when it was looked at.
-const READ_AGAIN: Duration = Duration::from_millis(500);
 
 /// What this task is told.
 pub(super) enum News {
@@ -68,31 +64,13 @@ pub(super) struct Reload {
     /// What tells of denials.
     tellers: JoinSet<()>,
     /// What other replicas are to know.
-    replicas: mpsc::UnboundedSender<(Arc<str>, Option<Rejection>)>,
+    replicas: mpsc::UnboundedSender<replicas::News>,
     /// Whose leftovers are to be looked for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
     /// The files have been seen once.
     has_looked: bool,
     /// Something has come of all files that there were at first.
     is_settled: bool,
-}
-
-/// A plugin that was started.
-struct Handle {
-    /// What runs.
-    runs: Arc<Plugin>,
-    /// What comes back in the place of that, which was rolled back.
-    returns: Option<Arc<Plugin>>,
-    /// The newest generation, which does not run yet.
-    delivered: Option<Arc<Plugin>>,
-    /// Where it is delivered.
-    newest: watch::Sender<Arc<Plugin>>,
-    /// Ends it.
-    stop: CancellationToken,
-    /// It has ended.
-    over: CancellationToken,
-    /// Why it ends.
-    why: Option<Why>,
 }
 
 impl Reload {
@@ -110,7 +88,7 @@ impl Reload {
         let (tell, news) = mpsc::unbounded_channel();
         let (reports, swapped) = mpsc::unbounded_channel();
         let (replicas, untold) = mpsc::unbounded_channel();
-        tokio::spawn(phases.stop.clone().run_until_cancelled_owned(tell::replicas(host.clone(), untold)));
+        tokio::spawn(phases.stop.clone().run_until_cancelled_owned(replicas::tell(host.clone(), untold)));
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             host,
@@ -259,197 +237,10 @@ impl Reload {
             }
         }
     }
-
-    fn load(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
-        let status = self.host.status.plugin(&plugin);
-        if status.generation().is_none() && status.state() != PluginState::Ending {
-            status.set(PluginState::Loading, None);
-        }
-        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
-        let stop = self.phases.stop.clone();
-        tokio::spawn(stop.run_until_cancelled_owned(async move {
-            let result = match caught("load", &panics, plugins::load(&sandbox, &path)).await {
-                Some(Ok(loaded)) if *loaded.digest() != digest => {
-                    tokio::time::sleep(READ_AGAIN).await;
-                    None
-                }
-                Some(result) => Some(result),
-                None => {
-                    let message = format!("{}: the host's loader panicked", path.display());
-                    Some(Err(Refusal::NotLoaded { reason: "host", message }))
-                }
-            };
-            let failed = matches!(result, Some(Err(_)));
-            let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
-            // Whoever listens ends with the host.
-            let _ = tell.send(News::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
-            if failed {
-                tokio::time::sleep(settles).await;
-                let _ = tell.send(News::Settled { plugin, digest });
-            }
-        }));
-    }
-
-    fn loaded(&mut self, plugin: &Arc<str>, digest: &Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
-        let result = result.map(|result| {
-            result.map(|generation| {
-                tell::loaded(&self.host, &generation);
-                as_loaded(&generation)
-            })
-        });
-        self.catalog.loaded(plugin, digest, result);
-    }
-
-    /// Looks in the cache of compiled plugins for what ran before the file that was rejected.
-    fn revive(&self, plugin: Arc<str>, path: PathBuf, former: String, rejection: Rejection) {
-        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
-        tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
-            match caught("load", &panics, sandbox.load_digest(&plugin, &path, &former)).await {
-                Some(Ok(Some(former))) => {
-                    // Whoever listens ends with the host.
-                    let _ = tell.send(News::Revived { rejection, former });
-                }
-                Some(Ok(None)) => tracing::warn!(%plugin, former, "what ran before is not in the cache any more"),
-                Some(Err(error)) => tracing::error!(%plugin, former, %error, "what ran before cannot be loaded"),
-                None => {}
-            }
-        }));
-    }
-
-    fn revived(&mut self, rejection: &Rejection, former: &Arc<Plugin>) {
-        match self.catalog.revive(former.name(), &as_loaded(former)) {
-            Ok(()) => {
-                self.start(former);
-                tell::revived(&self.host, former, rejection);
-            }
-            Err(problem) => tell::not_revived(former, &problem),
-        }
-    }
-
-    /// Starts a plugin that does not run.
-    fn start(&mut self, plugin: &Arc<Plugin>) {
-        let (name, host) = (plugin.name().clone(), &self.host);
-        let stop = self.phases.stop.child_token();
-        let over = self.phases.over.child_token();
-        runs(host, plugin);
-        host.status.plugin(&name).has_not_taken(None);
-        while self.tellers.try_join_next().is_some() {}
-        self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
-        let phases = self.phases.of_plugin(stop.clone());
-        let (serving, newest) = plugins::serving(host, &self.fair, plugin, self.reports.clone(), phases);
-        let (panics, serving) = (host.panics.clone(), serving.run());
-        self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
-        // Whoever listens ends with the host.
-        let _ = self.leftovers.send(plugin.clone());
-        let handle = Handle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None };
-        self.handles.insert(plugin.name().clone(), handle);
-    }
-
-    /// Gives a plugin that runs its newer generation.
-    fn deliver(&mut self, plugin: Arc<Plugin>) {
-        let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
-        let status = self.host.status.plugin(plugin.name());
-        // The file is taken; and what an older one still waited for says nothing of this one.
-        status.has_not_taken(None);
-        status.pends(None);
-        handle.delivered = Some(plugin.clone());
-        handle.newest.send_replace(plugin);
-    }
-
-    /// What runs is not to be replaced by `digest`.
-    fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
-        tell::withdrawn(&self.host, plugin, digest);
-        let Some(handle) = self.handles.get_mut(plugin) else { return };
-        handle.delivered = None;
-        handle.newest.send_replace(handle.returns.as_ref().unwrap_or(&handle.runs).clone());
-    }
-
-    fn stop(&mut self, plugin: &Arc<str>, why: Why) {
-        tell::stopping(&self.host, plugin, &why);
-        let Some(handle) = self.handles.get_mut(plugin) else { return };
-        (handle.why, handle.delivered) = (Some(why), None);
-        handle.stop.cancel();
-    }
-
-    /// What ran of `plugin` has ended.
-    fn ended(&mut self, plugin: &Arc<str>, end: Option<End>) {
-        let Some(handle) = self.handles.remove(plugin) else { return };
-        handle.over.cancel();
-        if self.catalog.ended(plugin) {
-            unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, &self.phases.stop);
-        }
-        self.host.leadership.leave(plugin);
-    }
-
-    /// What became of the newest generation.
-    fn swapped(&mut self, plugin: &Arc<str>, swapped: Swapped) {
-        let Some(handle) = self.handles.get_mut(plugin) else { return };
-        match swapped {
-            Swapped::Runs => {
-                // It was shown before it was told of, and another may have been delivered since.
-                let Some(now) = self.host.status.plugin(plugin).generation() else { return };
-                let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
-                handle.returns = None;
-                self.catalog.took_over(plugin, &as_loaded(&now));
-                if Arc::ptr_eq(&now, &handle.runs) {
-                    self.host.status.plugin(plugin).pends(None);
-                    return;
-                }
-                handle.runs = now.clone();
-                runs(&self.host, &now);
-                let _ = self.leftovers.send(now);
-            }
-            Swapped::Pending(reason) => {
-                let digest = handle.delivered.as_ref().map(|newer| newer.digest().clone());
-                self.host.status.plugin(plugin).pends(Some(NotTaken { digest, reason }));
-            }
-            Swapped::RolledBack { rejected, to, because } => {
-                // Another may have been delivered since.
-                let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
-                // It is shown when it is at work again, which is told of as of every other.
-                handle.returns = Some(to.clone());
-                let rejection = Rejection::new(rejected, because, Some(to.digest()));
-                tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
-                self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
-                self.rejections.add(plugin, &rejection);
-                self.tell_replicas(plugin.clone(), Some(rejection));
-            }
-        }
-    }
-
-    fn pardon(&mut self, plugin: Arc<str>, digest: &str) {
-        tracing::info!(%plugin, digest, "the file that was rolled back is another one now: it is forgotten");
-        self.rejections.remove(&plugin, digest);
-        if let Some(status) = self.host.status.known(&plugin) {
-            status.has_rejected(None);
-        }
-        self.tell_replicas(plugin, None);
-    }
-
-    /// In the background: nothing waits for it.
-    fn tell_replicas(&self, plugin: Arc<str>, rejection: Option<Rejection>) {
-        // Whoever listens ends with the host.
-        let _ = self.replicas.send((plugin, rejection));
-    }
-}
-
-/// How long it takes until nobody can still be writing the file `path`.
-async fn settles_in(path: &Path) -> Duration {
-    let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
-    let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
-    SETTLED.saturating_sub(age)
 }
 
 /// `generation` as the catalog knows it.
 fn as_loaded(generation: &Arc<Plugin>) -> Loaded<Arc<Plugin>> {
     let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
     Loaded { digest: generation.digest().clone(), definitions, generation: generation.clone() }
-}
-
-/// `plugin` runs from now on, and is shown and bound as what it is.
-fn runs(host: &Host, plugin: &Arc<Plugin>) {
-    host.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
-    let status = host.status.plugin(plugin.name());
-    status.runs(plugin.clone());
-    host.policies.register(plugin, &status);
 }

@@ -1,9 +1,7 @@
 //! What an operator sees of the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind};
@@ -16,7 +14,6 @@ use windlass_wasm::Plugin;
 use super::Host;
 use crate::directory::{Digest, NotRevived, Refusal, Rejection, Why};
 use crate::status::{NotTaken, PluginState};
-use crate::supervise::caught;
 
 /// Something has come of all files that there were when the host started.
 pub(super) fn begun(running: usize) {
@@ -162,48 +159,4 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         note: format!("plugin {plugin}: {note}"),
     };
     host.recorder.emit(&call, event);
-}
-
-/// Has other replicas know of what is `untold`: by plugin, what was rolled back; None: it is tried again. One after the other, so
-/// that none overtakes a later one.
-pub(super) async fn replicas(host: Arc<Host>, mut untold: mpsc::UnboundedReceiver<(Arc<str>, Option<Rejection>)>) {
-    let mut waiting = BTreeMap::new();
-    while let Some((plugin, rejection)) = next_of(&mut waiting, &mut untold).await {
-        let told = host.leadership.tell_rejected(&plugin, rejection.as_ref());
-        caught("rejected", &host.panics, told).await;
-    }
-}
-
-/// The next that is to be told: of what waits, only the last of each plugin.
-async fn next_of<T>(
-    waiting: &mut BTreeMap<Arc<str>, T>,
-    untold: &mut mpsc::UnboundedReceiver<(Arc<str>, T)>,
-) -> Option<(Arc<str>, T)> {
-    if waiting.is_empty() {
-        let (plugin, value) = untold.recv().await?;
-        waiting.insert(plugin, value);
-    }
-    while let Ok((plugin, value)) = untold.try_recv() {
-        waiting.insert(plugin, value);
-    }
-    waiting.pop_first()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn of_what_other_replicas_are_to_know_only_the_last_of_each_plugin_is_told() {
-        let (tell, mut untold) = mpsc::unbounded_channel();
-        let mut waiting = BTreeMap::new();
-        for (plugin, value) in [("a", Some(1)), ("b", Some(2)), ("a", None)] {
-            tell.send((plugin.into(), value)).expect("somebody listens");
-        }
-        assert_eq!(next_of(&mut waiting, &mut untold).await, Some(("a".into(), None)));
-        tell.send(("b".into(), Some(3))).expect("somebody listens");
-        assert_eq!(next_of(&mut waiting, &mut untold).await, Some(("b".into(), Some(3))));
-        drop(tell);
-        assert_eq!(next_of(&mut waiting, &mut untold).await, None);
-    }
 }

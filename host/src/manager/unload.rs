@@ -35,11 +35,10 @@ pub(super) fn tell(
     host.metrics.forget(name, &controllers);
     host.guards.forget(name);
     let status = host.status.plugin(name);
-    let ran_here = status.ran_here();
+    // Why it ends is said there already.
+    let (ran_here, reason) = (status.ran_here(), status.reason());
     status.has_ended();
     if let Some(Why::NotAllowed { .. } | Why::Rejected { .. }) = why {
-        // Why is said there already.
-        let reason = status.reason();
         status.set(PluginState::NotLoaded, reason);
     }
     let cut = end != Some(End::Clean);

@@ -92,7 +92,7 @@ async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
     let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
-    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::RequeueAfter(FIRST_HOLD), LIMIT));
+    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
     let going = object("3", "{}", true);
     assert_eq!(stage.call(Some(going)).await, (CallResult::Done, LIMIT + 1));
     tokio::time::advance(Duration::from_hours(1)).await;
@@ -111,7 +111,7 @@ async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
     };
     let stage = stage(Some(header(7)));
     stage.loops(&object("1", "{}", false)).await;
-    assert_eq!(stage.call(Some(header(7))).await, (CallResult::RequeueAfter(FIRST_HOLD), LIMIT));
+    assert_eq!(stage.call(Some(header(7))).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
     assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, LIMIT + 1));
 }
 

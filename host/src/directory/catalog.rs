@@ -1,0 +1,163 @@
+//! All plugins that there are files of, as values: what is told of them, and what is remembered. What follows is in `steps`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::entry::{Attempt, Entry, Runs};
+use super::{Allowed, Digest, Loaded, NotRevived, Refusal, Rejection, name_of};
+use crate::files::Change;
+
+/// All plugins, and what has come of them.
+#[derive(Debug)]
+pub(crate) struct Catalog<G> {
+    pub(super) plugins: BTreeMap<Arc<str>, Entry<G>>,
+    pub(super) allowed: Option<Allowed>,
+    /// Those of the first look that nothing has come of yet.
+    pub(super) first: BTreeSet<Arc<str>>,
+    pub(super) has_looked: bool,
+    /// How many files may be loaded at the same time, and how many are.
+    pub(super) slots: usize,
+    pub(super) loading: usize,
+}
+
+impl<G: Clone> Catalog<G> {
+    /// No plugin yet. `slots` files may be loaded at the same time; without `allowed`, any may.
+    pub(crate) fn new(slots: usize, allowed: Option<Allowed>) -> Self {
+        let (plugins, first) = (BTreeMap::new(), BTreeSet::new());
+        Self { plugins, allowed, first, has_looked: false, slots: slots.max(1), loading: 0 }
+    }
+
+    /// The directory has changed.
+    pub(crate) fn take(&mut self, changes: &[Change]) {
+        for Change { path, content } in changes {
+            let plugin = name_of(path);
+            if !self.has_looked {
+                self.first.insert(plugin.clone());
+            }
+            self.plugins.entry(plugin).or_insert_with(|| Entry::new(path.clone())).file = content.clone();
+        }
+        self.has_looked = true;
+    }
+
+    /// Whether the file of `plugin` is there and has another digest.
+    pub(crate) fn is_other(&self, plugin: &str, digest: &str) -> bool {
+        self.plugins.get(plugin).and_then(Entry::digest).is_some_and(|now| *now != *digest)
+    }
+
+    /// There is another list of allowed digests.
+    pub(crate) fn allow(&mut self, allowed: Allowed) {
+        let former = self.allowed.replace(allowed);
+        let holds = |list: &Option<Allowed>, digest: &str| list.as_ref().is_none_or(|list| list.holds(digest));
+        for entry in self.plugins.values_mut().filter(|entry| entry.runs.is_none()) {
+            let before = entry.rejected.as_ref().and_then(|rejected| rejected.former.as_deref());
+            if before.is_some_and(|digest| holds(&self.allowed, digest) && !holds(&former, digest)) {
+                // What ran before can be started only now.
+                entry.told = None;
+            }
+        }
+    }
+
+    /// This is not to be run of `plugin`. False: its file is another one.
+    pub(crate) fn reject(&mut self, plugin: &str, rejection: &Rejection) -> bool {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return false };
+        let is_it = entry.digest().is_some_and(|digest| digest == rejection.digest);
+        if is_it {
+            entry.rejected = Some(rejection.clone());
+        }
+        is_it
+    }
+
+    /// What came of loading `digest` of `plugin`. None: the file was another one by then.
+    pub(crate) fn loaded(&mut self, plugin: &str, digest: &Digest, result: Option<Result<Loaded<G>, Refusal>>) {
+        self.loading = self.loading.saturating_sub(1);
+        let Some(entry) = self.plugins.get_mut(plugin) else { return };
+        if !matches!(&entry.attempt, Attempt::Loading(loading) if loading == digest) {
+            return;
+        }
+        entry.attempt = match result {
+            None => Attempt::None,
+            Some(Ok(loaded)) => Attempt::Loaded(loaded),
+            Some(Err(refusal)) => Attempt::Failed { digest: digest.clone(), refusal, settled: false },
+        };
+    }
+
+    /// Enough time has passed since `digest` of `plugin` could not be loaded: nobody is still writing it.
+    pub(crate) fn settled(&mut self, plugin: &str, tried: &Digest) {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return };
+        if let Attempt::Failed { digest, settled, .. } = &mut entry.attempt
+            && digest == tried
+        {
+            *settled = true;
+        }
+    }
+
+    /// What ran of `plugin` has ended. Whether it was told to, or something newer waits in its place.
+    pub(crate) fn ended(&mut self, plugin: &str) -> bool {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return true };
+        match &mut entry.runs {
+            Some(runs) if !runs.ends && runs.digest == runs.at_work.digest => {
+                runs.spent = true;
+                false
+            }
+            // Otherwise a newer one has come in the same instant, which is to be tried too.
+            _ => {
+                entry.instead = entry.runs.take().and_then(|runs| runs.instead);
+                if entry.rejected.is_some() {
+                    // What ran before it can be started only now.
+                    entry.told = None;
+                }
+                true
+            }
+        }
+    }
+
+    /// A generation of `plugin` is at work from now on.
+    pub(crate) fn took_over(&mut self, plugin: &str, now: &Loaded<G>) {
+        if let Some(runs) = self.plugins.get_mut(plugin).and_then(|entry| entry.runs.as_mut()) {
+            runs.took_over(now);
+        }
+    }
+
+    /// A generation of `plugin` has failed, and `to`, which ran before, runs again.
+    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &Loaded<G>) {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return };
+        if let Some(runs) = &mut entry.runs {
+            runs.took_over(to);
+            // Another may have been given to it since.
+            if runs.digest == rejection.digest {
+                runs.want_what_is_at_work();
+            }
+        }
+        entry.rejected = Some(rejection);
+    }
+
+    /// What ran before the rejected file is at hand again. If it is wanted, it is to be started in the place of that.
+    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> Result<(), NotRevived> {
+        let rival = self.rival(plugin, &loaded.definitions);
+        let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };
+        let is_meant = |rejected: &Rejection| {
+            entry.digest().as_ref() == Some(&rejected.digest) && rejected.former.as_deref() == Some(&*loaded.digest)
+        };
+        if entry.runs.is_some() || !entry.rejected.as_ref().is_some_and(is_meant) {
+            return Err(NotRevived::Superfluous);
+        }
+        if let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.holds(&loaded.digest)) {
+            return Err(NotRevived::NotAllowed { digest: loaded.digest.clone(), list: allowed.path().to_owned() });
+        }
+        if let Some(rival) = rival {
+            return Err(NotRevived::Rival(rival));
+        }
+        entry.runs = Some(Runs::started(loaded.clone()));
+        Ok(())
+    }
+
+    /// Whether something has come of every file of the first look.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.has_looked && self.first.is_empty()
+    }
+
+    /// How many plugins run.
+    pub(crate) fn running(&self) -> usize {
+        self.plugins.values().filter(|entry| entry.runs.is_some()).count()
+    }
+}

@@ -1,0 +1,156 @@
+//! One plugin of the catalog: its file, what came of loading it, and what of it runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Allowed, Digest, Loaded, Refusal, Rejection, Step, Why, hexadecimal};
+use crate::files::Content;
+
+#[derive(Debug)]
+pub(super) struct Entry<G> {
+    pub(super) path: PathBuf,
+    pub(super) file: Content,
+    pub(super) attempt: Attempt<G>,
+    pub(super) runs: Option<Runs<G>>,
+    pub(super) rejected: Option<Rejection>,
+    /// What is to run in the place of a file that is not wanted, when what runs of that has ended.
+    pub(super) instead: Option<Loaded<G>>,
+    /// The refusal that was told last, and of which bytes.
+    pub(super) told: Option<(Option<Digest>, Refusal)>,
+}
+
+/// The last attempt to load the file.
+#[derive(Debug)]
+pub(super) enum Attempt<G> {
+    None,
+    /// It goes on.
+    Loading(Digest),
+    Failed {
+        digest: Digest,
+        refusal: Refusal,
+        /// The file has had the time to change if somebody was still writing it.
+        settled: bool,
+    },
+    Loaded(Loaded<G>),
+}
+
+/// What was started.
+#[derive(Debug)]
+pub(super) struct Runs<G> {
+    /// Of the newest generation that it was given, which may still wait to take over.
+    pub(super) digest: Digest,
+    pub(super) definitions: Vec<String>,
+    pub(super) at_work: Loaded<G>,
+    /// What is at work instead of what was withdrawn, or is to be again if that took over in the same instant.
+    pub(super) instead: Option<Loaded<G>>,
+    /// It was told to end.
+    pub(super) ends: bool,
+    /// It has ended by itself: it can never run under this host's settings.
+    pub(super) spent: bool,
+}
+
+impl<G: Clone> Entry<G> {
+    /// Of a file that nothing has come of.
+    pub(super) fn new(path: PathBuf) -> Self {
+        let (file, attempt) = (Content::Gone, Attempt::None);
+        Self { path, file, attempt, runs: None, rejected: None, instead: None, told: None }
+    }
+
+    pub(super) fn digest(&self) -> Option<Digest> {
+        match &self.file {
+            Content::Is(digest) => Some(hexadecimal(digest)),
+            Content::Gone | Content::Unreadable(_) | Content::TooLarge(_) => None,
+        }
+    }
+
+    /// What is at work is stopped if it may not run any more; what was to replace it is withdrawn.
+    pub(super) fn no_longer_allowed(&mut self, plugin: &Arc<str>, allowed: Option<&Allowed>) -> Option<Step<G>> {
+        let (runs, allowed) = (self.runs.as_mut()?, allowed?);
+        if runs.spent {
+            self.runs.take_if(|runs| !allowed.holds(&runs.digest));
+            return None;
+        }
+        let list = || allowed.path().to_owned();
+        runs.drop_what(plugin, |digest| !allowed.holds(digest), |digest| Why::NotAllowed { digest, list: list() })
+    }
+
+    /// The same if another replica has rolled it back: this one knows no generation before what is at work.
+    pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
+        let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
+        if runs.spent {
+            return None;
+        }
+        let because = || rejected.because.clone();
+        runs.drop_what(
+            plugin,
+            |digest| *digest == rejected.digest,
+            |digest| Why::Rejected { digest, because: because() },
+        )
+    }
+
+    /// Why a file of this digest is not even loaded.
+    pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<Refusal> {
+        let (path, digest) = (self.path.clone(), digest.clone());
+        // Whether it is allowed or not: what ran before it can be started.
+        if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
+            return Some(Refusal::Rejected { path, digest, because, former });
+        }
+        let allowed = allowed.filter(|allowed| !allowed.holds(&digest))?;
+        Some(Refusal::NotAllowed { path, digest, list: allowed.path().to_owned() })
+    }
+
+    /// Once for each reason.
+    pub(super) fn refuse(&mut self, plugin: Arc<str>, digest: Option<Digest>, refusal: Refusal) -> Option<Step<G>> {
+        let now = (digest, refusal);
+        if self.told.as_ref() == Some(&now) {
+            return None;
+        }
+        self.told = Some(now.clone());
+        let runs = self.runs.as_ref().is_some_and(|runs| !runs.ends);
+        Some(Step::Refuse { plugin, digest: now.0, refusal: now.1, runs })
+    }
+}
+
+impl<G: Clone> Runs<G> {
+    pub(super) fn started(loaded: Loaded<G>) -> Self {
+        let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
+        Self { digest, definitions, at_work: loaded, instead: None, ends: false, spent: false }
+    }
+
+    /// `now` is at work.
+    pub(super) fn took_over(&mut self, now: &Loaded<G>) {
+        self.at_work = now.clone();
+        if !self.ends && self.instead.as_ref().is_some_and(|instead| instead.digest == now.digest) {
+            self.instead = None;
+        }
+    }
+
+    pub(super) fn want_what_is_at_work(&mut self) {
+        (self.digest, self.definitions) = (self.at_work.digest.clone(), self.at_work.definitions.clone());
+    }
+
+    /// The step by which nothing runs, nor comes to, that `must_go`.
+    fn drop_what(
+        &mut self,
+        plugin: &Arc<str>,
+        must_go: impl Fn(&Digest) -> bool,
+        why: impl FnOnce(Digest) -> Why,
+    ) -> Option<Step<G>> {
+        if self.ends {
+            return None;
+        }
+        let plugin = plugin.clone();
+        let at_work = self.at_work.digest.clone();
+        if must_go(&at_work) {
+            self.ends = true;
+            return Some(Step::Stop { plugin, why: why(at_work) });
+        }
+        if self.digest == at_work || !must_go(&self.digest) {
+            return None;
+        }
+        let digest = self.digest.clone();
+        self.want_what_is_at_work();
+        self.instead = Some(self.at_work.clone());
+        Some(Step::Withdraw { plugin, digest })
+    }
+}

@@ -1,0 +1,163 @@
+//! What is to be done, by what there is and what runs: one step after the other, each once.
+
+use std::sync::Arc;
+
+use super::catalog::Catalog;
+use super::entry::{Attempt, Runs};
+use super::{Refusal, Step, Why, hexadecimal};
+use crate::files::Content;
+
+impl<G: Clone> Catalog<G> {
+    /// What is to be done now. Each step is taken as done by the time that this is asked again.
+    pub(crate) fn next(&mut self) -> Vec<Step<G>> {
+        let mut steps = Vec::new();
+        let names: Vec<_> = self.plugins.keys().cloned().collect();
+        for plugin in names {
+            // One step may follow from another, as a start from a stop; not for ever.
+            while let Some(step) = self.step(&plugin) {
+                let is_last = matches!(step, Step::Forget { .. });
+                steps.push(step);
+                if is_last {
+                    break;
+                }
+            }
+        }
+        steps
+    }
+
+    fn step(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
+        let plugin = plugin.clone();
+        let entry = self.plugins.get_mut(&plugin)?;
+        let digest = match entry.file.clone() {
+            Content::Gone => {
+                self.first.remove(&plugin);
+                return self.gone(plugin);
+            }
+            Content::Unreadable(problem) => {
+                self.first.remove(&plugin);
+                let refusal = Refusal::Unreadable { path: entry.path.clone(), problem };
+                return entry.refuse(plugin, None, refusal);
+            }
+            Content::TooLarge(most) => {
+                self.first.remove(&plugin);
+                let refusal = Refusal::TooLarge { path: entry.path.clone(), most };
+                return entry.refuse(plugin, None, refusal);
+            }
+            Content::Is(digest) => hexadecimal(&digest),
+        };
+        if let Some(rejected) = entry.rejected.take_if(|rejected| rejected.digest != digest) {
+            return Some(Step::Pardon { plugin, digest: rejected.digest });
+        }
+        let no_longer = entry.no_longer_allowed(&plugin, self.allowed.as_ref());
+        if let Some(step) = no_longer.or_else(|| entry.rejected_elsewhere(&plugin)) {
+            return Some(step);
+        }
+        if let Some(refusal) = entry.unwanted(&digest, self.allowed.as_ref()) {
+            self.first.remove(&plugin);
+            return self.instead(&plugin).or_else(|| {
+                let entry = self.plugins.get_mut(&plugin)?;
+                entry.refuse(plugin, Some(digest), refusal)
+            });
+        }
+        entry.instead = None;
+        if entry.runs.as_ref().is_some_and(|runs| runs.digest == digest && !runs.ends) {
+            if let Attempt::Failed { .. } | Attempt::Loaded(_) = entry.attempt {
+                entry.attempt = Attempt::None;
+            }
+            return entry.told.take().map(|_| Step::Agree { plugin });
+        }
+        match &entry.attempt {
+            Attempt::Loading(_) => None,
+            Attempt::Failed { digest: tried, refusal, settled } if *tried == digest => {
+                let refusal = settled.then(|| refusal.clone())?;
+                self.first.remove(&plugin);
+                entry.refuse(plugin, Some(digest), refusal)
+            }
+            Attempt::Loaded(loaded) if loaded.digest == digest => self.ready(plugin),
+            Attempt::None | Attempt::Failed { .. } | Attempt::Loaded(_) => {
+                if self.loading >= self.slots {
+                    return None;
+                }
+                self.loading += 1;
+                entry.attempt = Attempt::Loading(digest.clone());
+                Some(Step::Load { plugin, path: entry.path.clone(), digest })
+            }
+        }
+    }
+
+    /// The next step of a plugin whose file is gone.
+    fn gone(&mut self, plugin: Arc<str>) -> Option<Step<G>> {
+        let entry = self.plugins.get_mut(&plugin)?;
+        match &mut entry.runs {
+            Some(runs) if runs.ends => None,
+            Some(runs) if !runs.spent => {
+                runs.ends = true;
+                Some(Step::Stop { plugin, why: Why::Deleted })
+            }
+            _ => {
+                if let Some(rejected) = entry.rejected.take() {
+                    return Some(Step::Pardon { plugin, digest: rejected.digest });
+                }
+                self.plugins.remove(&plugin);
+                Some(Step::Forget { plugin })
+            }
+        }
+    }
+
+    /// The next step of a plugin whose file is loaded and does not run.
+    fn ready(&mut self, plugin: Arc<str>) -> Option<Step<G>> {
+        let Attempt::Loaded(loaded) = &self.plugins.get(&plugin)?.attempt else { return None };
+        let loaded = loaded.clone();
+        let rival = self.rival(&plugin, &loaded.definitions);
+        if rival.is_none() && !loaded.definitions.is_empty() && self.first.iter().any(|other| *other < plugin) {
+            // Of two that are there when the host starts, the first by name runs, on every replica.
+            return None;
+        }
+        self.first.remove(&plugin);
+        let entry = self.plugins.get_mut(&plugin)?;
+        if let Some(refusal) = rival {
+            return entry.refuse(plugin, Some(loaded.digest), refusal);
+        }
+        let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
+        match &mut entry.runs {
+            // It starts when that has ended.
+            Some(runs) if runs.ends => return None,
+            Some(runs) if !runs.spent => {
+                (runs.digest, runs.definitions, runs.instead) = (digest, definitions, None);
+                (entry.attempt, entry.told) = (Attempt::None, None);
+                return Some(Step::Replace { plugin, loaded });
+            }
+            _ => entry.runs = Some(Runs::started(loaded.clone())),
+        }
+        (entry.attempt, entry.told) = (Attempt::None, None);
+        Some(Step::Start { plugin, loaded })
+    }
+
+    /// What was to go on as what is not wanted took over all the same, and had to be stopped.
+    fn instead(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
+        let entry = self.plugins.get_mut(plugin)?;
+        let loaded = entry.instead.take_if(|_| entry.runs.is_none())?;
+        if self.allowed.as_ref().is_some_and(|allowed| !allowed.holds(&loaded.digest))
+            || self.rival(plugin, &loaded.definitions).is_some()
+        {
+            return None;
+        }
+        let entry = self.plugins.get_mut(plugin)?;
+        entry.runs = Some(Runs::started(loaded.clone()));
+        // That the file is not taken is to be said again, of what runs now.
+        entry.told = None;
+        Some(Step::Start { plugin: plugin.clone(), loaded })
+    }
+
+    /// Who runs and brings one of these definitions too.
+    pub(super) fn rival(&self, plugin: &str, definitions: &[String]) -> Option<Refusal> {
+        if definitions.is_empty() {
+            return None;
+        }
+        let others = self.plugins.iter().filter(|(name, _)| ***name != *plugin);
+        let claims = others.filter_map(|(name, entry)| Some((name, entry.runs.as_ref()?)));
+        let mut taken = claims.flat_map(|(name, runs)| runs.definitions.iter().map(move |it| (name, it)));
+        let (first, definition) = taken.find(|(_, definition)| definitions.contains(definition))?;
+        Some(Refusal::Rival { definition: definition.clone(), first: first.clone() })
+    }
+}

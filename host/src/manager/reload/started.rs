@@ -1,0 +1,152 @@
+//! What is done with the plugins that were started: they are given newer generations, told to end, and what becomes of that is
+//! remembered and told.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_wasm::Plugin;
+
+use super::{Reload, as_loaded};
+use crate::directory::{Rejection, Why};
+use crate::generation::Swapped;
+use crate::manager::{Host, plugins, tell, unload};
+use crate::running::End;
+use crate::status::NotTaken;
+use crate::supervise::caught;
+
+/// A plugin that was started.
+pub(super) struct Handle {
+    /// What runs.
+    runs: Arc<Plugin>,
+    /// What comes back in the place of that, which was rolled back.
+    returns: Option<Arc<Plugin>>,
+    /// The newest generation, which does not run yet.
+    delivered: Option<Arc<Plugin>>,
+    /// Where it is delivered.
+    newest: watch::Sender<Arc<Plugin>>,
+    /// Ends it.
+    stop: CancellationToken,
+    /// It has ended.
+    over: CancellationToken,
+    /// Why it ends.
+    why: Option<Why>,
+}
+
+impl Reload {
+    /// Starts a plugin that does not run.
+    pub(super) fn start(&mut self, plugin: &Arc<Plugin>) {
+        let (name, host) = (plugin.name().clone(), &self.host);
+        let stop = self.phases.stop.child_token();
+        let over = self.phases.over.child_token();
+        host.status.plugin(&name).has_not_taken(None);
+        while self.tellers.try_join_next().is_some() {}
+        self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
+        let phases = self.phases.of_plugin(stop.clone());
+        let (serving, newest) = plugins::serving(host, &self.fair, plugin, self.reports.clone(), phases);
+        let (panics, serving) = (host.panics.clone(), serving.run());
+        runs(host, plugin);
+        self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
+        // Whoever listens ends with the host.
+        let _ = self.leftovers.send(plugin.clone());
+        let handle = Handle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None };
+        self.handles.insert(plugin.name().clone(), handle);
+    }
+
+    /// Gives a plugin that runs its newer generation.
+    pub(super) fn deliver(&mut self, plugin: Arc<Plugin>) {
+        let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
+        let status = self.host.status.plugin(plugin.name());
+        // The file is taken; and what an older one still waited for says nothing of this one.
+        status.has_not_taken(None);
+        status.pends(None);
+        handle.delivered = Some(plugin.clone());
+        handle.newest.send_replace(plugin);
+    }
+
+    /// What runs is not to be replaced by `digest`.
+    pub(super) fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
+        tell::withdrawn(&self.host, plugin, digest);
+        let Some(handle) = self.handles.get_mut(plugin) else { return };
+        handle.delivered = None;
+        handle.newest.send_replace(handle.returns.as_ref().unwrap_or(&handle.runs).clone());
+    }
+
+    pub(super) fn stop(&mut self, plugin: &Arc<str>, why: Why) {
+        tell::stopping(&self.host, plugin, &why);
+        let Some(handle) = self.handles.get_mut(plugin) else { return };
+        (handle.why, handle.delivered) = (Some(why), None);
+        handle.stop.cancel();
+    }
+
+    /// What ran of `plugin` has ended.
+    pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<End>) {
+        let Some(handle) = self.handles.remove(plugin) else { return };
+        handle.over.cancel();
+        if self.catalog.ended(plugin) {
+            unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, &self.phases.stop);
+        }
+        self.host.leadership.leave(plugin);
+    }
+
+    /// What became of the newest generation.
+    pub(super) fn swapped(&mut self, plugin: &Arc<str>, swapped: Swapped) {
+        let Some(handle) = self.handles.get_mut(plugin) else { return };
+        match swapped {
+            Swapped::Runs => {
+                // It was shown before it was told of, and another may have been delivered since.
+                let Some(now) = self.host.status.plugin(plugin).generation() else { return };
+                let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
+                handle.returns = None;
+                self.catalog.took_over(plugin, &as_loaded(&now));
+                if Arc::ptr_eq(&now, &handle.runs) {
+                    self.host.status.plugin(plugin).pends(None);
+                    return;
+                }
+                handle.runs = now.clone();
+                runs(&self.host, &now);
+                let _ = self.leftovers.send(now);
+            }
+            Swapped::Pending { digest, reason } => {
+                // Another may have been delivered since, or this one withdrawn.
+                let Handle { runs, returns, delivered, .. } = &*handle;
+                let mut awaited = [delivered, returns].into_iter().flatten().chain([runs]);
+                if awaited.any(|awaited| *awaited.digest() == digest) {
+                    self.host.status.plugin(plugin).pends(Some(NotTaken { digest: Some(digest), reason }));
+                }
+            }
+            Swapped::RolledBack { rejected, to, because } => {
+                // Another may have been delivered since.
+                let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
+                // It is shown when it is at work again, which is told of as of every other.
+                handle.returns = Some(to.clone());
+                let rejection = Rejection::new(rejected, because, Some(to.digest()));
+                tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
+                self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
+                self.rejections.add(plugin, &rejection);
+                self.tell_replicas(plugin.clone(), Some(rejection));
+            }
+        }
+    }
+
+    pub(super) fn pardon(&mut self, plugin: Arc<str>, digest: &str) {
+        tracing::info!(%plugin, digest, "the file that was rolled back is another one now: it is forgotten");
+        self.rejections.remove(&plugin, digest);
+        if let Some(status) = self.host.status.known(&plugin) {
+            status.has_rejected(None);
+        }
+        self.tell_replicas(plugin, None);
+    }
+
+    /// In the background: nothing waits for it.
+    fn tell_replicas(&self, plugin: Arc<str>, rejection: Option<Rejection>) {
+        // Whoever listens ends with the host.
+        let _ = self.replicas.send((plugin, rejection));
+    }
+}
+
+/// `plugin` runs from now on, and is bound as what it is.
+fn runs(host: &Host, plugin: &Arc<Plugin>) {
+    host.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
+    host.policies.register(plugin, &host.status.plugin(plugin.name()));
+}
