@@ -52,7 +52,9 @@ pub(crate) struct Settings {
     allowed_digests: Option<PathBuf>,
     config_dir: Option<PathBuf>,
     namespace: Option<String>,
+    /// How many calls may be at work at once, and how many may have begun.
     concurrent_calls: u32,
+    places: u32,
     /// What plugins may use.
     limits: Limits,
     /// Where compiled plugins are kept.
@@ -85,6 +87,7 @@ impl Settings {
             // A lease would be a change, and who changes nothing needs none.
             leases.mode = LeaseMode::None;
         }
+        let concurrent_calls = arguments.concurrent_calls.map_or(2 * processors(), u32::from);
         Ok(Self {
             leases,
             limits: arguments.limits.limits()?,
@@ -100,7 +103,8 @@ impl Settings {
             allowed_digests: arguments.allowed_digests,
             config_dir: arguments.config_dir,
             namespace: arguments.namespace,
-            concurrent_calls: arguments.concurrent_calls.map_or(2 * processors(), u32::from),
+            concurrent_calls,
+            places: turns::places(concurrent_calls),
             cache_dir: arguments.cache_dir.or_else(windlass_wasm::default_cache_dir),
             plugin_cache: arguments.plugin_cache_limit.0,
             cache: arguments.cache_limit.0,
@@ -124,13 +128,22 @@ impl Settings {
         if self.cache_dir.is_none() {
             tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
         }
-        Ok(Sandbox::new(SandboxOptions {
+        let options = SandboxOptions {
             limits: self.limits.clone(),
-            concurrent_calls: turns::places(self.concurrent_calls),
+            concurrent_calls: self.places,
             compiler: cli::compiler()?,
             cache: self.cache_dir.clone(),
             ..SandboxOptions::default()
-        })?)
+        };
+        let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;
+        if sandbox.concurrent_calls() < self.places {
+            tracing::warn!(
+                calls = sandbox.concurrent_calls(),
+                wanted = self.places,
+                "the address space is limited (`ulimit -v`): fewer calls may have begun at once, and plugins that wait hold up others sooner"
+            );
+        }
+        Ok(sandbox)
     }
 }
 
@@ -185,6 +198,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let _admin = start_admin(&shown, settings.admin_address).await?;
     let trust = Trust::with(settings.http_ca.as_deref())?;
     let sandbox = settings.sandbox()?;
+    let settings = Settings { places: sandbox.concurrent_calls(), ..settings };
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
     // A server that does not answer must not hold up a stop.
     let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings)).await else {
@@ -210,7 +224,7 @@ pub(crate) async fn run(connection: Connection, settings: Settings, stop: Cancel
     let configs = tokio::spawn(follow::configs(host.clone(), phases.over.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
-    let fair = fair(&host.features, settings.concurrent_calls);
+    let fair = fair(&host.features, settings.concurrent_calls, settings.places);
     let reload = Reload::new(
         host.clone(),
         sandbox,
@@ -349,16 +363,16 @@ impl Host {
             plugin_cache: settings.plugin_cache,
             live,
             guards,
-            place_worth: f64::from(processors()) / f64::from(turns::places(settings.concurrent_calls)),
+            place_worth: f64::from(processors()) / f64::from(settings.places),
             replica,
         }
     }
 }
 
 /// The permits for calls.
-fn fair(features: &Features, turns: u32) -> Fair {
+fn fair(features: &Features, turns: u32, places: u32) -> Fair {
     let new = if features.enabled(Feature::FairDispatch) { Fair::new } else { Fair::first_come };
-    new(turns, turns::places(turns))
+    new(turns, places)
 }
 
 /// Shows what is enabled, and warns of what should not have been set.

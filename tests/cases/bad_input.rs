@@ -144,6 +144,22 @@ async fn a_host_whose_every_plugin_is_bad_says_so_and_waits_for_better_ones() ->
     Ok(())
 }
 
+/// Each call that may have begun costs address space, whether it is used or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_with_little_address_space_says_so_and_has_fewer_calls_begin() -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    let plugins = tempfile::tempdir()?;
+    let arguments =
+        ["run", "--kubeconfig", &server.kubeconfig().to_string_lossy(), "--concurrent-calls=2", "--leases=none"];
+    let plugins = ["--plugins", &plugins.path().to_string_lossy()];
+    let host = Host::start_within(200, &[&arguments[..], &plugins[..]].concat())?;
+    let said = host.says("fewer calls may have begun at once").await?;
+    anyhow::ensure!(said.contains("wanted=64"), "{said}");
+    host.says("connected").await?;
+    anyhow::ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_does_not_answer_is_named() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;

@@ -46,6 +46,13 @@ impl Host {
         Self::start_with(arguments, &[], listener)
     }
 
+    /// Starts `windlass ARGUMENTS` with so many GiB of address space, as `ulimit -v` gives.
+    pub fn start_within<S: AsRef<OsStr>>(gib: u32, arguments: &[S]) -> anyhow::Result<Self> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &format!(r#"ulimit -v {}; exec "$0" "$@""#, u64::from(gib) << 20)]).arg(paths::windlass()?);
+        Self::spawn(shell, arguments, &[], None)
+    }
+
     /// Starts `windlass ARGUMENTS` as the Pod `name`, which its lease and its User-Agent say.
     pub fn start_as<S: AsRef<OsStr>>(name: &str, arguments: &[S]) -> anyhow::Result<Self> {
         Self::start_with(arguments, &[("POD_NAME", name)], None)
@@ -56,8 +63,16 @@ impl Host {
         environment: &[(&str, &str)],
         listener: Option<Listener>,
     ) -> anyhow::Result<Self> {
-        let binary = paths::windlass()?;
-        let mut process = Command::new(&binary)
+        Self::spawn(Command::new(paths::windlass()?), arguments, environment, listener)
+    }
+
+    fn spawn<S: AsRef<OsStr>>(
+        mut command: Command,
+        arguments: &[S],
+        environment: &[(&str, &str)],
+        listener: Option<Listener>,
+    ) -> anyhow::Result<Self> {
+        let mut process = command
             .args(arguments)
             // Not the developer's own. What one story compiled, the others find.
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
@@ -68,7 +83,7 @@ impl Host {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("start {}", binary.display()))?;
+            .with_context(|| format!("start {command:?}"))?;
         let lines = Arc::new(Mutex::new(Vec::new()));
         let errors = process.stderr.take().context("standard error is piped")?;
         tokio::spawn(read(errors, lines.clone(), listener));

@@ -191,7 +191,6 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-/// The objects of an answer that the plugin `may_see`. The server adds kind and version to no item of a list, the parser does.
 /// Reads `text`, on a thread apart if it is large.
 async fn apart_if_large<T: Send + 'static>(text: String, read: impl FnOnce(&str) -> T + Send + 'static) -> T {
     if text.len() <= LARGE {

@@ -36,7 +36,7 @@ impl Dispatch {
     /// Carries out what the outcome of a call means for its key.
     pub(super) fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
         let decision = outcome::decide(result, &self.primary.kind, key);
-        let is_own_failure = probation::is_own_failure(&decision) && !result.is_wait();
+        let is_own_failure = probation::is_own_failure(&decision);
         if !matches!(decision, Decision::Leave(_)) {
             self.tally.called(is_own_failure.then(|| describe(result)).as_deref());
         }

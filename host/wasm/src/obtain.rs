@@ -122,7 +122,11 @@ impl Work {
                 },
             )?;
         // Before it is kept: what needs more than calls may have is refused here.
-        let component = from_compiler(&shared.engine, &code).map_err(|error| LoadProblem::NoRoom(explained(&error)))?;
+        let component = from_compiler(&shared.engine, &code).map_err(|error| {
+            let is_the_machines = error.chain().any(|cause| cause.is::<std::io::Error>());
+            let why = explained(&error);
+            if is_the_machines { LoadProblem::Host(why) } else { LoadProblem::NoRoom(why) }
+        })?;
         let size = bytes.len() as u64;
         drop(bytes);
         // What is no plugin is not worth a place on the disk.

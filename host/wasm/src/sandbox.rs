@@ -93,10 +93,25 @@ pub struct Sandbox {
 impl Sandbox {
     /// A sandbox with threads and an engine of its own.
     pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
+        let all = options.concurrent_calls;
+        Self::with_at_least(all, options)
+    }
+
+    /// The same where the address space of so many concurrent calls may not be had (`ulimit -v`, small machines): with half as
+    /// many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how many.
+    pub fn with_at_least(least: u32, options: SandboxOptions) -> Result<Self, SandboxError> {
         let SandboxOptions { limits, threads, concurrent_calls, compiler, cache } = options;
-        let concurrent_calls = concurrent_calls.max(1);
-        let parked = concurrent_calls.min(MOST_PARKED);
-        let engine = engine::new(&limits, concurrent_calls, parked)?;
+        let least = least.clamp(1, concurrent_calls.max(1));
+        let mut concurrent_calls = concurrent_calls.max(1);
+        let (engine, parked) = loop {
+            let parked = concurrent_calls.min(MOST_PARKED);
+            match engine::new(&limits, concurrent_calls, parked) {
+                Err(EngineError::Pool { .. }) if concurrent_calls > least => {
+                    concurrent_calls = (concurrent_calls / 2).max(least);
+                }
+                engine => break (engine?, parked),
+            }
+        };
         let lot = ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE);
         let budget = limits.guest_memory_bytes.unwrap_or_else(machine::half_of_memory);
         let memory = GuestMemory::new(budget, limits.memory_bytes, lot);
@@ -118,6 +133,7 @@ impl Sandbox {
             compilations: Semaphore::new(1),
             guests,
             ticker,
+            concurrent_calls,
             calls,
             sweeping: Arc::default(),
         };
@@ -136,6 +152,12 @@ impl Sandbox {
             warm_slots: pool.map_or(0, |pool| pool.unused_warm_memories() as usize),
             warm_bytes: pool.map_or(0, PoolingAllocatorMetrics::unused_memory_bytes_resident),
         }
+    }
+
+    /// How many calls may run at the same time.
+    #[must_use]
+    pub fn concurrent_calls(&self) -> u32 {
+        self.shared.concurrent_calls
     }
 
     /// The limits of calls.
@@ -171,6 +193,7 @@ pub(crate) struct Shared {
     pub(crate) compilations: Semaphore,
     guests: Guests,
     ticker: Arc<Ticker>,
+    concurrent_calls: u32,
     calls: Arc<Semaphore>,
     /// Somebody gives up parked instances that nobody has called for long.
     sweeping: Arc<AtomicBool>,

@@ -76,6 +76,12 @@ impl<W> Account<W> {
         !(self.going_on.is_empty() && self.beginning.is_empty())
     }
 
+    /// It wants to begin calls only, and has as many as it may. What it has used does not grow before one of them ends, which
+    /// may be long.
+    fn is_full(&self, free: Free) -> bool {
+        self.going_on.is_empty() && !may_take(self.places, free.places, PLACES_TO_FREE)
+    }
+
     /// Who would be next of its own, if it may have more of what is free.
     fn next(&self, free: Free) -> Option<Ticket> {
         if !may_take(self.turns, free.turns, TURNS_TO_FREE) {
@@ -199,8 +205,9 @@ impl<W> Schedule<W> {
                 Some((Id(slot), account, account.next(self.free)?))
             })
         };
-        // Also of those that may have no more now: they are not behind the horizon when they may again.
-        let all = self.accounts.iter().flatten().filter(|account| account.is_waiting());
+        // Also of those that may have no more turns now: they are not behind the horizon when they may again. But not of those
+        // whose calls wait, or all who come would be brought up to nothing, and have a claim on the time that those wait.
+        let all = self.accounts.iter().flatten().filter(|it| it.is_waiting() && !it.is_full(self.free));
         let least_used = all.map(|account| account.used).min()?;
         let reckoned = |account: &Account<W>| match self.order {
             Order::LeastUsed => account.reckoned(),
@@ -391,6 +398,34 @@ mod tests {
             assert_eq!(schedule.free.places, places / 8);
             assert_eq!(schedule.free.turns, turns);
         }
+    }
+
+    #[test]
+    fn one_that_comes_has_no_claim_on_the_time_for_which_another_ones_calls_wait() {
+        let mut schedule = Schedule::new(4, 16, Order::LeastUsed);
+        let [waits, busy, comes] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
+        for _ in 0..16 {
+            schedule.begin(waits, ());
+        }
+        while let Some((id, ())) = schedule.grant() {
+            schedule.pause(id);
+        }
+        for _ in 0..1_000 {
+            schedule.begin(busy, ());
+            assert_eq!(schedule.grant(), Some((busy, ())));
+            finish(&mut schedule, busy, Some(milliseconds(10)));
+        }
+        for _ in 0..100 {
+            schedule.begin(busy, ());
+            schedule.begin(comes, ());
+        }
+        let mut of_the_busy = 0;
+        for _ in 0..100 {
+            let (id, ()) = schedule.grant().expect("both want");
+            of_the_busy += usize::from(id == busy);
+            finish(&mut schedule, id, Some(milliseconds(10)));
+        }
+        assert!((45..=55).contains(&of_the_busy), "{of_the_busy} of 100");
     }
 
     #[test]

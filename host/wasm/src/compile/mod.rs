@@ -123,7 +123,9 @@ impl fmt::Display for Bytes {
 
 /// Names the limits within which a component is compiled and run: with others the same bytes may fare otherwise.
 pub(crate) fn terms(limits: &Limits) -> String {
-    let mut name = digest::sha256(Order::new(limits, 0).line().as_bytes());
+    // Another version of ours may refuse other things.
+    let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, 0).line());
+    let mut name = digest::sha256(terms.as_bytes());
     name.truncate(16);
     name
 }

@@ -60,21 +60,29 @@ impl Host for CallState {
         self.meter.written(operations.iter().map(body_bytes).sum())?;
         let limits = self.meter.limits();
         let (limit, budget) = (limits.write_bytes, limits.response_bytes);
-        let sound: Vec<_> = operations.into_iter().map(|operation| checked(operation, limit)).collect();
+        // Of what is sent only the verb is kept here: bodies are large, and calls wait long.
+        let mut to_send = Vec::new();
+        let verbs: Vec<_> = operations
+            .into_iter()
+            .map(|operation| {
+                let operation = checked(operation, limit)?;
+                let verb = operation.verb();
+                to_send.push(operation);
+                Ok(verb)
+            })
+            .collect();
         let (writes, call) = {
             let world = self.reconcile(IMPORT)?;
             (world.ports.writes.clone(), world.call.clone())
         };
-        let to_send = sound.iter().filter_map(|operation| operation.as_ref().ok().cloned()).collect();
         // Not detached: when this call is cancelled, what has not been sent must not be. What has is the port's to settle.
         let task = AbortOnDropHandle::new(
             self.reconcile(IMPORT)?.caller.spawn(async move { writes.batch(call, to_send).await }),
         );
         let mut written = awaited(self, IMPORT, task).await?.into_iter();
         let mut left = budget;
-        let answers = sound.into_iter().map(|operation| {
-            let verb = operation.as_ref().map_or_else(|_| "", Operation::verb);
-            operation?;
+        let answers = verbs.into_iter().map(|verb| {
+            let verb = verb?;
             let result = written.next();
             let object = result.unwrap_or_else(|| Err(lost(verb))).map_err(convert::api_error)?;
             fitting(verb, object.as_deref(), &mut left)
