@@ -31,15 +31,15 @@ const MOST_KIB: u64 = 700_000;
 /// Those that are stopped, and a word of what `/plugins` says of it.
 const STOPPED: [(&str, &str); 11] = [
     ("traps", "trapped"),
-    ("loops", "more than 100ms of processor time"),
-    ("fills", "more than 100ms of processor time"),
+    ("loops", "more than 300ms of processor time or had not ended after"),
+    ("fills", "more than 300ms of processor time or had not ended after"),
     ("recurses", "of stack"),
     ("devours", "of memory"),
     ("logs-much", "to the host at once"),
     ("answers-much", "to the host at once"),
-    ("floods-reads", "calls to the host or 100ms of processor time"),
+    ("floods-reads", "calls to the host or 300ms of processor time"),
     ("floods-live-reads", "was stopped"),
-    ("floods-events", "calls to the host or 100ms of processor time"),
+    ("floods-events", "calls to the host or 300ms of processor time"),
     ("floods-writes", "more than 50 writes"),
 ];
 
@@ -166,7 +166,7 @@ impl Siege {
     async fn host(&self) -> anyhow::Result<(Host, SocketAddr)> {
         let policies = self.policies.path().to_string_lossy();
         let more = ["--grants=policy", "--policy-dir", &policies, "--leases=none", "--log-format", "json"];
-        let more = [&more[..], &["--limit", "cpu=100ms", "--limit", "writes=50"]].concat();
+        let more = [&more[..], &["--limit", "cpu=300ms", "--limit", "writes=50"]].concat();
         let namespace = self.server.objects().namespace();
         let (host, address) = watched_at(self.proxy.kubeconfig(), namespace, self.plugins.path(), &more).await?;
         ready(address).await.with_context(|| host.log())?;
