@@ -110,6 +110,8 @@ impl Running {
         };
         last_call.cancel();
         if drained.is_none() {
+            // It may not even have begun to drain, as when a lease is lost: workers would wait for keys.
+            queue.shut_down();
             let dropped = queue.drop_ready();
             phases.dropped(dropped);
             if dropped > 0 {

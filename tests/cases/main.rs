@@ -30,5 +30,6 @@ mod review;
 mod shutdown;
 mod storm;
 mod swap;
+mod swap_judged;
 mod webapp;
 mod writes;

@@ -280,6 +280,20 @@ async fn stop(running: Running, phases: &Phases) -> End {
     end.expect("it ended")
 }
 
+/// A lease that is lost leaves no time to drain.
+#[tokio::test(start_paused = true)]
+async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
+    let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let phases = Phases::of(CancellationToken::new());
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    running.work();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    phases.stop.cancel();
+    phases.last_call.cancel();
+    let end = tokio::time::timeout(Duration::from_secs(1), running.end(&phases)).await;
+    assert_eq!(end.ok(), Some(End::Clean));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
     let (mut stage, running, _, permit) = waiting_for_a_permit().await;

@@ -13,22 +13,26 @@ const READS: usize = 10;
 pub(crate) struct Steady {
     pub(crate) number: u16,
     pub(crate) traps: bool,
+    /// It traps over some objects.
+    pub(crate) spoils: bool,
     pub(crate) is_wide: bool,
 }
 
 impl Steady {
-    /// `N`, with `-traps` or `-wide` after it, or both.
+    /// `N`, with `-traps` or `-spoils` and `-wide` after it.
     pub(crate) fn parse(text: &str) -> Self {
         let mut parts = text.split('-');
         let number = parts.next().and_then(|it| it.parse().ok()).expect("chameleon: a number");
         let how: Vec<_> = parts.collect();
-        Self { number, traps: how.contains(&"traps"), is_wide: how.contains(&"wide") }
+        let has = |what| how.contains(&what);
+        Self { number, traps: has("traps"), spoils: has("spoils"), is_wide: has("wide") }
     }
 }
 
 pub(crate) fn reconcile(steady: Steady, request: &Request) -> Result<Outcome, Failures> {
     let (name, number) = (&request.name, steady.number);
-    assert!(!steady.traps, "chameleon {number} was told to trap");
+    let traps = steady.traps || steady.spoils && name.starts_with("bad");
+    assert!(!traps, "chameleon {number} was told to trap");
     info!("steady begin {name} {number}");
     let namespace = request.namespace.clone().unwrap_or_default();
     for _ in 0..READS {

@@ -1,0 +1,281 @@
+//! What becomes of a generation that does not prove itself, and what all who should know are told; and of swaps in the midst of which
+//! something else happens: a lease is lost, calls run, the next generation is delivered.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use windlass_core::sharing::shard_of;
+use windlass_tests::chameleon;
+use windlass_tests::host::Host;
+use windlass_tests::server::{Kind, Server};
+use windlass_tests::wait::until;
+
+use crate::admin::{get, plugin, watched};
+
+/// Annotations of this lease say what was rolled back.
+const REJECTED: &str = "windlass-main-rejected";
+/// A host that goes by leases which are quickly won again.
+const LEASES: [&str; 8] = [
+    "--lease-duration",
+    "4s",
+    "--lease-renew-deadline",
+    "2500ms",
+    "--lease-retry-period",
+    "400ms",
+    "--lease-stability",
+    "1s",
+];
+
+fn object(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"chameleon": "true"}}})
+}
+
+fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
+    let next = plugins.join(".next");
+    chameleon::write(mode, &next)?;
+    Ok(std::fs::rename(next, plugins.join("chameleon.wasm"))?)
+}
+
+/// Waits for a line with `text` that is logged after this is called.
+async fn says_again(host: &Host, text: &str) -> anyhow::Result<()> {
+    host.says_times(text, host.log().matches(text).count() + 1).await
+}
+
+/// What other replicas know to be rejected of the plugin.
+async fn rejected(server: &Server) -> anyhow::Result<Value> {
+    let lease = server.objects().get("Lease", REJECTED).await?.unwrap_or_default();
+    let note = lease["metadata"]["annotations"]["rejected.windlass.dev/chameleon"].as_str().unwrap_or("null");
+    Ok(serde_json::from_str(note)?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_is_told_everywhere_outlives_the_host_and_ends_with_another_file() -> anyhow::Result<()> {
+    let (server, plugins, cache) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?, tempfile::tempdir()?);
+    for number in 0..8 {
+        server.objects().apply(&object(&format!("key-{number}"))).await?;
+    }
+    put("steady-0", plugins.path())?;
+    let cache = ["--cache-dir", &cache.path().to_string_lossy()].map(str::to_owned);
+    let cache = [&*cache[0], &*cache[1]];
+    let (host, address) = watched(&server, plugins.path(), &cache).await?;
+    host.says("steady end key-7 0").await?;
+    let good = plugin(address, "chameleon").await?["digest"].clone();
+    put("steady-1-traps", plugins.path())?;
+
+    let said = host.says("rolled back: the generation before runs again").await?;
+    ensure!(said.contains("chameleon 1 was told") && said.contains(good.as_str().context("a digest")?), "{said}");
+    says_again(&host, "steady end key-7 0").await?;
+    let shown = until("what /plugins shows", || async {
+        let shown = plugin(address, "chameleon").await?;
+        ensure!(shown["digest"] == good && !shown["notTaken"].is_null(), "{shown}");
+        anyhow::Ok(shown)
+    })
+    .await?;
+    let bad = shown["rejected"]["digest"].clone();
+    ensure!(bad.is_string() && bad != good && shown["notTaken"]["digest"] == bad, "{shown}");
+    ensure!(shown["state"] == "running" && shown["pending"].is_null(), "{shown}");
+    ensure!(shown["rejected"]["reason"].as_str().is_some_and(|why| why.contains("chameleon 1 was told")), "{shown}");
+    let metrics = get(address, "/metrics").await?.1;
+    let counted = r#"windlass_plugin_loads_total{plugin="chameleon",result="rolled-back"} 1"#;
+    ensure!(metrics.contains(counted), "{metrics}");
+    until("other replicas can know", || async {
+        let known = rejected(&server).await?;
+        ensure!(known["digest"] == bad && known["former"] == good, "{known}");
+        Ok(())
+    })
+    .await?;
+    until("the event", || async {
+        let events = server.objects().list("Event", "").await?;
+        let event = events.iter().find(|event| event["reason"] == "PluginRolledBack").context("no such event")?;
+        ensure!(event["regarding"]["kind"] == "Lease" || event["involvedObject"]["kind"] == "Lease", "{event}");
+        ensure!(event.to_string().contains(bad.as_str().unwrap_or("?")), "{event}");
+        Ok(())
+    })
+    .await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+
+    // The file is still the one that was rolled back, and nothing else is there but what is in the cache.
+    let (host, address) = watched(&server, plugins.path(), &cache).await?;
+    host.says("what ran before the file that was rolled back runs again").await?;
+    host.says("steady end key-7 0").await?;
+    let shown = plugin(address, "chameleon").await?;
+    ensure!(shown["digest"] == good && shown["state"] == "running", "{shown}");
+    ensure!(shown["rejected"]["digest"] == bad && shown["notTaken"]["digest"] == bad, "{shown}");
+    put("steady-2", plugins.path())?;
+    host.says("steady end key-7 2").await?;
+    until("it is forgotten", || async {
+        let (known, shown) = (rejected(&server).await?, plugin(address, "chameleon").await?);
+        ensure!(known.is_null() && shown["rejected"].is_null() && shown["notTaken"].is_null(), "{known} {shown}");
+        Ok(())
+    })
+    .await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
+/// Puts another's name in the plugin's lease, and waits until the host has lost it and won it again.
+async fn take_the_lease_for_a_while(server: &Server, host: &Host) -> anyhow::Result<()> {
+    let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
+    let won = host.log().matches("lease won").count();
+    server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
+    host.says("another's name stands in it").await?;
+    host.says_times("lease won", won + 1).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_that_fails_after_its_lease_was_lost_and_won_again_is_rolled_back() -> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    server.objects().apply(&object("key")).await?;
+    put("steady-0", plugins.path())?;
+    let (host, _) = watched(&server, plugins.path(), &LEASES).await?;
+    host.says("steady end key 0").await?;
+    put("steady-1-spoils", plugins.path())?;
+    host.says("steady end key 1").await?;
+    take_the_lease_for_a_while(&server, &host).await?;
+    says_again(&host, "steady end key 1").await?;
+    server.objects().apply(&object("bad")).await?;
+    host.says("steady end bad 0").await?;
+    ensure!(host.log().contains("has not proven itself"), "{}", host.log());
+    // And who has it delivered where its lease is not held.
+    let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
+    server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
+    host.says_times("another's name stands in it", 2).await?;
+    put("steady-2-spoils", plugins.path())?;
+    host.says("steady end key 2").await?;
+    host.says_times("has not proven itself", 2).await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_lost_in_the_midst_of_a_swap_loses_no_generation() -> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    server.objects().apply(&object("key")).await?;
+    put("steady-0", plugins.path())?;
+    let (host, address) = watched(&server, plugins.path(), &LEASES).await?;
+    host.says("steady end key 0").await?;
+    let good = plugin(address, "chameleon").await?["digest"].clone();
+    put("configured", plugins.path())?;
+    host.says("a new generation gets ready").await?;
+    ensure!(plugin(address, "chameleon").await?["digest"] == good, "it waits for its configuration");
+    take_the_lease_for_a_while(&server, &host).await?;
+    // Nothing is at work any more that it could wait beside.
+    until("it is the one that is to run", || async {
+        let shown = plugin(address, "chameleon").await?;
+        ensure!(shown["digest"] != good && shown["pending"].is_null(), "{shown}");
+        Ok(())
+    })
+    .await?;
+    let config = plugins.path().join("chameleon.config.yaml");
+    let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: chameleon\n";
+    std::fs::write(&config, format!("{head}config: {{greeting: hello}}\n"))?;
+    host.says("chameleon greets key with hello").await?;
+    ensure!(!host.log().contains("are cut"), "{}", host.log());
+    std::fs::remove_file(&config)?;
+    put("steady-2", plugins.path())?;
+    host.says("steady end key 2").await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
+/// The file that waits must not keep the one that fails at work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_is_due_waits_for_no_newer_generation() -> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    server.objects().apply(&object("key")).await?;
+    put("steady-0", plugins.path())?;
+    let (host, address) = watched(&server, plugins.path(), &["--leases=none"]).await?;
+    host.says("steady end key 0").await?;
+    let good = plugin(address, "chameleon").await?["digest"].clone();
+    put("steady-1-spoils", plugins.path())?;
+    host.says("steady end key 1").await?;
+    put("configured", plugins.path())?;
+    host.says_times("a new generation gets ready", 2).await?;
+    server.objects().apply(&object("bad")).await?;
+    host.says("steady end bad 0").await?;
+    until("/plugins shows what runs", || async {
+        let shown = plugin(address, "chameleon").await?;
+        ensure!(shown["digest"] == good && shown["rejected"].is_null(), "{shown}");
+        Ok(())
+    })
+    .await?;
+    let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginConfig\nplugin: chameleon\n";
+    std::fs::write(plugins.path().join("chameleon.config.yaml"), format!("{head}config: {{greeting: hello}}\n"))?;
+    host.says("chameleon greets bad with hello").await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_waits_before_and_after_a_swap_says_so_and_the_host_is_ready() -> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    put("missing-crd", plugins.path())?;
+    let (host, address) = watched(&server, plugins.path(), &["--leases=none"]).await?;
+    let waits = async |digest: Value| {
+        until("it waits, and the host is ready", || async {
+            let shown = plugin(address, "chameleon").await?;
+            let controller = &shown["controllers"][0];
+            ensure!(shown["digest"] != digest && controller["state"] == "waiting", "{shown}");
+            ensure!(get(address, "/readyz").await?.0 == 200, "not ready");
+            anyhow::Ok(shown["digest"].clone())
+        })
+        .await
+    };
+    let first = waits(Value::Null).await?;
+    let file = plugins.path().join("chameleon.wasm");
+    let mut other = std::fs::read(&file)?;
+    // A section that nobody reads makes other bytes of it.
+    other.extend([0, 6, 4, b'n', b'o', b't', b'e', b'2']);
+    let next = plugins.path().join(".next");
+    std::fs::write(&next, other)?;
+    std::fs::rename(next, file)?;
+    host.says("a new generation has taken over").await?;
+    waits(first).await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
+/// Between generations that read other caches, no key is called before the former calls have ended: what those wrote is seen then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_with_other_caches_calls_nothing_before_the_calls_of_the_former_one_have_ended()
+-> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let port = listener.local_addr()?.port();
+    put(&format!("outside-{port}"), plugins.path())?;
+    let policy = format!(
+        "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n\
+         rules: [{{apiGroups: [\"\"], resources: [configmaps, secrets], verbs: [get, list, watch]}}]\n\
+         http: [{{scheme: http, host: 127.0.0.1, port: {port}, methods: [GET], addresses: [127.0.0.0/8]}}]\n"
+    );
+    std::fs::write(plugins.path().join("chameleon.policy.yaml"), policy)?;
+    let (host, address) = watched(&server, plugins.path(), &["--leases=none", "--grants=policy"]).await?;
+    host.says("controller started").await?;
+    server.objects().apply(&object("first")).await?;
+    let (mut asking, _) = listener.accept().await?;
+    put("referring", plugins.path())?;
+    host.says("a new generation has taken over").await?;
+    server.objects().apply(&object("second")).await?;
+    until("the host has heard of it", || async {
+        let metrics = get(address, "/metrics").await?.1;
+        let mut caches = metrics.lines().filter(|line| line.starts_with("windlass_informer_objects{"));
+        ensure!(caches.any(|line| line.contains("onfig") && line.ends_with(" 2")), "{metrics}");
+        Ok(())
+    })
+    .await?;
+    let sees = |name: &str| format!("chameleon {name} sees");
+    ensure!(!host.log().contains(&sees("first")) && !host.log().contains(&sees("second")), "{}", host.log());
+    asking.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi").await?;
+    for name in ["first", "second"] {
+        host.says(&sees(name)).await?;
+    }
+    let log = host.log();
+    let at = |text: &str| log.find(text).with_context(|| format!("no {text} in {log}"));
+    let ended = at("chameleon got 200")?;
+    ensure!(ended < at(&sees("first"))? && ended < at(&sees("second"))?, "{log}");
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
