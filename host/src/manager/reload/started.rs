@@ -40,12 +40,13 @@ impl Reload {
         let stop = self.phases.stop.child_token();
         let over = self.phases.over.child_token();
         host.status.plugin(&name).has_not_taken(None);
-        while self.tellers.try_join_next().is_some() {}
-        self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
         let phases = self.phases.of_plugin(stop.clone());
         let (serving, newest) = plugins::serving(host, &self.fair, plugin, self.reports.clone(), phases);
         let (panics, serving) = (host.panics.clone(), serving.run());
+        // Shown as running first, for what its policy says is shown over that; and its denials are those that are registered.
         runs(host, plugin);
+        while self.tellers.try_join_next().is_some() {}
+        self.tellers.spawn(plugins::tell_denials(host.clone(), name.clone(), over.clone()));
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // Whoever listens ends with the host.
         let _ = self.leftovers.send(plugin.clone());
