@@ -123,7 +123,7 @@ impl Work {
             )?;
         // Before it is kept: what needs more than calls may have is refused here.
         let component = from_compiler(&shared.engine, &code).map_err(|error| {
-            let is_the_machines = error.chain().any(|cause| cause.is::<std::io::Error>());
+            let is_the_machines = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
             let why = explained(&error);
             if is_the_machines { LoadProblem::Host(why) } else { LoadProblem::NoRoom(why) }
         })?;
