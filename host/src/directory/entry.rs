@@ -88,6 +88,16 @@ impl<G: Clone> Entry<G> {
         )
     }
 
+    /// Why nothing is known of what the file holds.
+    pub(super) fn unread(&self) -> Option<Refusal> {
+        let path = self.path.clone();
+        match &self.file {
+            Content::Unreadable(problem) => Some(Refusal::Unreadable { path, problem: problem.clone() }),
+            Content::TooLarge(most) => Some(Refusal::TooLarge { path, most: *most }),
+            Content::Gone | Content::Is(_) => None,
+        }
+    }
+
     /// Why a file of this digest is not even loaded.
     pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<Refusal> {
         let (path, digest) = (self.path.clone(), digest.clone());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::catalog::Catalog;
 use super::entry::{Attempt, Runs};
-use super::{Refusal, Step, Why, hexadecimal};
+use super::{Refusal, Step, Why};
 use crate::files::Content;
 
 impl<G: Clone> Catalog<G> {
@@ -28,37 +28,33 @@ impl<G: Clone> Catalog<G> {
     fn step(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
         let plugin = plugin.clone();
         let entry = self.plugins.get_mut(&plugin)?;
-        let digest = match entry.file.clone() {
-            Content::Gone => {
-                self.first.remove(&plugin);
-                return self.gone(plugin);
-            }
-            Content::Unreadable(problem) => {
-                self.first.remove(&plugin);
-                let refusal = Refusal::Unreadable { path: entry.path.clone(), problem };
-                return entry.refuse(plugin, None, refusal);
-            }
-            Content::TooLarge(most) => {
-                self.first.remove(&plugin);
-                let refusal = Refusal::TooLarge { path: entry.path.clone(), most };
-                return entry.refuse(plugin, None, refusal);
-            }
-            Content::Is(digest) => hexadecimal(&digest),
-        };
-        if let Some(rejected) = entry.rejected.take_if(|rejected| rejected.digest != digest) {
+        if matches!(entry.file, Content::Gone) {
+            self.first.remove(&plugin);
+            return self.gone(plugin);
+        }
+        let digest = entry.digest();
+        if let Some(digest) = &digest
+            && let Some(rejected) = entry.rejected.take_if(|rejected| rejected.digest != *digest)
+        {
             return Some(Step::Pardon { plugin, digest: rejected.digest });
         }
+        // Whatever has become of the file: what runs has to be allowed.
         let no_longer = entry.no_longer_allowed(&plugin, self.allowed.as_ref());
         if let Some(step) = no_longer.or_else(|| entry.rejected_elsewhere(&plugin)) {
             return Some(step);
         }
-        if let Some(refusal) = entry.unwanted(&digest, self.allowed.as_ref()) {
+        let unwanted = match &digest {
+            Some(digest) => entry.unwanted(digest, self.allowed.as_ref()),
+            None => entry.unread(),
+        };
+        if let Some(refusal) = unwanted {
             self.first.remove(&plugin);
             return self.instead(&plugin).or_else(|| {
                 let entry = self.plugins.get_mut(&plugin)?;
-                entry.refuse(plugin, Some(digest), refusal)
+                entry.refuse(plugin, digest, refusal)
             });
         }
+        let digest = digest?;
         entry.instead = None;
         if entry.runs.as_ref().is_some_and(|runs| runs.digest == digest && !runs.ends) {
             if let Attempt::Failed { .. } | Attempt::Loaded(_) = entry.attempt {

@@ -384,3 +384,16 @@ fn only_wasm_files_are_plugins_and_go_by_their_stem() {
     assert!(is_plugin(Path::new("p/a.wasm")) && !is_plugin(Path::new("p/a.policy.yaml")));
     assert_eq!(&*name_of(Path::new("p/a.wasm")), "a");
 }
+
+#[test]
+fn what_is_taken_off_the_list_stops_whatever_has_become_of_its_file() {
+    for (content, why) in [(Content::TooLarge(1), "too-large"), (Content::Unreadable("no".into()), "read")] {
+        let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
+        scene.files(&["a=x"]);
+        scene.loaded("a", 'x', &[]);
+        scene.catalog.take(&[Change { path: "a.wasm".into(), content }]);
+        assert_eq!(scene.next(), [format!("refuse a: {why}, the former runs")]);
+        scene.catalog.allow(allowed(""));
+        assert_eq!(scene.next(), ["stop a: x is not allowed".to_owned()]);
+    }
+}

@@ -9,7 +9,6 @@ use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Share;
 use windlass_core::fence::Fenced;
-use windlass_core::probation::Record;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 
@@ -70,8 +69,8 @@ pub(crate) struct Past {
 /// A generation that has proven itself.
 pub(super) struct Proven {
     pub(super) plugin: Arc<Plugin>,
-    /// How its last calls ended here.
-    pub(super) record: Record,
+    /// How its calls ended here. It is its own again when it comes back.
+    pub(super) tally: Arc<Tally>,
 }
 
 impl Serving {
@@ -125,7 +124,7 @@ impl Serving {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
         }
-        let former = past.former.take().and_then(|former| self.generation(former.plugin, past));
+        let former = past.former.take().and_then(|former| self.generation_of(former.plugin, former.tally, past));
         let Some(former) = former else { return generation };
         self.runs(past, &former);
         self.report(&former.plugin, Swapped::Runs);
@@ -175,7 +174,7 @@ impl Serving {
         self.generation_of(plugin, Tally::new(), past)
     }
 
-    fn generation_of(&self, plugin: Arc<Plugin>, tally: Arc<Tally>, past: &mut Past) -> Option<Generation> {
+    pub(super) fn generation_of(&self, plugin: Arc<Plugin>, tally: Arc<Tally>, past: &mut Past) -> Option<Generation> {
         let over = CancellationToken::new();
         let configured = (self.configure)(&self.host, &plugin, &over)?;
         let parts = Parts {
@@ -263,10 +262,10 @@ impl Past {
     /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no measure, nor to come
     /// back. The one that has need not do so again, and beside one that was never called here nothing can be proven.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
-        let proven = || Proven { plugin: before.plugin.clone(), record: before.tally.record() };
+        let proven = || Proven { plugin: before.plugin.clone(), tally: before.tally.clone() };
         let former = self.former.take().unwrap_or_else(proven);
-        if former.plugin.digest() != next.plugin.digest() && former.record.calls > 0 {
-            next.tally.begin_probation(former.record);
+        if former.plugin.digest() != next.plugin.digest() && former.tally.record().calls > 0 {
+            next.tally.begin_probation(former.tally.record());
             self.former = Some(former);
         }
     }

@@ -51,6 +51,13 @@ struct Begun {
     installing: CancellationToken,
 }
 
+impl Drop for Begun {
+    /// Also after a panic: an installation that waits would put the definitions of an attempt that is over in the place of others.
+    fn drop(&mut self) {
+        self.installing.cancel();
+    }
+}
+
 /// A generation that gets ready.
 struct Next {
     generation: Generation,
@@ -212,7 +219,7 @@ impl<'a> Swaps<'a> {
     /// What is at work has failed, and is wanted all the same: it may prove itself once more.
     fn try_again(&self, current: &mut Current) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
-            current.generation.tally.begin_probation(former.record);
+            current.generation.tally.begin_probation(former.tally.record());
             current.is_on_probation = true;
         }
     }
@@ -282,7 +289,7 @@ impl<'a> Swaps<'a> {
             return;
         };
         let Some(former) = &self.past.former else { return };
-        let former = former.plugin.clone();
+        let (former, tally) = (former.plugin.clone(), former.tally.clone());
         tracing::error!(
             plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.short_digest(), because,
             "the generation has not proven itself: the one before it comes back"
@@ -297,7 +304,7 @@ impl<'a> Swaps<'a> {
             self.serving.wanted.mark_changed();
         }
         let turn = CancellationToken::new();
-        if let Some(generation) = self.serving.generation(former, self.past) {
+        if let Some(generation) = self.serving.generation_of(former, tally, self.past) {
             current.begun.installing.cancel();
             // It does not wait for its definitions: those that are there may be newer, and stay where stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
