@@ -264,15 +264,17 @@ async fn tell(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<Told
     Ok(told)
 }
 
-/// Each Pod of the namespace is a set's, and the record has missed none.
+/// Each Pod of the namespace is a set's, and the record has missed none; without expectations one may just have been made.
 async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
-    let pods = stage.server.objects().list("Pod", "").await?;
-    for pod in &pods {
-        let is_live = pod["metadata"]["deletionTimestamp"].is_null();
-        let known = stage.recorder.name(uid(pod)?);
-        ensure!(!is_live || known.is_some(), "the record does not know {pod}");
-    }
-    Ok(())
+    wait::until("the record knows all", || async {
+        for pod in &stage.server.objects().list("Pod", "").await? {
+            let is_live = pod["metadata"]["deletionTimestamp"].is_null();
+            let known = stage.recorder.name(uid(pod)?);
+            ensure!(!is_live || known.is_some(), "the record does not know {pod}");
+        }
+        Ok(())
+    })
+    .await
 }
 
 async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
