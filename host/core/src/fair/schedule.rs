@@ -273,6 +273,30 @@ mod tests {
         schedule.end(id, cpu);
     }
 
+    /// A plugin makes call after call while nobody else may have one.
+    fn is_busy(schedule: &mut Schedule<()>, busy: Id) {
+        for _ in 0..1_000 {
+            schedule.begin(busy, ());
+            assert_eq!(schedule.grant(), Some((busy, ())));
+            finish(schedule, busy, Some(milliseconds(10)));
+        }
+    }
+
+    /// How many of the next hundred calls, all as dear, are `one`'s where both want them all.
+    fn of_a_hundred(schedule: &mut Schedule<()>, one: Id, other: Id) -> usize {
+        for _ in 0..100 {
+            schedule.begin(one, ());
+            schedule.begin(other, ());
+        }
+        let mut granted = 0;
+        for _ in 0..100 {
+            let (id, ()) = schedule.grant().expect("both want");
+            granted += usize::from(id == one);
+            finish(schedule, id, Some(milliseconds(10)));
+        }
+        granted
+    }
+
     /// Keeps every plugin hungry for `time` on as many processors as there are permits; returns what each used, in
     /// milliseconds. `calls` says each plugin's weight and what a call of it costs.
     fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
@@ -335,23 +359,8 @@ mod tests {
     fn one_that_was_idle_has_saved_nothing_up() {
         let mut schedule = Schedule::new(1, 4, Order::LeastUsed);
         let [busy, idle] = [schedule.join(ONE), schedule.join(ONE)];
-        for _ in 0..1_000 {
-            schedule.begin(busy, ());
-            assert_eq!(schedule.grant(), Some((busy, ())));
-            finish(&mut schedule, busy, Some(milliseconds(10)));
-        }
-        for _ in 0..100 {
-            schedule.begin(busy, ());
-            schedule.begin(idle, ());
-        }
-        let granted: Vec<_> = (0..100)
-            .filter_map(|_| {
-                let (id, ()) = schedule.grant()?;
-                finish(&mut schedule, id, Some(milliseconds(10)));
-                Some(id)
-            })
-            .collect();
-        let of_the_idle = granted.iter().filter(|id| **id == idle).count();
+        is_busy(&mut schedule, busy);
+        let of_the_idle = of_a_hundred(&mut schedule, idle, busy);
         assert!((45..=55).contains(&of_the_idle), "{of_the_idle} of 100");
     }
 
@@ -410,21 +419,8 @@ mod tests {
         while let Some((id, ())) = schedule.grant() {
             schedule.pause(id);
         }
-        for _ in 0..1_000 {
-            schedule.begin(busy, ());
-            assert_eq!(schedule.grant(), Some((busy, ())));
-            finish(&mut schedule, busy, Some(milliseconds(10)));
-        }
-        for _ in 0..100 {
-            schedule.begin(busy, ());
-            schedule.begin(comes, ());
-        }
-        let mut of_the_busy = 0;
-        for _ in 0..100 {
-            let (id, ()) = schedule.grant().expect("both want");
-            of_the_busy += usize::from(id == busy);
-            finish(&mut schedule, id, Some(milliseconds(10)));
-        }
+        is_busy(&mut schedule, busy);
+        let of_the_busy = of_a_hundred(&mut schedule, busy, comes);
         assert!((45..=55).contains(&of_the_busy), "{of_the_busy} of 100");
     }
 
