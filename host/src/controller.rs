@@ -172,7 +172,11 @@ impl Controller {
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
     pub(crate) async fn run(&self, phases: &Phases) -> End {
         let calls = || self.workers.wait();
-        kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
+        let end = kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await;
+        if let Some(successor) = &self.successor {
+            successor.ends();
+        }
+        end
     }
 
     async fn rounds(&self, phases: &Phases) -> End {

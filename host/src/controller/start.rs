@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::expectations::Waiting;
 use windlass_core::features::Feature;
@@ -156,6 +157,7 @@ impl Controller {
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
             plugin: Box::new(Pausable::new(Box::new(Slowed::new(plugin, lane.clone())))),
+            threads: self.plugin.threads().clone(),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
@@ -239,7 +241,7 @@ impl Controller {
             metrics: Arc::new(self.host.metrics.plugins().clone()),
             http: Arc::new(self.host.egress.clone()),
         };
-        waited_for(counted(ports, &self.host.metrics, self.plugin.name()))
+        waited_for(counted(ports, &self.host.metrics, self.plugin.name()), &Handle::current())
     }
 
     /// What the workers call: the plugin itself, or what does as it composes.

@@ -49,6 +49,12 @@ impl Successor {
         self.changed.notify_one();
     }
 
+    /// It ends. Whoever was at work in a place that it has been given and has not begun in waits for it no longer.
+    pub(super) fn ends(&self) {
+        drop(locked(&self.inherited).take());
+        self.is_expecting.store(false, Ordering::Relaxed);
+    }
+
     /// Whether it has to wait for its turn, or has a place to take over.
     pub(super) fn succeeds(&self) -> bool {
         !self.turn.is_cancelled() || locked(&self.inherited).is_some()
@@ -159,8 +165,7 @@ impl Controller {
             inherited = inherited => return ControlFlow::Continue(inherited),
         };
         successor.is_ready(None);
-        drop(locked(&successor.inherited).take());
-        successor.is_expecting.store(false, Ordering::Relaxed);
+        successor.ends();
         if successor.turn.is_cancelled() {
             self.tell(&loss);
         } else {
