@@ -11,20 +11,11 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// The time. It never goes back within a call. Outside the host it is the system's.
+/// The time. It never goes back within a call. In a native test it is the double's, or the system's where there is none.
 #[must_use]
 pub fn now() -> Timestamp {
-    #[cfg(target_arch = "wasm32")]
-    let (seconds, nanoseconds) = {
-        let now = crate::bindings::windlass::plugin::clock::now();
-        (now.seconds, now.nanoseconds)
-    };
-    #[cfg(not(target_arch = "wasm32"))]
-    let (seconds, nanoseconds) = {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        (u32::try_from(now.as_secs()).unwrap_or(u32::MAX), now.subsec_nanos())
-    };
-    Timestamp { seconds, nanoseconds }
+    let now = crate::native::clock::now();
+    Timestamp { seconds: now.seconds, nanoseconds: now.nanoseconds }
 }
 
 impl fmt::Display for Timestamp {

@@ -7,6 +7,73 @@ use crate::object::ObjectRef;
 
 pub use types::ApiReason;
 
+/// A text that names no [`ApiReason`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownReason(String);
+
+impl fmt::Display for UnknownReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no reason `{}`", self.0)
+    }
+}
+
+impl std::error::Error for UnknownReason {}
+
+impl std::str::FromStr for ApiReason {
+    type Err = UnknownReason;
+
+    fn from_str(text: &str) -> Result<Self, UnknownReason> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or_else(|| UnknownReason(text.to_owned()))
+    }
+}
+
+impl ApiReason {
+    /// Every reason that this SDK knows.
+    pub const ALL: [Self; 17] = [
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::Conflict,
+        Self::Invalid,
+        Self::Forbidden,
+        Self::NotGranted,
+        Self::NotWatched,
+        Self::NamespaceTerminating,
+        Self::TooManyRequests,
+        Self::Expired,
+        Self::Timeout,
+        Self::UnknownOutcome,
+        Self::LeaseLost,
+        Self::ReadOnly,
+        Self::ServerError,
+        Self::TooLarge,
+        Self::Other,
+    ];
+
+    /// The reason as the interface spells it, such as `not-found`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not-found",
+            Self::AlreadyExists => "already-exists",
+            Self::Conflict => "conflict",
+            Self::Invalid => "invalid",
+            Self::Forbidden => "forbidden",
+            Self::NotGranted => "not-granted",
+            Self::NotWatched => "not-watched",
+            Self::NamespaceTerminating => "namespace-terminating",
+            Self::TooManyRequests => "too-many-requests",
+            Self::Expired => "expired",
+            Self::Timeout => "timeout",
+            Self::UnknownOutcome => "unknown-outcome",
+            Self::LeaseLost => "lease-lost",
+            Self::ReadOnly => "read-only",
+            Self::ServerError => "server-error",
+            Self::TooLarge => "too-large",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A failed request to the API, or to the host's cache of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {

@@ -1,6 +1,5 @@
 //! Kubernetes Events. Sent later, perhaps merged with others or dropped; they never fail a call.
 
-use crate::native::needs_host;
 use crate::object::ObjectRef;
 
 pub use crate::bindings::windlass::plugin::types::{Event, EventType};
@@ -50,6 +49,5 @@ pub fn warning(reason: &str, action: &str, note: impl Into<String>) {
 
 /// Sends any event.
 pub fn emit(event: &Event) {
-    needs_host("events::emit");
-    crate::bindings::windlass::plugin::events::emit(event);
+    crate::native::events::emit(event);
 }

@@ -1,7 +1,10 @@
 //! What a failed reconcile reports.
 
+use std::fmt;
+
 use crate::bindings::windlass::plugin::types;
 use crate::error::{ApiError, Error, JsonError};
+use crate::http::HttpError;
 
 /// One thing that went wrong in a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +120,76 @@ impl From<Error> for Failures {
     }
 }
 
+/// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows says how it is retried;
+/// where there is none, it is worth another attempt.
+impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        classified(&*error)
+    }
+}
+
+/// As of an error that may be sent to other threads.
+impl From<Box<dyn std::error::Error>> for Failures {
+    fn from(error: Box<dyn std::error::Error>) -> Self {
+        classified(&*error)
+    }
+}
+
+fn classified(error: &(dyn std::error::Error + 'static)) -> Failures {
+    let mut message = String::new();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(known) = known(error) {
+            return known;
+        }
+        let text = error.to_string();
+        // Many say in their own text what their source says.
+        if !message.ends_with(&text) {
+            let colon = if message.is_empty() { "" } else { ": " };
+            message = format!("{message}{colon}{text}");
+        }
+        cause = error.source();
+    }
+    Failures::transient(message)
+}
+
+fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
+    if let Some(failures) = error.downcast_ref::<Failures>() {
+        return Some(failures.clone());
+    }
+    if let Some(error) = error.downcast_ref::<ApiError>() {
+        return Some(error.clone().into());
+    }
+    if let Some(error) = error.downcast_ref::<HttpError>() {
+        return Some(error.failures());
+    }
+    match error.downcast_ref::<Error>() {
+        Some(Error::Api(error)) => Some(Failures(vec![Failure::Api(error.clone())])),
+        Some(Error::Json(error)) => Some(Failures::terminal(error.to_string())),
+        None => error.downcast_ref::<JsonError>().map(|error| Failures::terminal(error.to_string())),
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api(error) => error.fmt(f),
+            Self::Transient(message) | Self::Terminal(message) => f.write_str(message),
+        }
+    }
+}
+
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, failure) in self.0.iter().enumerate() {
+            write!(f, "{}{failure}", if index == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failures {}
+
 impl From<Failures> for Vec<types::Failure> {
     fn from(failures: Failures) -> Self {
         let convert = |failure| match failure {
@@ -145,6 +218,43 @@ mod tests {
         let results = [Ok(1), Err(Failures::transient("first")), Err(Failures::terminal("second"))];
         let failures: Failures = results.into_iter().filter_map(Result::err).collect();
         assert_eq!(failures.iter().count(), 2);
+    }
+
+    #[derive(Debug)]
+    struct Wrapped(Error);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "cannot read the settings: {}", self.0)
+        }
+    }
+
+    impl std::error::Error for Wrapped {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn an_error_that_wraps_one_of_the_sdks_keeps_its_class() {
+        let conflict = crate::error::tests::refused(crate::ApiReason::Conflict);
+        let wrapped: Box<dyn std::error::Error + Send + Sync> = Wrapped(conflict.clone().into()).into();
+        assert_eq!(Failures::from(wrapped), Failures::from(conflict));
+        let failures = Failures::terminal("first");
+        let malformed = HttpError::Failed {
+            target: "GET x".to_owned(),
+            reason: crate::http::HttpReason::InvalidRequest,
+            message: "no scheme".to_owned(),
+        };
+        let wrapped: Box<dyn std::error::Error> = Box::new(malformed);
+        assert!(
+            matches!(&Failures::from(wrapped).0[..], [Failure::Terminal(_)]),
+            "another attempt would be as malformed"
+        );
+        let wrapped: Box<dyn std::error::Error> = failures.clone().into();
+        assert_eq!(Failures::from(wrapped), failures);
+        let other: Box<dyn std::error::Error> = "something else".into();
+        assert_eq!(Failures::from(other), Failures::transient("something else"));
     }
 
     #[test]

@@ -27,7 +27,6 @@ use serde::de::DeserializeOwned;
 use crate::bindings::windlass::plugin::http;
 use crate::error::JsonError;
 use crate::failure::Failures;
-use crate::native::needs_host;
 use crate::request::milliseconds;
 
 pub use http::{Body, HttpReason};
@@ -105,12 +104,11 @@ impl Request {
     /// Sends the request and reads the whole response. Any status is a response, not an error: see
     /// [`error_for_status`](Response::error_for_status).
     pub fn send(self) -> Result<Response, HttpError> {
-        needs_host("http::send");
         if let Some(error) = self.error {
             return Err(error.into());
         }
         let target = format!("{} {}", self.request.method, without_query(&self.request.url));
-        match http::fetch(&self.request) {
+        match crate::native::http::fetch(&self.request) {
             Ok(http::Response { status, headers, body }) => Ok(Response { target, status, headers, body }),
             Err(http::HttpError { reason, message }) => Err(HttpError::Failed { target, reason, message }),
         }
@@ -154,6 +152,12 @@ impl Response {
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// All headers, in the order in which they came, their names in lower case.
+    #[must_use]
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.headers
     }
 
     /// The body as bytes.
@@ -218,25 +222,28 @@ pub enum HttpError {
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed { target, reason, message } => write!(f, "{target}: {}: {message}", word(*reason)),
+            Self::Failed { target, reason, message } => write!(f, "{target}: {}: {message}", reason.as_str()),
             Self::Status { target, status } => write!(f, "{target}: answered with status {status}"),
             Self::Json(error) => error.fmt(f),
         }
     }
 }
 
-/// A reason as the interface spells it.
-fn word(reason: HttpReason) -> &'static str {
-    match reason {
-        HttpReason::NotGranted => "not-granted",
-        HttpReason::InvalidRequest => "invalid-request",
-        HttpReason::Dns => "dns",
-        HttpReason::Connect => "connect",
-        HttpReason::Tls => "tls",
-        HttpReason::Timeout => "timeout",
-        HttpReason::TooLarge => "too-large",
-        HttpReason::Protocol => "protocol",
-        HttpReason::Other => "other",
+impl HttpReason {
+    /// The reason as the interface spells it, such as `not-granted`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotGranted => "not-granted",
+            Self::InvalidRequest => "invalid-request",
+            Self::Dns => "dns",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Timeout => "timeout",
+            Self::TooLarge => "too-large",
+            Self::Protocol => "protocol",
+            Self::Other => "other",
+        }
     }
 }
 
@@ -257,11 +264,15 @@ impl From<JsonError> for HttpError {
 
 impl From<HttpError> for Failures {
     fn from(error: HttpError) -> Self {
-        match error {
-            HttpError::Failed { reason: HttpReason::InvalidRequest, .. } => Self::terminal(error.to_string()),
-            HttpError::Failed { .. } | HttpError::Status { .. } | HttpError::Json(_) => {
-                Self::transient(error.to_string())
-            }
+        error.failures()
+    }
+}
+
+impl HttpError {
+    pub(crate) fn failures(&self) -> Failures {
+        match self {
+            Self::Failed { reason: HttpReason::InvalidRequest, .. } => Failures::terminal(self.to_string()),
+            Self::Failed { .. } | Self::Status { .. } | Self::Json(_) => Failures::transient(self.to_string()),
         }
     }
 }

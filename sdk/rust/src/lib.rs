@@ -34,9 +34,8 @@
 //!
 //! # Tests
 //!
-//! Plugins compile natively too, so that `cargo test` runs their pure logic: make a [`Request`] with [`Request::new`],
-//! decide on values, compare values. Outside the host, log lines go to stderr, the clock is the system's, and metrics are
-//! dropped; any other call to the host panics and says which one.
+//! Plugins compile natively too, so that `cargo test` runs them: [`testing`] has a host in memory. Without one, log lines go to
+//! stderr, the clock is the system's, and events and metrics are dropped; any other call to the host panics and says which one.
 
 // The generated code names the crate by its name, from inside and from plugins alike.
 extern crate self as windlass_sdk;
@@ -63,12 +62,14 @@ pub mod owners;
 mod pages;
 pub mod random;
 mod request;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
 pub mod writes;
 
 pub use compose::{Composition, CompositionRequest};
 pub use error::{ApiError, ApiReason, Error, JsonError};
 pub use failure::{Failure, Failures};
-pub use object::{Metadata, Object, ObjectKind, ObjectRef, has_fields};
+pub use object::{Metadata, Object, ObjectKind, ObjectRef, OwnerReference, has_fields};
 pub use pages::{Objects, Page, Pages};
 pub use request::{Outcome, Request};
 

@@ -8,7 +8,7 @@
 //! windlass_sdk::info!("scaled {name}", replicas = replicas);
 //! ```
 //!
-//! Outside the host, lines go to stderr.
+//! In a native test, lines go to stderr too.
 
 use std::fmt::Display;
 
@@ -17,10 +17,7 @@ pub use crate::bindings::windlass::plugin::log::Level;
 /// Writes a line. The macros are the convenient way.
 pub fn write(level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
     let fields: Vec<_> = fields.iter().map(|(key, value)| ((*key).to_owned(), value.to_string())).collect();
-    #[cfg(target_arch = "wasm32")]
-    crate::bindings::windlass::plugin::log::log(level, message, &fields);
-    #[cfg(not(target_arch = "wasm32"))]
-    eprintln!("{level:?} {message} {fields:?}");
+    crate::native::log::log(level, message, &fields);
 }
 
 /// Writes a line at a [`Level`]: `log_at!(Level::Info, "message", key = value)`.

@@ -20,9 +20,10 @@
 //! # manifest();
 //! ```
 //!
-//! Values never fail a call. Outside the host they are dropped.
+//! Values never fail a call.
 
 use crate::manifest::{Metric, MetricType};
+use crate::native::metrics as host;
 
 /// A value that only grows. `N` is how many labels it has.
 #[derive(Debug, Clone, Copy)]
@@ -119,16 +120,6 @@ impl<const N: usize> From<Histogram<N>> for Metric {
     fn from(histogram: Histogram<N>) -> Self {
         histogram.declared.declare(MetricType::Histogram).buckets(histogram.buckets)
     }
-}
-
-#[cfg(target_arch = "wasm32")]
-use crate::bindings::windlass::plugin::metrics as host;
-
-#[cfg(not(target_arch = "wasm32"))]
-mod host {
-    pub(super) fn add(_: &str, _: f64, _: &[(String, String)]) {}
-    pub(super) fn set(_: &str, _: f64, _: &[(String, String)]) {}
-    pub(super) fn observe(_: &str, _: f64, _: &[(String, String)]) {}
 }
 
 #[cfg(test)]

@@ -1,7 +1,12 @@
-//! What happens where there is no host: the crate compiles natively so that the logic of plugins can be tested.
+//! The host's functions: the generated ones in a plugin; the test double's where the crate is compiled natively, so that the logic
+//! of plugins can be tested. All calls of the SDK to the host go through here.
 
-/// Panics, outside the host, with the name of the function that only the host has.
-pub(crate) fn needs_host(function: &str) {
-    let is_hosted = cfg!(target_arch = "wasm32");
-    assert!(is_hosted, "{function} needs the Windlass host; in a native test, test the logic around it");
-}
+#[cfg(target_arch = "wasm32")]
+pub(crate) use crate::bindings::windlass::plugin::{
+    cache, clock, config, events, http, live, log, metrics, owners, random, writes,
+};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::functions::{
+    cache, clock, config, events, http, live, log, metrics, owners, random, writes,
+};

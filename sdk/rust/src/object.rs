@@ -67,6 +67,42 @@ pub struct Metadata {
     pub generation: Option<i64>,
 }
 
+/// An entry of `metadata.ownerReferences`. The host makes the one of a primary by itself where a write is
+/// [`owned`](crate::writes::Write::owned), and for a composer's children; this is for other owners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference {
+    /// Group and version of the owner.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name. It is in the namespace of what it owns, or cluster-scoped.
+    pub name: String,
+    /// Its incarnation.
+    pub uid: String,
+    /// Whether it is the one owner that controls the object.
+    #[serde(default)]
+    pub controller: bool,
+    /// Whether the owner, deleted in the foreground, waits for the object to go.
+    #[serde(default)]
+    pub block_owner_deletion: bool,
+}
+
+impl OwnerReference {
+    /// The reference to an object as the controller of others. None: it has no UID, since it was not created yet.
+    #[must_use]
+    pub fn to_controller(api_version: impl Into<String>, kind: impl Into<String>, owner: &Metadata) -> Option<Self> {
+        Some(Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone()?,
+            controller: true,
+            block_owner_deletion: true,
+        })
+    }
+}
+
 /// An object with what identifies it, a spec and a status: what most custom kinds are. Plugins that need more of an
 /// object, or other fields, declare a struct of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -114,6 +150,18 @@ mod tests {
         let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
         let metadata: Metadata = serde_json::from_value(whole).unwrap();
         assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));
+    }
+
+    #[test]
+    fn only_what_has_a_uid_can_control_something() {
+        let owner = Metadata { name: "shop".into(), uid: Some("u-1".into()), ..Metadata::default() };
+        let reference = OwnerReference::to_controller("example.com/v1", "Shop", &owner).unwrap();
+        let expected = json!({
+            "apiVersion": "example.com/v1", "kind": "Shop", "name": "shop", "uid": "u-1", "controller": true,
+            "blockOwnerDeletion": true,
+        });
+        assert_eq!(serde_json::to_value(reference).unwrap(), expected);
+        assert_eq!(OwnerReference::to_controller("v1", "Shop", &Metadata { uid: None, ..owner }), None);
     }
 
     #[test]

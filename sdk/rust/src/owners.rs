@@ -3,7 +3,6 @@
 use crate::bindings::windlass::plugin::owners;
 use crate::error::ApiError;
 use crate::failure::Failures;
-use crate::native::needs_host;
 use crate::object::ObjectKind;
 
 pub use owners::Claimed;
@@ -22,18 +21,6 @@ pub use owners::Claimed;
 /// # }
 /// ```
 pub fn claim(api_version: &str, kind: &str, label_selector: &str) -> Result<Claimed, Failures> {
-    needs_host("owners::claim");
-    owners::claim(&ObjectKind::new(api_version, kind), label_selector)
+    crate::native::owners::claim(&ObjectKind::new(api_version, kind), label_selector)
         .map_err(|errors| errors.into_iter().map(ApiError::from).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[should_panic(expected = "owners::claim needs the Windlass host")]
-    fn outside_the_host_a_claim_says_what_it_lacks() {
-        let _ = claim("v1", "Pod", "app=shop");
-    }
 }

@@ -43,7 +43,7 @@ pub struct Request {
     pub attempt: u32,
     /// The trace that logs, spans and API requests of this call belong to.
     pub trace_id: String,
-    object: Option<String>,
+    pub(crate) object: Option<String>,
 }
 
 impl Request {

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::{types, writes};
 use crate::error::{Error, JsonError};
-use crate::native::needs_host;
+use crate::native::writes as host;
 use crate::object::ObjectRef;
 
 pub use writes::{FieldValidation, Propagation};
@@ -218,13 +218,12 @@ impl Write {
 
     /// Carries the change out.
     pub fn send(self) -> Result<Written, Error> {
-        needs_host("writes::send");
         let body = self.body?;
         let written = match self.change {
-            Change::Apply => writes::apply(&body, &self.options),
-            Change::Create => writes::create(&body, &self.options),
-            Change::Update => writes::update(&body, &self.options),
-            Change::Patch(target, patch_type) => writes::patch(&target, patch_type, &body, &self.options),
+            Change::Apply => host::apply(&body, &self.options),
+            Change::Create => host::create(&body, &self.options),
+            Change::Update => host::update(&body, &self.options),
+            Change::Patch(target, patch_type) => host::patch(&target, patch_type, &body, &self.options),
         }?;
         Ok(Written(written))
     }
@@ -265,8 +264,7 @@ impl Delete {
 
     /// Carries the deletion out. The object is returned if it still exists, waiting for finalizers or its grace period.
     pub fn send(self) -> Result<Option<Written>, Error> {
-        needs_host("writes::send");
-        Ok(writes::delete(&self.target, &self.options)?.map(Written))
+        Ok(host::delete(&self.target, &self.options)?.map(Written))
     }
 }
 
@@ -288,13 +286,12 @@ impl Delete {
 /// Never in the host, which answers each operation.
 #[must_use = "each operation may have failed"]
 pub fn batch(operations: impl IntoIterator<Item = Operation>) -> Vec<Result<Option<Written>, Error>> {
-    needs_host("writes::batch");
     let mut sent = Vec::new();
     let mut results = Vec::new();
     for operation in operations {
         results.push(operation.0.map(|operation| sent.push(operation)));
     }
-    in_order(results, writes::batch(&sent))
+    in_order(results, host::batch(&sent))
 }
 
 /// Gives each operation that was sent its answer. Those that would not serialize were not sent, and have none.

@@ -1,0 +1,312 @@
+//! A host in memory, for tests of plugins: objects in a map, and a record of what the plugin did.
+//!
+//! ```
+//! use serde_json::{Value, json};
+//! use windlass_sdk::testing::Host;
+//! use windlass_sdk::{ApiReason, Failures, ObjectRef, Outcome, Request, writes};
+//!
+//! fn reconcile(request: Request) -> Result<Outcome, Failures> {
+//!     let Some(shop) = request.object::<Value>()? else { return Ok(Outcome::Done) };
+//!     let settings = json!({
+//!         "apiVersion": "v1", "kind": "ConfigMap",
+//!         "metadata": {"name": shop["metadata"]["name"], "namespace": "prod"}, "data": shop["spec"],
+//!     });
+//!     writes::apply(&settings).owned().send()?;
+//!     Ok(Outcome::Done)
+//! }
+//!
+//! let shop = json!({
+//!     "apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "a", "namespace": "prod"}, "spec": {"open": "yes"},
+//! });
+//! let mut host = Host::new();
+//! let request = host.request("shops", &shop);
+//! reconcile(request.clone()).unwrap();
+//! let settings = host.object(&ObjectRef::namespaced("v1", "ConfigMap", "prod", "a")).unwrap();
+//! assert_eq!(settings["data"], json!({"open": "yes"}));
+//! assert_eq!(host.writes()[0].verb, "apply");
+//!
+//! host.fail("apply", "ConfigMap", ApiReason::Conflict);
+//! assert!(reconcile(request).is_err());
+//! ```
+//!
+//! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge patch, nothing
+//! is validated or defaulted, and lists come on one page. Reads from the cache and live ones see the same objects.
+
+pub(crate) mod functions;
+mod objects;
+mod selector;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::bindings::windlass::plugin::http as wit;
+use crate::bindings::windlass::plugin::log::Level;
+use crate::clock::Timestamp;
+use crate::error::ApiReason;
+use crate::events::Event;
+use crate::http::{Body, HttpReason};
+use crate::object::ObjectRef;
+use crate::request::Request;
+
+pub use objects::Write;
+
+thread_local! {
+    static CURRENT: RefCell<Option<State>> = const { RefCell::new(None) };
+}
+
+/// Does something with the double of this thread. None: there is none.
+fn current<T>(act: impl FnOnce(&mut State) -> T) -> Option<T> {
+    CURRENT.with_borrow_mut(|state| state.as_mut().map(act))
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How much it matters.
+    pub level: Level,
+    /// The text.
+    pub message: String,
+    /// Names and values, in their order.
+    pub fields: Vec<(String, String)>,
+}
+
+/// A value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// The metric's name.
+    pub metric: String,
+    /// The value.
+    pub value: f64,
+    /// Names and values of its labels.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Which object: kind, namespace, name.
+type Key = (String, String, Option<String>, String);
+
+/// What a host knows.
+#[derive(Debug)]
+struct State {
+    objects: BTreeMap<Key, serde_json::Value>,
+    /// The object whose controller reference `owned` adds.
+    primary: Option<serde_json::Value>,
+    /// Fields by which lists find objects, by the name of their index.
+    indexes: HashMap<String, String>,
+    failing: Vec<(String, String, ApiReason)>,
+    responses: Vec<(String, Result<wit::Response, wit::HttpError>)>,
+    requests: Vec<wit::Request>,
+    writes: Vec<Write>,
+    events: Vec<Event>,
+    lines: Vec<Line>,
+    values: Vec<Value>,
+    config: serde_json::Value,
+    now: Timestamp,
+    drawn: u32,
+    version: u64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            primary: None,
+            indexes: HashMap::new(),
+            failing: Vec::new(),
+            responses: Vec::new(),
+            requests: Vec::new(),
+            writes: Vec::new(),
+            events: Vec::new(),
+            lines: Vec::new(),
+            values: Vec::new(),
+            config: json!({}),
+            // 2026-11-21T10:48:45Z
+            now: Timestamp { seconds: 1_795_258_125, nanoseconds: 0 },
+            drawn: 0,
+            version: 0,
+        }
+    }
+}
+
+impl State {
+    /// Random enough for a test, and the same in each: xorshift of a counter.
+    fn draw(&mut self) -> u32 {
+        self.drawn = self.drawn.wrapping_add(0x9e37_79b9);
+        let mut number = self.drawn;
+        number ^= number << 13;
+        number ^= number >> 17;
+        number ^ (number << 5)
+    }
+
+    fn fetch(&mut self, request: &wit::Request) -> Result<wit::Response, wit::HttpError> {
+        self.requests.push(request.clone());
+        let known = self.responses.iter().rev().find(|(url, _)| *url == request.url);
+        let unknown = || {
+            let message = format!("the test's host has no response to {}", request.url);
+            Err(wit::HttpError { reason: HttpReason::NotGranted, message })
+        };
+        known.map_or_else(unknown, |(_, response)| response.clone())
+    }
+}
+
+/// The host of the thread that makes it, until it is dropped.
+#[derive(Debug)]
+pub struct Host {
+    /// It is of its thread.
+    of_thread: PhantomData<*const ()>,
+}
+
+impl Host {
+    /// A host without objects.
+    ///
+    /// # Panics
+    /// If the thread has a host already.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it is put in a place of its own, which is more than a value")]
+    pub fn new() -> Self {
+        CURRENT.with_borrow_mut(|state| {
+            assert!(state.is_none(), "this thread has a host already: drop it before");
+            *state = Some(State::default());
+        });
+        Self { of_thread: PhantomData }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let _: &PhantomData<*const ()> = &self.of_thread;
+        current(act).expect("a host is that of its thread until it is dropped")
+    }
+
+    /// Puts an object into the cluster, or in the place of the one with its name. What has no UID gets one.
+    ///
+    /// # Panics
+    /// If it has no `apiVersion`, `kind` and `metadata.name`.
+    pub fn put<T: Serialize>(&mut self, object: &T) {
+        let object = serde_json::to_value(object).expect("an object is JSON");
+        self.with(|state| state.put(object));
+    }
+
+    /// Puts the primary into the cluster, and makes a request about it, as a controller of the manifest gets it.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    pub fn request<T: Serialize>(&mut self, controller: &str, primary: &T) -> Request {
+        let primary = serde_json::to_value(primary).expect("an object is JSON");
+        let primary = self.with(|state| {
+            let primary = state.put(primary);
+            state.primary = Some(primary.clone());
+            primary
+        });
+        let text = |name: &str| primary["metadata"][name].as_str().map(str::to_owned);
+        let request = Request { uid: text("uid"), namespace: text("namespace"), ..Request::default() };
+        let request = Request { controller: controller.to_owned(), name: text("name").unwrap_or_default(), ..request };
+        Request { deleting: !primary["metadata"]["deletionTimestamp"].is_null(), ..request }
+            .with_object(&primary)
+            .expect("an object is JSON")
+    }
+
+    /// An object of the cluster, as it is now.
+    #[must_use]
+    pub fn object(&self, target: &ObjectRef) -> Option<serde_json::Value> {
+        self.with(|state| state.find(target).cloned())
+    }
+
+    /// Takes an object out of the cluster.
+    pub fn remove(&mut self, target: &ObjectRef) {
+        self.with(|state| state.objects.retain(|key, _| *key != objects::key_of(target)));
+    }
+
+    /// Has every request fail, from now on, that does this to objects of this kind. Verbs are `get`, `list`, `create`, `update`,
+    /// `patch`, `apply`, `delete` and `claim`.
+    pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
+        self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
+    }
+
+    /// Has nothing fail any more.
+    pub fn recover(&mut self) {
+        self.with(|state| state.failing.clear());
+    }
+
+    /// Says which field an index of the manifest, or a field selector, is about: `("secrets", "/spec/secrets")`.
+    pub fn index(&mut self, name: &str, pointer: &str) {
+        self.with(|state| state.indexes.insert(name.to_owned(), pointer.to_owned()));
+    }
+
+    /// Answers HTTP requests to this URL.
+    pub fn respond(&mut self, url: &str, status: u16, body: Body) {
+        let response = wit::Response { status, headers: Vec::new(), body };
+        self.with(|state| state.responses.push((url.to_owned(), Ok(response))));
+    }
+
+    /// Has HTTP requests to this URL fail.
+    pub fn refuse(&mut self, url: &str, reason: HttpReason) {
+        let error = wit::HttpError { reason, message: "as the test wants it".to_owned() };
+        self.with(|state| state.responses.push((url.to_owned(), Err(error))));
+    }
+
+    /// Sets the operator's configuration. It is an empty object otherwise.
+    ///
+    /// # Panics
+    /// If it is no JSON.
+    pub fn set_config<T: Serialize>(&mut self, config: &T) {
+        let config = serde_json::to_value(config).expect("a configuration is JSON");
+        self.with(|state| state.config = config);
+    }
+
+    /// Sets the clock, which stands still. It is 2026-11-21T10:48:45Z otherwise.
+    pub fn set_now(&mut self, now: Timestamp) {
+        self.with(|state| state.now = now);
+    }
+
+    /// The changes that were asked for, in their order, failed ones too.
+    #[must_use]
+    pub fn writes(&self) -> Vec<Write> {
+        self.with(|state| state.writes.clone())
+    }
+
+    /// The events that were sent.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        self.with(|state| state.events.clone())
+    }
+
+    /// The lines of the log.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        self.with(|state| state.lines.clone())
+    }
+
+    /// The values of metrics.
+    #[must_use]
+    pub fn values(&self) -> Vec<Value> {
+        self.with(|state| state.values.clone())
+    }
+
+    /// Methods and URLs of the HTTP requests that were sent.
+    #[must_use]
+    pub fn requests(&self) -> Vec<(String, String)> {
+        self.with(|state| state.requests.iter().map(|sent| (sent.method.clone(), sent.url.clone())).collect())
+    }
+
+    /// Forgets what was recorded, and keeps the objects.
+    pub fn forget(&mut self) {
+        self.with(|state| {
+            state.writes.clear();
+            state.events.clear();
+            state.lines.clear();
+            state.values.clear();
+            state.requests.clear();
+        });
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|state| *state = None);
+    }
+}
+
+#[cfg(test)]
+mod tests;
