@@ -1,0 +1,87 @@
+// Package cache reads from the caches of the declared watches. That costs no request, and shows what this call has
+// already written. What no declared watch covers fails with windlass.NotWatched.
+package cache
+
+import (
+	"iter"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/host"
+)
+
+// Get reads one object into a new T, a struct or a map. Nil: it is not in the cache.
+// With fields it reads only the values at these JSON pointers, beside what identifies the object.
+func Get[T any](target windlass.Ref, fields ...string) (*T, error) {
+	return host.Object[T](host.Get().CacheGet(target, fields))
+}
+
+// Read is one result of GetMany.
+type Read[T any] struct {
+	// Object is nil if it is not in the cache.
+	Object *T
+	Err    error
+}
+
+// GetMany reads several objects, in the order of the targets.
+func GetMany[T any](targets []windlass.Ref, fields ...string) []Read[T] {
+	results := make([]Read[T], len(targets))
+	for place, read := range host.Get().CacheGetMany(targets, fields) {
+		results[place].Object, results[place].Err = host.Object[T](read)
+	}
+	return results
+}
+
+// Query says what to list. All conditions must hold; what is empty is no condition.
+type Query struct {
+	Kind windlass.Kind
+	// Namespace is empty for all namespaces of the watch.
+	Namespace string
+	// LabelSelector is in Kubernetes' syntax, such as "app=web,tier in (front,back)".
+	LabelSelector string
+	// Index is the name of a declared index, which must hold Value.
+	Index, Value string
+	// Owned is only objects whose controller is the primary.
+	Owned bool
+	// Fields are JSON pointers: only these values, beside what identifies the object.
+	Fields []string
+	// PageSize is how many objects the host reads at once; zero: 500.
+	PageSize int
+	// PageBytes is how many bytes a page may hold; zero: the host's limit.
+	PageBytes int
+	// PageToken is where to begin: the token that Page returned in this call, for the same conditions; empty: at the beginning.
+	PageToken string
+}
+
+// List lists objects, a page at a time as the loop goes on. It ends after the first error.
+func List[T any](query Query) iter.Seq2[*T, error] {
+	return host.Pages[T](query.PageToken, query.read)
+}
+
+// Page reads one page of a list, and the token of the next one, for those who go on with it later in the call; empty: it is the
+// last one.
+func Page[T any](query Query) (objects []*T, next string, err error) {
+	return host.OnePage[T](query.PageToken, query.read)
+}
+
+func (query Query) read(token string) (host.Page, *host.APIError) {
+	asked := host.CacheQuery{
+		Kind: query.Kind, Namespace: query.Namespace, LabelSelector: query.LabelSelector, Index: query.Index, Value: query.Value,
+		Owned: query.Owned, Fields: query.Fields, Limit: 500, MaxBytes: uint32(max(query.PageBytes, 0)), PageToken: token,
+	}
+	if query.PageSize > 0 {
+		asked.Limit = uint32(query.PageSize)
+	}
+	return host.Get().CacheList(asked)
+}
+
+// All collects a list.
+func All[T any](objects iter.Seq2[*T, error]) ([]*T, error) {
+	var all []*T
+	for object, err := range objects {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, object)
+	}
+	return all, nil
+}

@@ -1,0 +1,213 @@
+// Package composer makes a plugin of a function from an object, and what there is around it, to its children as they should be. The
+// host applies, owns, prunes and reports them.
+//
+// A composer has log, clock, random and config, and no other package of the SDK: its answer depends on nothing but what it is
+// asked.
+package composer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/entry"
+	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/manifest"
+)
+
+// Func computes a composition. Errors are told as those of a reconciler.Func.
+type Func func(ctx context.Context, request Request) (Composition, error)
+
+// Request is what a composer is asked: an object, and what there is around it. A test may make one, with any objects.
+type Request struct {
+	// Request says which object the call is about. Its Raw is the parent.
+	windlass.Request
+	// RawChildren are the objects of the owned kinds whose controller is the parent.
+	RawChildren []json.RawMessage
+	// RawRelated are the objects of the other watches that map to the parent.
+	RawRelated []json.RawMessage
+	// RawConfig is the operator's configuration; empty: there is none.
+	RawConfig json.RawMessage
+}
+
+// Parent decodes the object whose children are asked for into value, a pointer to a struct or a map. An object that does not
+// fit is a Terminal error.
+func (request Request) Parent(value any) error {
+	has, err := request.Object(value)
+	if err == nil && !has {
+		return windlass.Terminal(fmt.Errorf("the request has no parent"))
+	}
+	return err
+}
+
+// Config decodes the operator's configuration, as package config does.
+func (request Request) Config(value any) error {
+	document := request.RawConfig
+	if len(document) == 0 {
+		document = json.RawMessage("{}")
+	}
+	if err := windlass.Decode(document, value); err != nil {
+		return windlass.Terminal(fmt.Errorf("the configuration is not as the plugin expects: %w", err))
+	}
+	return nil
+}
+
+// Children returns the children of a kind.
+func Children[T any](request Request, apiVersion, kind string) ([]*T, error) {
+	return all[T](request.RawChildren, windlass.Kind{APIVersion: apiVersion, Kind: kind})
+}
+
+// Child returns the child that a reference names; nil: it does not exist, or the parent does not control it.
+func Child[T any](request Request, target windlass.Ref) (*T, error) {
+	return one[T](request.RawChildren, target)
+}
+
+// Related returns the related objects of a kind.
+func Related[T any](request Request, apiVersion, kind string) ([]*T, error) {
+	return all[T](request.RawRelated, windlass.Kind{APIVersion: apiVersion, Kind: kind})
+}
+
+// RelatedObject returns the related object that a reference names; nil: it does not exist, or does not map to the parent.
+func RelatedObject[T any](request Request, target windlass.Ref) (*T, error) {
+	return one[T](request.RawRelated, target)
+}
+
+// head is as much of an object as tells whether it is meant.
+type head struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   windlass.Metadata `json:"metadata"`
+}
+
+func all[T any](objects []json.RawMessage, kind windlass.Kind) ([]*T, error) {
+	var found []*T
+	for _, document := range objects {
+		var head head
+		if err := read(document, &head); err != nil {
+			return nil, err
+		}
+		if head.APIVersion != kind.APIVersion || head.Kind != kind.Kind {
+			continue
+		}
+		object := new(T)
+		if err := read(document, object); err != nil {
+			return nil, err
+		}
+		found = append(found, object)
+	}
+	return found, nil
+}
+
+func one[T any](objects []json.RawMessage, target windlass.Ref) (*T, error) {
+	for _, document := range objects {
+		var head head
+		if err := read(document, &head); err != nil {
+			return nil, err
+		}
+		found := head.Metadata.Beside(head.APIVersion, head.Kind)
+		if target.UID != "" {
+			found.UID = head.Metadata.UID
+		}
+		if found == target {
+			object := new(T)
+			return object, read(document, object)
+		}
+	}
+	return nil, nil
+}
+
+func read(document json.RawMessage, into any) error {
+	if err := windlass.Decode(document, into); err != nil {
+		return windlass.Terminal(fmt.Errorf("an object is not as the plugin expects: %w", err))
+	}
+	return nil
+}
+
+// Composition is what a composer answers.
+type Composition struct {
+	// Children are all that should exist, structs or maps, each as a set of fields to apply: of an owned kind, and with a name.
+	// Existing ones that are not among them are pruned.
+	Children []any
+	// Status is the parent's new one; nil: leave it as it is.
+	Status any
+	// Events are sent each time that they are answered, so answer only what is new.
+	Events []Event
+	// RequeueAfter asks for another call after a time, also if nothing changes; zero: none.
+	RequeueAfter time.Duration
+	// AllowEmpty says that no children at all is meant, so that existing ones may be pruned.
+	AllowEmpty bool
+}
+
+// Event is an event about an object: the primary, if Regarding is nil.
+type Event = host.Event
+
+// Normal is an event that says what is done: why and what in CamelCase for machines, and a note for people.
+func Normal(reason, action, note string) Event {
+	return Event{Reason: reason, Action: action, Note: note}
+}
+
+// Warning is an event that says what went wrong, or may go wrong.
+func Warning(reason, action, note string) Event {
+	return Event{Warning: true, Reason: reason, Action: action, Note: note}
+}
+
+var (
+	plugin  manifest.Manifest
+	compose Func
+)
+
+// Register says what the plugin is. Called once, from an init function: when a plugin's main would run, the host has no use for it.
+func Register(of manifest.Manifest, by Func) {
+	if compose != nil {
+		panic("composer.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
+	}
+	plugin, compose = of, by
+}
+
+// needed ends a call of a plugin that is none yet.
+func needed() {
+	if compose == nil {
+		panic("nothing is registered: call composer.Register from an init function")
+	}
+}
+
+// answer is a composition as documents.
+type answer struct {
+	children []string
+	status   string
+	Composition
+}
+
+// run makes one call of the plugin's function.
+func run(request Request) (written answer, failures []host.Failure) {
+	needed()
+	failures = entry.Run(func(ctx context.Context) error {
+		composition, err := compose(ctx, request)
+		if err == nil {
+			written, err = write(composition)
+		}
+		return err
+	})
+	return written, failures
+}
+
+func write(composition Composition) (answer, error) {
+	written := answer{Composition: composition}
+	for _, child := range composition.Children {
+		document, err := json.Marshal(child)
+		if err != nil {
+			return written, windlass.Terminal(fmt.Errorf("a child is no JSON: %w", err))
+		}
+		written.children = append(written.children, string(document))
+	}
+	if composition.Status != nil {
+		document, err := json.Marshal(composition.Status)
+		if err != nil {
+			return written, windlass.Terminal(fmt.Errorf("the status is no JSON: %w", err))
+		}
+		written.status = string(document)
+	}
+	return written, nil
+}

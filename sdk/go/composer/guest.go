@@ -1,0 +1,64 @@
+//go:build wasip1
+
+package composer
+
+import (
+	"encoding/json"
+
+	wt "go.bytecodealliance.org/pkg/wit/types"
+
+	"windlass.dev/sdk/internal/entry"
+	"windlass.dev/sdk/internal/guest"
+	"windlass.dev/sdk/internal/host"
+	_ "windlass.dev/sdk/internal/wit/exports/composer"
+	"windlass.dev/sdk/internal/wit/exports/export_windlass_plugin_composer"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_composer"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
+)
+
+func init() {
+	host.Current = guest.Pure{}
+	entry.Ready()
+	export_windlass_plugin_composer.Description = func() string {
+		return guest.Call(func() string {
+			needed()
+			return entry.Describe(plugin)
+		})
+	}
+	export_windlass_plugin_composer.Composer = func(of windlass_plugin_composer.CompositionRequest) export_windlass_plugin_composer.Result {
+		return guest.Call(func() export_windlass_plugin_composer.Result { return told(run(request(of))) })
+	}
+}
+
+func request(of windlass_plugin_composer.CompositionRequest) Request {
+	request := Request{
+		Request: guest.Request(of.Request), RawChildren: documents(of.Children), RawRelated: documents(of.Related),
+		RawConfig: json.RawMessage(of.Config),
+	}
+	request.Raw = json.RawMessage(of.Parent)
+	return request
+}
+
+func documents(texts []string) []json.RawMessage {
+	all := make([]json.RawMessage, len(texts))
+	for place, text := range texts {
+		all[place] = json.RawMessage(text)
+	}
+	return all
+}
+
+func told(written answer, failures []host.Failure) export_windlass_plugin_composer.Result {
+	if failures != nil {
+		return wt.Err[windlass_plugin_composer.Composition](guest.Failures(failures))
+	}
+	composition := windlass_plugin_composer.Composition{
+		Children: host.Cleaned(written.children), Status: guest.Some(written.status), AllowEmpty: written.AllowEmpty,
+	}
+	for _, event := range written.Events {
+		composition.Events = append(composition.Events, guest.Event(event))
+	}
+	if written.RequeueAfter > 0 {
+		composition.RequeueAfterMs = wt.Some(guest.Milliseconds(written.RequeueAfter))
+	}
+	return wt.Ok[windlass_plugin_composer.Composition, []windlass_plugin_types.Failure](composition)
+}

@@ -1,0 +1,76 @@
+// Package conditions keeps lists of status conditions, in Kubernetes' form.
+package conditions
+
+import "time"
+
+// Condition is one aspect of an object's state. A list of them has each type once.
+type Condition struct {
+	// Type says which aspect, such as "Ready".
+	Type string `json:"type"`
+	// Status is "True", "False" or "Unknown".
+	Status string `json:"status"`
+	// Reason says why, in CamelCase, for machines.
+	Reason string `json:"reason"`
+	// Message says why, for people.
+	Message string `json:"message"`
+	// ObservedGeneration is the generation of the object that this is said about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// LastTransitionTime is since when Status is what it is. Set fills it.
+	LastTransitionTime string `json:"lastTransitionTime"`
+}
+
+// Status is "True" or "False".
+func Status(holds bool) string {
+	if holds {
+		return "True"
+	}
+	return "False"
+}
+
+// Find returns the condition of a type; nil: there is none.
+func Find(conditions []Condition, conditionType string) *Condition {
+	for place := range conditions {
+		if conditions[place].Type == conditionType {
+			return &conditions[place]
+		}
+	}
+	return nil
+}
+
+// IsTrue says whether a condition is there and holds.
+func IsTrue(conditions []Condition, conditionType string) bool {
+	found := Find(conditions, conditionType)
+	return found != nil && found.Status == "True"
+}
+
+// Set returns a list with conditions entered, as said about this generation of the object, each in place of the one of its type or
+// behind the others. LastTransitionTime becomes now if the status is another, and stays otherwise, so that setting the same
+// again changes nothing. The given list is left as it is.
+func Set(known []Condition, generation int64, now time.Time, entered ...Condition) []Condition {
+	conditions := append([]Condition(nil), known...)
+	for _, condition := range entered {
+		condition.ObservedGeneration = generation
+		condition.LastTransitionTime = now.UTC().Format(time.RFC3339)
+		found := Find(conditions, condition.Type)
+		if found == nil {
+			conditions = append(conditions, condition)
+			continue
+		}
+		if found.Status == condition.Status && found.LastTransitionTime != "" {
+			condition.LastTransitionTime = found.LastTransitionTime
+		}
+		*found = condition
+	}
+	return conditions
+}
+
+// Remove returns a list without the condition of a type. The others keep their order.
+func Remove(conditions []Condition, conditionType string) []Condition {
+	var rest []Condition
+	for _, condition := range conditions {
+		if condition.Type != conditionType {
+			rest = append(rest, condition)
+		}
+	}
+	return rest
+}

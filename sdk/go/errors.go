@@ -1,0 +1,64 @@
+package windlass
+
+import (
+	"errors"
+
+	"windlass.dev/sdk/internal/host"
+)
+
+// APIError is a failed request to the API, or to the host's cache of it. Returned from a reconcile, also wrapped or
+// joined, it tells the host by its Reason how to retry.
+type APIError = host.APIError
+
+// Reason is the class of an APIError.
+type Reason = host.Reason
+
+// The classes of API errors.
+const (
+	NotFound             = host.NotFound
+	AlreadyExists        = host.AlreadyExists
+	Conflict             = host.Conflict
+	Invalid              = host.Invalid
+	Forbidden            = host.Forbidden
+	NotGranted           = host.NotGranted
+	NotWatched           = host.NotWatched
+	NamespaceTerminating = host.NamespaceTerminating
+	TooManyRequests      = host.TooManyRequests
+	Expired              = host.Expired
+	Timeout              = host.Timeout
+	UnknownOutcome       = host.UnknownOutcome
+	LeaseLost            = host.LeaseLost
+	ReadOnly             = host.ReadOnly
+	ServerError          = host.ServerError
+	TooLarge             = host.TooLarge
+	Other                = host.Other
+)
+
+// Is says whether err is, wraps or joins an APIError of this class.
+func Is(err error, reason Reason) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Reason == reason
+}
+
+// IsNotFound says whether the object, its kind or its namespace does not exist.
+func IsNotFound(err error) bool { return Is(err, NotFound) }
+
+// IsConflict says whether another was faster: the retry sees a newer state.
+func IsConflict(err error) bool { return Is(err, Conflict) }
+
+// IsAlreadyExists says whether the name of the object to create is taken.
+func IsAlreadyExists(err error) bool { return Is(err, AlreadyExists) }
+
+// Terminal marks an error as not worth another attempt until something changes. Nil stays nil.
+func Terminal(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return &host.Final{Cause: cause}
+}
+
+// IsTerminal says whether err is, wraps or joins an error that Terminal has marked, or a malformed HTTP request.
+func IsTerminal(err error) bool {
+	var final *host.Final
+	return errors.As(err, &final)
+}

@@ -1,0 +1,58 @@
+// Package http sends requests to hosts that the manifest asks for and the operator grants.
+//
+// It is small. Package windlass.dev/sdk/http/client has a client of net/http over it, for libraries that want one; it makes a
+// component six mebibytes larger, and its build slower.
+package http
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"windlass.dev/sdk/internal/host"
+)
+
+// Request is what to send.
+type Request struct {
+	// Method is GET if nothing is said.
+	Method string
+	URL    string
+	// Headers may have a name more than once.
+	Headers []Header
+	// Text is a body in UTF-8, Body any other. At most one of them is set; a Text that is not UTF-8 goes as the bytes that it is.
+	Text string
+	Body []byte
+	// Timeout is for the whole exchange; zero: as long as the host lets it.
+	Timeout time.Duration
+}
+
+// Header is a name and a value.
+type Header = host.Pair
+
+// Response is what came back, whole. Names of headers are in lower case.
+type Response = host.Response
+
+// Error is a request that brought no response. Returned from a reconcile, it is retried after a backoff, but for one whose Reason
+// is "invalid-request": a malformed request stays so, and is a terminal failure.
+type Error = host.HTTPError
+
+// Fetch sends a request and reads the whole response. Any status is a response, not an error. Redirects are not followed.
+func Fetch(request Request) (Response, error) {
+	method := request.Method
+	if method == "" {
+		method = "GET"
+	}
+	asked := host.Request{
+		Method: method, URL: request.URL, Headers: request.Headers, Body: request.Body, Timeout: request.Timeout,
+	}
+	if request.Text != "" {
+		if request.Body != nil {
+			return Response{}, &Error{Reason: "invalid-request", Message: "a request has a Text and a Body"}
+		}
+		asked.Body, asked.IsText = []byte(request.Text), utf8.ValidString(request.Text)
+	}
+	response, failed := host.Get().Fetch(asked)
+	if failed != nil {
+		return Response{}, failed
+	}
+	return response, nil
+}

@@ -1,0 +1,179 @@
+//go:build wasip1
+
+// Package guest is the SDK's side of the host's interface: it turns the bindings' values into the SDK's, and back.
+package guest
+
+import (
+	"encoding/json"
+	"time"
+	"unsafe"
+
+	wt "go.bytecodealliance.org/pkg/wit/types"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_clock"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_config"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_log"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_random"
+	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
+)
+
+// The adapter that `windlass build` puts beside the plugin: time, randomness and output of the Go runtime.
+
+//go:wasmimport wasi_snapshot_preview1 windlass_begin
+func begin(time, seed int64, memory unsafe.Pointer, length uint32)
+
+//go:wasmimport wasi_snapshot_preview1 windlass_end
+func end()
+
+// lent is where the adapter keeps unfinished lines of output.
+var lent [8192]byte
+
+// Call runs one call of the host: Go's clock begins at the host's time, its randomness at the host's seed, and what it prints is in
+// the log when it ends.
+func Call[T any](run func() T) T {
+	seed := uint64(windlass_plugin_random.GetU32())<<32 | uint64(windlass_plugin_random.GetU32())
+	begin(now().UnixNano(), int64(seed), unsafe.Pointer(&lent), uint32(len(lent)))
+	defer end()
+	reseed(seed)
+	return run()
+}
+
+func now() time.Time {
+	instant := windlass_plugin_clock.Now()
+	return time.Unix(int64(instant.Seconds), int64(instant.Nanoseconds)).UTC()
+}
+
+// Pure is the host of a composer, which has nothing but this.
+type Pure struct{ none }
+
+func (Pure) Now() time.Time                { return now() }
+func (Pure) Config() string                { return windlass_plugin_config.Get() }
+func (Pure) RandomUint32() uint32          { return windlass_plugin_random.GetU32() }
+func (Pure) RandomBytes(length int) []byte { return windlass_plugin_random.GetBytes(uint32(length)) }
+
+func (Pure) Log(level int, message string, fields []host.Pair) {
+	host.Clean(&message)
+	windlass_plugin_log.Log(uint8(level), message, tuples(fields))
+}
+
+func tuples(pairs []host.Pair) []wt.Tuple2[string, string] {
+	all := make([]wt.Tuple2[string, string], len(pairs))
+	for place, pair := range pairs {
+		host.Clean(&pair.Name, &pair.Value)
+		all[place] = wt.Tuple2[string, string]{F0: pair.Name, F1: pair.Value}
+	}
+	return all
+}
+
+// Some is an option that is none for the empty text.
+func Some(text string) wt.Option[string] {
+	if text == "" {
+		return wt.None[string]()
+	}
+	host.Clean(&text)
+	return wt.Some(text)
+}
+
+func someNumber(number uint32) wt.Option[uint32] {
+	if number == 0 {
+		return wt.None[uint32]()
+	}
+	return wt.Some(number)
+}
+
+func someFields(fields []string) wt.Option[[]string] {
+	if fields == nil {
+		return wt.None[[]string]()
+	}
+	return wt.Some(host.Cleaned(fields))
+}
+
+// Milliseconds is at least one, and at most what every language can hold.
+func Milliseconds(duration time.Duration) uint32 {
+	return uint32(min(max(duration.Milliseconds(), 1), 1<<31-1))
+}
+
+func kind(of host.Kind) windlass_plugin_types.ObjectKind {
+	host.Clean(&of.APIVersion, &of.Kind)
+	return windlass_plugin_types.ObjectKind{ApiVersion: of.APIVersion, Kind: of.Kind}
+}
+
+func ref(of host.Ref) windlass_plugin_types.ObjectRef {
+	host.Clean(&of.APIVersion, &of.Kind, &of.Name)
+	return windlass_plugin_types.ObjectRef{
+		ApiVersion: of.APIVersion, Kind: of.Kind, Namespace: Some(of.Namespace), Name: of.Name, Uid: Some(of.UID),
+	}
+}
+
+func refOf(of windlass_plugin_types.ObjectRef) host.Ref {
+	return host.Ref{
+		APIVersion: of.ApiVersion, Kind: of.Kind, Namespace: of.Namespace.SomeOr(""), Name: of.Name, UID: of.Uid.SomeOr(""),
+	}
+}
+
+func optionalRef(of *host.Ref) wt.Option[windlass_plugin_types.ObjectRef] {
+	if of == nil {
+		return wt.None[windlass_plugin_types.ObjectRef]()
+	}
+	return wt.Some(ref(*of))
+}
+
+func apiError(of windlass_plugin_types.ApiError) *host.APIError {
+	err := &host.APIError{
+		Code: int(of.Code), Reason: host.Reason(of.Reason), StatusReason: of.StatusReason, Message: of.Message,
+		RetryAfter: time.Duration(of.RetryAfterMs.SomeOr(0)) * time.Millisecond, Verb: of.Verb, Resource: of.Resource,
+	}
+	if of.Object.IsSome() {
+		object := refOf(of.Object.Some())
+		err.Object = &object
+	}
+	return err
+}
+
+// Failures are what went wrong, as the host is told.
+func Failures(of []host.Failure) []windlass_plugin_types.Failure {
+	all := make([]windlass_plugin_types.Failure, len(of))
+	for place, failure := range of {
+		host.Clean(&failure.Terminal, &failure.Transient)
+		switch {
+		case failure.API != nil:
+			err := failure.API
+			told := windlass_plugin_types.ApiError{
+				Code: uint16(err.Code), Reason: uint8(err.Reason), StatusReason: err.StatusReason, Message: err.Message,
+				Verb: err.Verb, Resource: err.Resource, Object: optionalRef(err.Object),
+			}
+			host.Clean(&told.StatusReason, &told.Message, &told.Verb, &told.Resource)
+			if err.RetryAfter > 0 {
+				told.RetryAfterMs = wt.Some(Milliseconds(err.RetryAfter))
+			}
+			all[place] = windlass_plugin_types.MakeFailureApi(told)
+		case failure.Terminal != "":
+			all[place] = windlass_plugin_types.MakeFailureTerminal(failure.Terminal)
+		default:
+			all[place] = windlass_plugin_types.MakeFailureTransient(failure.Transient)
+		}
+	}
+	return all
+}
+
+// Event is an event as the host takes it.
+func Event(of host.Event) windlass_plugin_types.Event {
+	host.Clean(&of.Reason, &of.Action, &of.Note)
+	event := windlass_plugin_types.Event{
+		Regarding: optionalRef(of.Regarding), Related: optionalRef(of.Related), Reason: of.Reason, Action: of.Action, Note: of.Note,
+	}
+	if of.Warning {
+		event.EventType = windlass_plugin_types.EventType_Warning
+	}
+	return event
+}
+
+// Request says which object a call is about.
+func Request(of windlass_plugin_types.Request) windlass.Request {
+	return windlass.Request{
+		Controller: of.Controller, Namespace: of.Namespace.SomeOr(""), Name: of.Name, UID: of.Uid.SomeOr(""), Deleting: of.Deleting,
+		Attempt: int(of.Attempt), TraceID: of.TraceId, Raw: json.RawMessage(of.Object.SomeOr("")),
+	}
+}

@@ -1,0 +1,73 @@
+//go:build wasip1
+
+package guest
+
+import "unsafe"
+
+// Go seeds the generator behind math/rand, map iteration and the hashes of maps once, when an instance starts, which for a plugin
+// is the same in each. So that a call depends on nothing but what the host gave in it, the generator is seeded anew for each.
+// The runtime has no function for that. Its names are reached by -checklinkname=0, which the bindings need as well.
+
+//go:linkname acquirem runtime.acquirem
+func acquirem() unsafe.Pointer
+
+//go:linkname releasem runtime.releasem
+func releasem(unsafe.Pointer)
+
+//go:linkname random runtime.rand
+func random() uint64
+
+//go:linkname initialize internal/chacha8rand.(*State).Init64
+func initialize(state unsafe.Pointer, seed [4]uint64)
+
+// The generator's state, as internal/chacha8rand has it.
+type state struct {
+	buffer  [32]uint64
+	seed    [4]uint64
+	next    uint32
+	filled  uint32
+	counter uint32
+}
+
+// generator is that of the only thread that there is; nil: this Go keeps it in a way of its own.
+var generator = find()
+
+// find looks for the generator in the runtime's thread, where it is behind fields that differ from one release of Go to another:
+// it is where the last number came from, and the next one comes from too.
+func find() *state {
+	thread := acquirem()
+	releasem(thread)
+	for range 4 {
+		number := random()
+		for offset := uintptr(0); offset < 8192; offset += 8 {
+			if *(*uint64)(unsafe.Add(thread, offset)) != number {
+				continue
+			}
+			if found := containing(thread, offset); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// containing returns the state in whose buffer the last number is at an offset.
+func containing(thread unsafe.Pointer, offset uintptr) *state {
+	for place := uintptr(0); place < 32 && 8*place <= offset; place++ {
+		found := (*state)(unsafe.Add(thread, offset-8*place))
+		if found.next != uint32(place)+1 || found.filled > 32 || found.next >= found.filled {
+			continue
+		}
+		if expected := found.buffer[found.next]; random() == expected && found.next == uint32(place)+2 {
+			return found
+		}
+	}
+	return nil
+}
+
+// reseed has Go's generator begin at the host's seed.
+func reseed(seed uint64) {
+	if generator != nil {
+		initialize(unsafe.Pointer(generator), [4]uint64{seed, 1, 2, 3})
+	}
+}

@@ -1,0 +1,215 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+)
+
+// Decode reads a JSON document into a value. Where the value's type leaves the choice, a whole number becomes an int64, or a uint64
+// if it is larger, and any other number a float64: as apimachinery does, and unlike encoding/json, which has no exact whole
+// numbers above 2⁵³.
+func Decode(document string, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(document)))
+	kind := reflect.TypeOf(into)
+	if kind == nil || !mayHold(kind) {
+		return decoder.Decode(into)
+	}
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	switch into := into.(type) {
+	case *map[string]any:
+		return values(*into)
+	case *any:
+		return replace(into)
+	}
+	return settle(reflect.ValueOf(into))
+}
+
+// number is what a json.Number is in Go.
+func number(text json.Number) (any, error) {
+	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		return whole, nil
+	}
+	if whole, err := strconv.ParseUint(string(text), 10, 64); err == nil {
+		return whole, nil
+	}
+	return strconv.ParseFloat(string(text), 64)
+}
+
+// replace puts numbers in the place of a json.Number, or of those within a value.
+func replace(value *any) (err error) {
+	switch held := (*value).(type) {
+	case json.Number:
+		*value, err = number(held)
+	case map[string]any:
+		err = values(held)
+	case []any:
+		for place := range held {
+			if err = replace(&held[place]); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+func values(object map[string]any) error {
+	for key, value := range object {
+		switch value.(type) {
+		case string, bool, nil:
+			continue
+		}
+		if err := replace(&value); err != nil {
+			return err
+		}
+		object[key] = value
+	}
+	return nil
+}
+
+var holders sync.Map
+
+// mayHold says whether a value of a type may hold a number of no type. A type that holds itself may.
+func mayHold(kind reflect.Type) bool {
+	switch kind.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map, reflect.Struct:
+	default:
+		return false
+	}
+	if known, is := holders.Load(kind); is {
+		return known.(bool)
+	}
+	holders.Store(kind, true)
+	var may bool
+	switch kind.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		may = mayHold(kind.Elem())
+	case reflect.Struct:
+		for place := 0; place < kind.NumField() && !may; place++ {
+			may = filled(kind, place) && mayHold(kind.Field(place).Type)
+		}
+	}
+	holders.Store(kind, may)
+	return may
+}
+
+// filled says whether encoding/json fills a field: one that is exported, or an embedded struct, whose exported fields are filled
+// even if its type is not exported.
+func filled(of reflect.Type, place int) bool {
+	field := of.Field(place)
+	kind := field.Type
+	if field.Anonymous && kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	return field.IsExported() || field.Anonymous && kind.Kind() == reflect.Struct
+}
+
+// settle puts numbers in the place of each json.Number that an interface within a value holds.
+func settle(value reflect.Value) error {
+	if !mayHold(value.Type()) {
+		return nil
+	}
+	switch value.Kind() {
+	case reflect.Pointer:
+		if !value.IsNil() {
+			return settle(value.Elem())
+		}
+	case reflect.Interface:
+		if value.IsNil() || !value.CanSet() {
+			return nil
+		}
+		held := value.Interface()
+		if err := replace(&held); err != nil {
+			return err
+		}
+		value.Set(reflect.ValueOf(held))
+	case reflect.Struct:
+		for place := range value.NumField() {
+			if !filled(value.Type(), place) {
+				continue
+			}
+			if err := settle(value.Field(place)); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for place := range value.Len() {
+			if err := settle(value.Index(place)); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for _, key := range value.MapKeys() {
+			// What a map holds cannot be changed in its place.
+			held := reflect.New(value.Type().Elem()).Elem()
+			held.Set(value.MapIndex(key))
+			if err := settle(held); err != nil {
+				return err
+			}
+			value.SetMapIndex(key, held)
+		}
+	}
+	return nil
+}
+
+// Object makes a T of a document; nil: there is none.
+func Object[T any](read Read) (*T, error) {
+	if read.Err != nil {
+		return nil, read.Err
+	}
+	if read.Object == "" {
+		return nil, nil
+	}
+	object := new(T)
+	if err := Decode(read.Object, object); err != nil {
+		return nil, &Final{fmt.Errorf("an object is not as the plugin expects: %w", err)}
+	}
+	return object, nil
+}
+
+// Pages goes through a list from a token on, that read reads page by page: it is given the token of each.
+func Pages[T any](first string, read func(token string) (Page, *APIError)) func(yield func(*T, error) bool) {
+	return func(yield func(*T, error) bool) {
+		for token := first; ; {
+			page, failed := read(token)
+			if failed != nil {
+				yield(nil, failed)
+				return
+			}
+			for _, item := range page.Items {
+				object, err := Object[T](Read{Object: item})
+				if !yield(object, err) || err != nil {
+					return
+				}
+			}
+			if token = page.Next; token == "" {
+				return
+			}
+		}
+	}
+}
+
+// OnePage reads the page of a token.
+func OnePage[T any](token string, read func(token string) (Page, *APIError)) ([]*T, string, error) {
+	page, failed := read(token)
+	if failed != nil {
+		return nil, "", failed
+	}
+	objects := make([]*T, len(page.Items))
+	for place, item := range page.Items {
+		object, err := Object[T](Read{Object: item})
+		if err != nil {
+			return nil, "", err
+		}
+		objects[place] = object
+	}
+	return objects, page.Next, nil
+}

@@ -1,0 +1,326 @@
+// Package host is the seam between the SDK and what it runs in: the host's imports in a plugin, a double in unit tests.
+package host
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Ref names one object.
+type Ref struct {
+	// APIVersion is group and version, such as "apps/v1".
+	APIVersion string
+	Kind       string
+	// Namespace is empty for a cluster-scoped object.
+	Namespace string
+	Name      string
+	// UID narrows the name to one incarnation; empty: whichever has the name now.
+	UID string
+}
+
+func (ref Ref) String() string {
+	name := ref.Name
+	if ref.Namespace != "" {
+		name = ref.Namespace + "/" + name
+	}
+	return ref.Kind + " " + name
+}
+
+// Kind names a kind of object.
+type Kind struct {
+	APIVersion string
+	Kind       string
+}
+
+// Reason is the class of an APIError, in the order of the interface.
+type Reason uint8
+
+// The classes of API errors, each as `types.wit` says.
+const (
+	NotFound Reason = iota
+	AlreadyExists
+	Conflict
+	Invalid
+	Forbidden
+	NotGranted
+	NotWatched
+	NamespaceTerminating
+	TooManyRequests
+	Expired
+	Timeout
+	UnknownOutcome
+	LeaseLost
+	ReadOnly
+	ServerError
+	TooLarge
+	Other
+)
+
+var reasons = [...]string{
+	"not-found", "already-exists", "conflict", "invalid", "forbidden", "not-granted", "not-watched",
+	"namespace-terminating", "too-many-requests", "expired", "timeout", "unknown-outcome", "lease-lost", "read-only",
+	"server-error", "too-large", "other",
+}
+
+func (reason Reason) String() string {
+	if int(reason) < len(reasons) {
+		return reasons[reason]
+	}
+	return "other"
+}
+
+// APIError is a failed request to the API, or to the host's cache of it.
+type APIError struct {
+	// Code is the HTTP status, or the one that fits best if the request never reached the server.
+	Code   int
+	Reason Reason
+	// StatusReason is the reason in the form of Kubernetes' Status.reason, also where Reason is Other.
+	StatusReason string
+	Message      string
+	// RetryAfter is zero if the server did not say.
+	RetryAfter time.Duration
+	// Verb is the API verb, such as "get" or "patch".
+	Verb string
+	// Resource is resource, group and subresource, such as "deployments.apps/scale".
+	Resource string
+	// Object is nil if the request was not about a single one.
+	Object *Ref
+}
+
+func (err *APIError) Error() string {
+	asked := err.Verb
+	if err.Resource != "" {
+		asked += " " + err.Resource
+	}
+	if err.Object != nil {
+		asked += " " + err.Object.String()
+	}
+	return asked + ": " + err.StatusReason + ": " + err.Message
+}
+
+// Failure is one thing that went wrong in a call: exactly one field is set.
+type Failure struct {
+	API       *APIError
+	Transient string
+	Terminal  string
+}
+
+// CacheQuery is `cache.list-query`. Empty strings and nil are none.
+type CacheQuery struct {
+	Kind          Kind
+	Namespace     string
+	LabelSelector string
+	Index, Value  string
+	Owned         bool
+	Fields        []string
+	Limit         uint32
+	MaxBytes      uint32
+	PageToken     string
+}
+
+// LiveQuery is `live.list-query`. Empty strings are none.
+type LiveQuery struct {
+	Kind          Kind
+	Namespace     string
+	LabelSelector string
+	FieldSelector string
+	Limit         uint32
+	PageToken     string
+}
+
+// Page is a part of a list.
+type Page struct {
+	Items []string
+	// Next is empty on the last page.
+	Next string
+}
+
+// Read is the result of reading one object; an empty Object: there is none.
+type Read struct {
+	Object string
+	Err    *APIError
+}
+
+// FieldValidation says what the server does with unknown fields.
+type FieldValidation uint8
+
+// In the order of the interface.
+const (
+	Strict FieldValidation = iota
+	Warn
+	Ignore
+)
+
+// PatchType says how a patch is written.
+type PatchType uint8
+
+// In the order of the interface.
+const (
+	Merge PatchType = iota
+	JSON
+	Strategic
+)
+
+// Propagation says what happens to the objects that a deleted one owns.
+type Propagation uint8
+
+// In the order of the interface.
+const (
+	Background Propagation = iota
+	Foreground
+	Orphan
+)
+
+// WriteOptions is `writes.write-options`; an empty Subresource: none.
+type WriteOptions struct {
+	Subresource     string
+	Parent          *Ref
+	ResourceVersion string
+	Owned           bool
+	Force           bool
+	DryRun          bool
+	FieldValidation FieldValidation
+}
+
+// DeleteOptions is `writes.delete-options`; a negative GracePeriod: the kind's default.
+type DeleteOptions struct {
+	ResourceVersion string
+	Propagation     Propagation
+	GracePeriod     time.Duration
+	DryRun          bool
+}
+
+// Verb says what an operation does, in the order of the interface.
+type Verb uint8
+
+// In the order of the interface.
+const (
+	Create Verb = iota
+	Update
+	Patch
+	Apply
+	Delete
+)
+
+// Operation is one write. Which fields it has follows from its verb.
+type Operation struct {
+	Verb      Verb
+	Target    Ref
+	PatchType PatchType
+	// Body is the object, the fields or the patch.
+	Body    string
+	Options WriteOptions
+	Delete  DeleteOptions
+}
+
+// Event is an event about an object.
+type Event struct {
+	// Regarding is nil for the primary.
+	Regarding, Related *Ref
+	Warning            bool
+	Reason             string
+	Action             string
+	Note               string
+}
+
+// Pair is a name and a value.
+type Pair struct{ Name, Value string }
+
+// Request is an HTTP request.
+type Request struct {
+	Method  string
+	URL     string
+	Headers []Pair
+	// Body is nil for none. IsText says that it is UTF-8, and goes as text.
+	Body   []byte
+	IsText bool
+	// Timeout is zero for the host's limit.
+	Timeout time.Duration
+}
+
+// Response is an HTTP response.
+type Response struct {
+	Status  int
+	Headers []Pair
+	Body    []byte
+}
+
+// HTTPError is a request that brought no response.
+type HTTPError struct {
+	// Reason is one of http.wit's, such as "dns" or "not-granted".
+	Reason  string
+	Message string
+}
+
+func (err *HTTPError) Error() string { return err.Message + " (" + err.Reason + ")" }
+
+// As says that a malformed request is Final: another attempt would be as malformed.
+func (err *HTTPError) As(target any) bool {
+	final, is := target.(**Final)
+	if is = is && err != nil && err.Reason == "invalid-request"; is {
+		*final = &Final{err}
+	}
+	return is
+}
+
+// Host is all that a plugin may call.
+type Host interface {
+	CacheGet(target Ref, fields []string) Read
+	CacheGetMany(targets []Ref, fields []string) []Read
+	CacheList(query CacheQuery) (Page, *APIError)
+	LiveGet(target Ref) Read
+	LiveList(query LiveQuery) (Page, *APIError)
+	// One function for each verb, so that a component holds only what it uses.
+	Create(operation Operation) Read
+	Update(operation Operation) Read
+	Patch(operation Operation) Read
+	Apply(operation Operation) Read
+	Delete(operation Operation) Read
+	// Batch carries several out, concurrently.
+	Batch(operations []Operation) []Read
+	Claim(kind Kind, labelSelector string) (adopted, released []Ref, errs []*APIError)
+	Emit(event Event)
+	// Log takes levels from 0 (trace) to 4 (error).
+	Log(level int, message string, fields []Pair)
+	MetricAdd(name string, value float64, labels []Pair)
+	MetricSet(name string, value float64, labels []Pair)
+	MetricObserve(name string, value float64, labels []Pair)
+	Config() string
+	Now() time.Time
+	RandomUint32() uint32
+	RandomBytes(length int) []byte
+	Fetch(request Request) (Response, *HTTPError)
+}
+
+// Clean makes texts such as the interface can take: one that is not UTF-8 would end the call, and the instance with it. It takes
+// them where they are, and does without strings.ToValidUTF8, which nothing else here uses: both make a smaller component.
+//
+//go:noinline
+func Clean(texts ...*string) {
+	for _, text := range texts {
+		if !utf8.ValidString(*text) {
+			// What is no letter is U+FFFD for Map.
+			*text = strings.Map(func(letter rune) rune { return letter }, *text)
+		}
+	}
+}
+
+// Cleaned is a list after Clean. It is the same list: nobody misses what is changed, and a copy makes a larger component.
+func Cleaned(texts []string) []string {
+	for place := range texts {
+		Clean(&texts[place])
+	}
+	return texts
+}
+
+// Current is the host that the SDK calls: in a plugin the imports, in a test what the test sets. Nil elsewhere.
+var Current Host
+
+// Get returns the host.
+func Get() Host {
+	if Current == nil {
+		panic("there is no Windlass host here: in a unit test, begin with windlasstest.New(t)")
+	}
+	return Current
+}

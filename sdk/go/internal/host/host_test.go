@@ -1,0 +1,192 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestNumbersOfNoTypeAreExact(t *testing.T) {
+	document := `{"whole": 9223372036854775807, "large": 18446744073709551615, "float": 1.5, "exp": 1e3, "list": [-9223372036854775808, [1]], "text": "1", "null": null}`
+	wanted := map[string]any{
+		"whole": int64(9223372036854775807), "large": uint64(18446744073709551615), "float": 1.5, "exp": 1000.0,
+		"list": []any{int64(-9223372036854775808), []any{int64(1)}}, "text": "1", "null": nil,
+	}
+	var object map[string]any
+	var anything any
+	for _, into := range []any{&object, &anything} {
+		if err := Decode(document, into); err != nil {
+			t.Fatal(err)
+		}
+		if got := reflect.ValueOf(into).Elem().Interface(); !reflect.DeepEqual(got, wanted) {
+			t.Errorf("%T: %v", into, got)
+		}
+	}
+	back, err := json.Marshal(object)
+	if err != nil || !json.Valid(back) {
+		t.Error(string(back), err)
+	}
+}
+
+func TestNumbersWithinStructsAreExactToo(t *testing.T) {
+	type part struct {
+		Any    any
+		Fixed  int32
+		Number json.Number
+		Nested map[string]struct{ Any any }
+		Maps   []map[string]any
+		Next   *part
+		When   time.Time
+	}
+	var value part
+	document := `{"Any": {"a": 9007199254740993}, "Fixed": 7, "Number": 1.50, "Nested": {"x": {"Any": [9007199254740993]}},
+		"Maps": [{"b": 9007199254740993}, null], "Next": {"Any": 9007199254740993}, "When": "2026-01-01T00:00:00Z"}`
+	if err := Decode(document, &value); err != nil {
+		t.Fatal(err)
+	}
+	const exact = int64(9007199254740993)
+	wanted := part{
+		Any: map[string]any{"a": exact}, Fixed: 7, Number: "1.50", Nested: map[string]struct{ Any any }{"x": {[]any{exact}}},
+		Maps: []map[string]any{{"b": exact}, nil}, Next: &part{Any: exact}, When: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	if !reflect.DeepEqual(value, wanted) {
+		t.Errorf("%+v", value)
+	}
+}
+
+type embedded struct {
+	Any    any
+	hidden any
+}
+
+type pointed struct{ List []any }
+
+type objects map[string]any
+
+func TestNumbersWithinEmbeddedStructsAreExactToo(t *testing.T) {
+	type whole struct {
+		embedded
+		*pointed
+		// encoding/json leaves these as they are, and so must the rest.
+		objects
+		error
+	}
+	kept := json.Number("1")
+	value := whole{
+		embedded: embedded{hidden: kept}, pointed: &pointed{}, objects: objects{"a": kept}, error: errors.New("kept"),
+	}
+	if err := Decode(`{"Any": 9007199254740993, "List": [9007199254740993], "objects": {"a": 2}}`, &value); err != nil {
+		t.Fatal(err)
+	}
+	const exact = int64(9007199254740993)
+	wanted := whole{
+		embedded: embedded{Any: exact, hidden: kept}, pointed: &pointed{List: []any{exact}}, objects: objects{"a": kept}, error: value.error,
+	}
+	if !reflect.DeepEqual(value, wanted) {
+		t.Errorf("%+v", value)
+	}
+	// The number is only in the embedded struct, so the type must be known to hold one.
+	var only struct{ embedded }
+	if err := Decode(`{"Any": 9007199254740993}`, &only); err != nil || only.Any != exact {
+		t.Error(only, err)
+	}
+}
+
+func TestATextThatIsNotUTF8IsMadeSo(t *testing.T) {
+	for text, wanted := range map[string]string{"": "", "ü \uFFFD": "ü \uFFFD", "a\xffb": "a\uFFFDb", "cut \xc3": "cut \uFFFD"} {
+		if got := Cleaned([]string{"", text}); got[1] != wanted {
+			t.Errorf("%q becomes %q", text, got)
+		}
+		other := text
+		if Clean(&other, &text); other != wanted || text != wanted {
+			t.Errorf("%q and %q, not %q", other, text, wanted)
+		}
+	}
+}
+
+func TestADocumentThatDoesNotFitIsAnError(t *testing.T) {
+	var object map[string]any
+	for _, document := range []string{`[1]`, `{"a": 1e999}`, `{`, ``} {
+		if err := Decode(document, &object); err == nil {
+			t.Errorf("%s is taken for %v", document, object)
+		}
+	}
+	if _, err := Object[int](Read{Object: `"text"`}); !errors.As(err, new(*Final)) {
+		t.Error(err)
+	}
+}
+
+func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T) {
+	conflict := &APIError{Code: 409, Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	told := *conflict
+	wrapped := told
+	wrapped.Message = "while: changed"
+	sentinel := errors.New("sentinel")
+	both := told
+	both.Message = "sentinel: changed"
+	final := &Final{errors.New("no")}
+	for _, each := range []struct {
+		err    error
+		wanted []Failure
+	}{
+		{nil, nil},
+		{errors.New("oh"), []Failure{{Transient: "oh"}}},
+		{errors.New(""), []Failure{{Transient: "an error of type *errors.errorString without a text"}}},
+		{final, []Failure{{Terminal: "no"}}},
+		{fmt.Errorf("so: %w", final), []Failure{{Terminal: "so: no"}}},
+		{conflict, []Failure{{API: &told}}},
+		{fmt.Errorf("while: %w", conflict), []Failure{{API: &wrapped}}},
+		{fmt.Errorf("%w: %w", sentinel, conflict), []Failure{{API: &both}}},
+		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &told}, {Terminal: "no"}, {Transient: "sentinel"}}},
+		{fmt.Errorf("all: %w", errors.Join(conflict, errors.Join(final))), []Failure{{API: &told}, {Terminal: "no"}}},
+		{&HTTPError{Reason: "dns", Message: "oh"}, []Failure{{Transient: "oh (dns)"}}},
+		{fmt.Errorf("so: %w", &HTTPError{Reason: "invalid-request", Message: "no"}), []Failure{{Terminal: "so: no (invalid-request)"}}},
+		{&Final{errors.Join(errors.New("a"), conflict)}, []Failure{{Terminal: "a\n" + conflict.Error()}}},
+	} {
+		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
+			t.Errorf("%v is told as %+v", each.err, got)
+		}
+	}
+}
+
+func TestEveryReasonHasItsName(t *testing.T) {
+	seen := map[string]bool{}
+	for reason := NotFound; reason <= Other; reason++ {
+		seen[reason.String()] = true
+	}
+	if len(seen) != len(reasons) || (Other+1).String() != "other" {
+		t.Error(seen)
+	}
+}
+
+func TestAListGoesOnToItsLastPageAndStopsAtAnError(t *testing.T) {
+	pages := map[string]Page{"": {Items: []string{"1", "2"}, Next: "x"}, "x": {Items: []string{"3"}, Next: "y"}}
+	read := func(token string) (Page, *APIError) {
+		if page, has := pages[token]; has {
+			return page, nil
+		}
+		return Page{}, &APIError{Reason: Expired}
+	}
+	var all []int
+	var last error
+	for number, err := range Pages[int]("", read) {
+		if err != nil {
+			last = err
+			continue
+		}
+		all = append(all, *number)
+	}
+	var api *APIError
+	if !reflect.DeepEqual(all, []int{1, 2, 3}) || !errors.As(last, &api) || api.Reason != Expired {
+		t.Error(all, last)
+	}
+	for range Pages[int]("", read) {
+		break
+	}
+	if page, next, err := OnePage[int]("x", read); err != nil || next != "y" || len(page) != 1 {
+		t.Error(page, next, err)
+	}
+}

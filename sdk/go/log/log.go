@@ -1,0 +1,118 @@
+// Package log writes to the plugin's log. The host adds the plugin, the controller, the object and the trace.
+//
+// Plugins mostly log by log/slog, whose default logger is this package's Handler in a plugin.
+package log
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"windlass.dev/sdk/internal/host"
+)
+
+// Level says how much a line matters.
+type Level uint8
+
+// The levels.
+const (
+	// Trace is every detail.
+	Trace Level = iota
+	// Debug is for those who look for a fault.
+	Debug
+	// Info is what was done.
+	Info
+	// Warn is what someone should look at.
+	Warn
+	// Error is what failed.
+	Error
+)
+
+// LevelTrace is the level of log/slog that becomes Trace.
+const LevelTrace = slog.LevelDebug - 4
+
+// Field is a name and a value of a line.
+type Field = host.Pair
+
+// Write writes a line.
+func Write(level Level, message string, fields ...Field) {
+	host.Get().Log(int(min(level, Error)), message, fields)
+}
+
+// Handler forwards what is logged by log/slog: the level, the message and the attributes, whose groups are in their names, as in
+// "request.method". Every level is enabled: the host sees to which ones are shown.
+func Handler() slog.Handler { return handler{} }
+
+type handler struct {
+	// group is what the names of further attributes begin with: empty, or ends with a dot.
+	group  string
+	fields []Field
+}
+
+func (handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (handler handler) WithGroup(name string) slog.Handler {
+	if name != "" {
+		handler.group += name + "."
+	}
+	return handler
+}
+
+func (handler handler) WithAttrs(attributes []slog.Attr) slog.Handler {
+	// Behind a copy, since others may go on from the same fields.
+	fields := append([]Field(nil), handler.fields...)
+	for _, attribute := range attributes {
+		fields = add(fields, handler.group, attribute)
+	}
+	handler.fields = fields
+	return handler
+}
+
+func (handler handler) Handle(_ context.Context, record slog.Record) error {
+	fields := append(make([]Field, 0, len(handler.fields)+record.NumAttrs()), handler.fields...)
+	record.Attrs(func(attribute slog.Attr) bool {
+		fields = add(fields, handler.group, attribute)
+		return true
+	})
+	Write(levelOf(record.Level), record.Message, fields...)
+	return nil
+}
+
+func levelOf(level slog.Level) Level {
+	switch {
+	case level < slog.LevelDebug:
+		return Trace
+	case level < slog.LevelInfo:
+		return Debug
+	case level < slog.LevelWarn:
+		return Info
+	case level < slog.LevelError:
+		return Warn
+	}
+	return Error
+}
+
+func add(fields []Field, group string, attribute slog.Attr) []Field {
+	value := attribute.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		// A group without a name is inlined, as slog has it.
+		if attribute.Key != "" {
+			group += attribute.Key + "."
+		}
+		for _, part := range value.Group() {
+			fields = add(fields, group, part)
+		}
+		return fields
+	}
+	if attribute.Equal(slog.Attr{}) {
+		return fields
+	}
+	return append(fields, Field{Name: group + attribute.Key, Value: text(value)})
+}
+
+func text(value slog.Value) string {
+	if value.Kind() == slog.KindTime {
+		return value.Time().Format(time.RFC3339Nano)
+	}
+	return value.String()
+}

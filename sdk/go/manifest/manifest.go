@@ -1,0 +1,299 @@
+// Package manifest says what a plugin watches, and what it may do. It becomes the document that manifest.schema.json
+// describes. Durations are in milliseconds there.
+package manifest
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Manifest is the whole document. It must be constant: the host asks twice, with other clocks and seeds, and compares.
+type Manifest struct {
+	// Name is the stem of the file that the plugin is installed as.
+	Name string `json:"name"`
+	// Version is the plugin's own, by semver.org.
+	Version string `json:"version"`
+	// Description says in a sentence what the plugin is for.
+	Description string `json:"description,omitempty"`
+	// Controllers are the reconcile loops, at least one.
+	Controllers []Controller `json:"controllers"`
+	// CRDs are CustomResourceDefinitions that the plugin brings, whole.
+	CRDs []json.RawMessage `json:"crds,omitempty"`
+	// Permissions are access beyond what the watches imply: to read what is watched, to change what is owned, and to write
+	// the status of primaries.
+	Permissions []Permission `json:"permissions,omitempty"`
+	// Finalizers that are not the plugin's own and that it adds and removes; "*" for any.
+	Finalizers []string `json:"finalizers,omitempty"`
+	// Metrics that the plugin may set.
+	Metrics []Metric `json:"metrics,omitempty"`
+	// Config is the configuration that an operator may give.
+	Config *Config `json:"config,omitempty"`
+	// HTTP is the hosts that the plugin may ask.
+	HTTP []HTTPAccess `json:"http,omitempty"`
+}
+
+// MarshalJSON adds what every manifest begins with.
+func (manifest Manifest) MarshalJSON() ([]byte, error) {
+	type plain Manifest
+	return json.Marshal(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		plain
+	}{"windlass.dev/v1alpha1", "PluginManifest", plain(manifest)})
+}
+
+// Controller is one reconcile loop: a primary kind, and what else makes its objects run again.
+type Controller struct {
+	// Name is unique in the plugin. It is in requests, logs and metrics.
+	Name string `json:"name"`
+	// Primary is the objects that are reconciled.
+	Primary Watch `json:"primary"`
+	// Owns are children: a change of one runs the primary that controls it.
+	Owns []Watch `json:"owns,omitempty"`
+	// Watches are other objects: a change of one runs the primaries that its Mapping finds.
+	Watches []Watch `json:"watches,omitempty"`
+	// Options say how the loop runs.
+	Options *Options `json:"options,omitempty"`
+}
+
+// Watch is objects of one kind that the host keeps in its cache for the plugin.
+type Watch struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Namespaces: only objects in these; none: all.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// LabelSelector and FieldSelector are in Kubernetes' syntax.
+	LabelSelector string `json:"labelSelector,omitempty"`
+	FieldSelector string `json:"fieldSelector,omitempty"`
+	// Projection is how much of an object the cache keeps; nil: all but managedFields.
+	Projection *Projection `json:"projection,omitempty"`
+	// Indexes are what cache.List finds objects by.
+	Indexes []Index `json:"indexes,omitempty"`
+	// Predicates are the changes that count, any of them; none: all. Deletions always count.
+	Predicates []Predicate `json:"predicates,omitempty"`
+	// UpdateStrategy is for what a composer owns.
+	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitzero"`
+	// Mapping is for Controller.Watches, and has to be there.
+	Mapping *Mapping `json:"mapping,omitempty"`
+}
+
+// UpdateStrategy is how a composer's children of a kind change.
+type UpdateStrategy struct{ word }
+
+// The strategies.
+var (
+	// InPlace applies them: the default.
+	InPlace = UpdateStrategy{word{"inPlace"}}
+	// Recreate deletes a child, and creates it anew when it has gone.
+	Recreate = UpdateStrategy{word{"recreate"}}
+	// OnDelete leaves a child until somebody else deletes it.
+	OnDelete = UpdateStrategy{word{"onDelete"}}
+)
+
+// word is one of a few: outside of this package there is no making another.
+type word struct{ word string }
+
+// MarshalJSON writes it as a text.
+func (word word) MarshalJSON() ([]byte, error) { return json.Marshal(word.word) }
+
+// choice is one of a few, with what belongs to it: outside of this package there is no making another.
+type choice struct {
+	kind, key, pointer, index string
+	pointers                  []string
+}
+
+// MarshalJSON writes it as an object.
+func (choice choice) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Type     string   `json:"type"`
+		Key      string   `json:"key,omitempty"`
+		Pointer  string   `json:"pointer,omitempty"`
+		Index    string   `json:"index,omitempty"`
+		Pointers []string `json:"pointers,omitempty"`
+	}{choice.kind, choice.key, choice.pointer, choice.index, choice.pointers})
+}
+
+// Projection is how much of an object the cache keeps.
+type Projection struct{ choice }
+
+// MetadataOnly keeps what identifies the object, and its metadata.
+func MetadataOnly() *Projection { return &Projection{choice{kind: "metadata"}} }
+
+// Fields keeps the metadata and the values at these JSON pointers.
+func Fields(pointers ...string) *Projection {
+	return &Projection{choice{kind: "fields", pointers: pointers}}
+}
+
+// Index is a way to find objects by a value in them.
+type Index struct {
+	Name   string      `json:"name"`
+	Source IndexSource `json:"source"`
+}
+
+// IndexSource says which value.
+type IndexSource struct{ choice }
+
+// ByField is an index over a field, or each element of a list of texts.
+func ByField(name, pointer string) Index {
+	return Index{name, IndexSource{choice{kind: "field", pointer: pointer}}}
+}
+
+// ByLabel is an index over a label.
+func ByLabel(name, key string) Index {
+	return Index{name, IndexSource{choice{kind: "label", key: key}}}
+}
+
+// Mapping says how a changed object leads to the primaries that run. On an update both the old and the new object count.
+type Mapping struct{ choice }
+
+// ToOwner runs the primary that controls the object.
+func ToOwner() *Mapping { return &Mapping{choice{kind: "owner"}} }
+
+// ToLabel runs the primary that a label names.
+func ToLabel(key string) *Mapping { return &Mapping{choice{kind: "label", key: key}} }
+
+// ToAnnotation runs the primary that an annotation names.
+func ToAnnotation(key string) *Mapping { return &Mapping{choice{kind: "annotation", key: key}} }
+
+// ToField runs the primary that a field names.
+func ToField(pointer string) *Mapping { return &Mapping{choice{kind: "field", pointer: pointer}} }
+
+// ToReferrers runs every primary whose index holds the object's name.
+func ToReferrers(index string) *Mapping { return &Mapping{choice{kind: "referencedBy", index: index}} }
+
+// ToSameName runs the primary with the object's own name.
+func ToSameName() *Mapping { return &Mapping{choice{kind: "sameName"}} }
+
+// ToAll runs every primary, at low priority.
+func ToAll() *Mapping { return &Mapping{choice{kind: "all"}} }
+
+// Predicate is a change that counts.
+type Predicate struct{ choice }
+
+// The changes that count.
+var (
+	// GenerationChanged: what is asked for has changed, where the kind counts generations.
+	GenerationChanged = Predicate{choice{kind: "generation"}}
+	// LabelsChanged: a label has changed.
+	LabelsChanged = Predicate{choice{kind: "labels"}}
+	// AnnotationsChanged: an annotation has changed.
+	AnnotationsChanged = Predicate{choice{kind: "annotations"}}
+)
+
+// FieldsChanged counts a change of a value at one of these JSON pointers.
+func FieldsChanged(pointers ...string) Predicate {
+	return Predicate{choice{kind: "fields", pointers: pointers}}
+}
+
+// Options say how a loop runs. What is zero is the host's default.
+type Options struct {
+	// Workers is how many objects are reconciled at once.
+	Workers int
+	// MaxRetries is how many counted retries an object gets before it is left to the slow lane; nil: 15, new(0): none.
+	MaxRetries *int
+	// BackoffBase, doubled n times and at most BackoffMax, is the delay before the n-th retry.
+	BackoffBase, BackoffMax time.Duration
+	// Resync is how often every object runs again without a reason.
+	Resync time.Duration
+	// Deadline is how long a call may take.
+	Deadline time.Duration
+	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they go.
+	Finalizer bool
+	// RunUnseen runs an object also while its own writes do not appear in the caches for too long.
+	RunUnseen bool
+}
+
+// MarshalJSON leaves out what is not said, and counts in milliseconds.
+func (options Options) MarshalJSON() ([]byte, error) {
+	type backoff struct {
+		Base int64 `json:"baseMs,omitempty"`
+		Max  int64 `json:"maxMs,omitempty"`
+	}
+	document := struct {
+		Workers            int      `json:"workers,omitempty"`
+		MaxRetries         *int     `json:"maxRetries,omitempty"`
+		Backoff            *backoff `json:"backoff,omitempty"`
+		Resync             int64    `json:"resyncMs,omitempty"`
+		Deadline           int64    `json:"deadlineMs,omitempty"`
+		Finalizer          bool     `json:"finalizer,omitempty"`
+		ExpectationTimeout string   `json:"expectationTimeout,omitempty"`
+	}{
+		Workers: options.Workers, MaxRetries: options.MaxRetries, Resync: options.Resync.Milliseconds(),
+		Deadline: options.Deadline.Milliseconds(), Finalizer: options.Finalizer,
+	}
+	if options.BackoffBase != 0 || options.BackoffMax != 0 {
+		document.Backoff = &backoff{options.BackoffBase.Milliseconds(), options.BackoffMax.Milliseconds()}
+	}
+	if options.RunUnseen {
+		document.ExpectationTimeout = "run"
+	}
+	return json.Marshal(document)
+}
+
+// Permission is access to resources of the API, as a rule in a Kubernetes Role.
+type Permission struct {
+	// APIGroups: the core group is the empty text.
+	APIGroups []string `json:"apiGroups"`
+	// Resources are resources and subresources, such as "deployments" and "deployments/scale".
+	Resources []string `json:"resources"`
+	Verbs     []string `json:"verbs"`
+	// Namespaces: only in these; none: in all.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Names: only objects with these; none: all.
+	Names []string `json:"names,omitempty"`
+}
+
+// Metric is a metric that the plugin may set.
+type Metric struct {
+	// Name is unique in the plugin. The host adds a prefix.
+	Name string `json:"name"`
+	// Type is Counter, Gauge or Histogram.
+	Type MetricType `json:"type"`
+	// Help says what it counts, in which unit, for people.
+	Help   string   `json:"help"`
+	Labels []string `json:"labels,omitempty"`
+	// Buckets are a histogram's upper bounds, rising.
+	Buckets []float64 `json:"buckets,omitempty"`
+}
+
+// MetricType says what the values of a metric are.
+type MetricType struct{ word }
+
+// The types of metrics.
+var (
+	// Counter only grows.
+	Counter = MetricType{word{"counter"}}
+	// Gauge goes up and down.
+	Gauge = MetricType{word{"gauge"}}
+	// Histogram counts values by size.
+	Histogram = MetricType{word{"histogram"}}
+)
+
+// Config is the configuration that an operator may give.
+type Config struct {
+	// Schema is a JSON schema.
+	Schema json.RawMessage `json:"schema"`
+}
+
+// HTTPAccess is a HTTP host that the plugin may ask.
+type HTTPAccess struct {
+	// Scheme is HTTPS or HTTP.
+	Scheme Scheme `json:"scheme"`
+	// Host is a name, in which "*" stands for one label, or an address.
+	Host string `json:"host"`
+	// Port is zero for the scheme's own.
+	Port int `json:"port,omitempty"`
+	// Methods are such as "GET"; "*" for all.
+	Methods []string `json:"methods"`
+}
+
+// Scheme is how a host is reached.
+type Scheme struct{ word }
+
+// The schemes.
+var (
+	// HTTPS is HTTP over TLS.
+	HTTPS = Scheme{word{"https"}}
+	// HTTP is HTTP in the clear.
+	HTTP = Scheme{word{"http"}}
+)

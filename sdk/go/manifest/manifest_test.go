@@ -1,0 +1,72 @@
+package manifest
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func document(t *testing.T, value any) any {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed(t, string(text))
+}
+
+func parsed(t *testing.T, text string) any {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestAManifestSaysWhatIsSaidAndNothingElse(t *testing.T) {
+	manifest := Manifest{
+		Name: "shop", Version: "0.1.0", Controllers: []Controller{{Name: "shop", Primary: Watch{APIVersion: "example.com/v1", Kind: "Shop"}}},
+	}
+	wanted := parsed(t, `{
+		"apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "shop", "version": "0.1.0",
+		"controllers": [{"name": "shop", "primary": {"apiVersion": "example.com/v1", "kind": "Shop"}}]
+	}`)
+	if got := document(t, manifest); !reflect.DeepEqual(got, wanted) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
+	for _, each := range []struct {
+		part   any
+		wanted string
+	}{
+		{MetadataOnly(), `{"type": "metadata"}`},
+		{Fields("/spec"), `{"type": "fields", "pointers": ["/spec"]}`},
+		{ByField("a", "/spec/a"), `{"name": "a", "source": {"type": "field", "pointer": "/spec/a"}}`},
+		{ByLabel("a", "l"), `{"name": "a", "source": {"type": "label", "key": "l"}}`},
+		{ToOwner(), `{"type": "owner"}`},
+		{ToLabel("k"), `{"type": "label", "key": "k"}`},
+		{ToAnnotation("k"), `{"type": "annotation", "key": "k"}`},
+		{ToField("/a"), `{"type": "field", "pointer": "/a"}`},
+		{ToReferrers("i"), `{"type": "referencedBy", "index": "i"}`},
+		{ToSameName(), `{"type": "sameName"}`},
+		{ToAll(), `{"type": "all"}`},
+		{[]Predicate{GenerationChanged, LabelsChanged, AnnotationsChanged}, `[{"type": "generation"}, {"type": "labels"}, {"type": "annotations"}]`},
+		{FieldsChanged("/a"), `{"type": "fields", "pointers": ["/a"]}`},
+		{Watch{APIVersion: "v1", Kind: "Pod", UpdateStrategy: OnDelete}, `{"apiVersion": "v1", "kind": "Pod", "updateStrategy": "onDelete"}`},
+		{Metric{Name: "m", Type: Histogram, Help: "h", Buckets: []float64{1}}, `{"name": "m", "type": "histogram", "help": "h", "buckets": [1]}`},
+		{HTTPAccess{Scheme: HTTPS, Host: "a", Methods: []string{"GET"}}, `{"scheme": "https", "host": "a", "methods": ["GET"]}`},
+		{Options{}, `{}`},
+		{
+			Options{MaxRetries: new(0), BackoffMax: time.Second, Resync: time.Hour, Deadline: time.Minute, Finalizer: true, RunUnseen: true, Workers: 2},
+			`{"workers": 2, "maxRetries": 0, "backoff": {"maxMs": 1000}, "resyncMs": 3600000, "deadlineMs": 60000, "finalizer": true, "expectationTimeout": "run"}`,
+		},
+	} {
+		if got := document(t, each.part); !reflect.DeepEqual(got, parsed(t, each.wanted)) {
+			t.Errorf("%T: %v, wanted %s", each.part, got, each.wanted)
+		}
+	}
+}

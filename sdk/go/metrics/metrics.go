@@ -1,0 +1,37 @@
+// Package metrics sets the metrics that the manifest declares. A value that does not fit its declaration is counted and
+// dropped; none fails a call.
+package metrics
+
+import (
+	"sort"
+
+	"windlass.dev/sdk/internal/host"
+)
+
+// Labels are the values of a metric's labels.
+type Labels map[string]string
+
+// Add adds to a counter.
+func Add(name string, value float64, labels Labels) {
+	host.Get().MetricAdd(name, value, pairs(labels))
+}
+
+// Set sets a gauge.
+func Set(name string, value float64, labels Labels) {
+	host.Get().MetricSet(name, value, pairs(labels))
+}
+
+// Observe adds a value to a histogram.
+func Observe(name string, value float64, labels Labels) {
+	host.Get().MetricObserve(name, value, pairs(labels))
+}
+
+// pairs has an order, so that the same call says the same.
+func pairs(labels Labels) []host.Pair {
+	all := make([]host.Pair, 0, len(labels))
+	for name, value := range labels {
+		all = append(all, host.Pair{Name: name, Value: value})
+	}
+	sort.Slice(all, func(a, b int) bool { return all[a].Name < all[b].Name })
+	return all
+}

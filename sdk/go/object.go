@@ -1,0 +1,143 @@
+package windlass
+
+import (
+	"encoding/json"
+
+	"windlass.dev/sdk/internal/host"
+)
+
+// Object is an object of any kind, as JSON has it. Decoded by this SDK, its whole numbers are int64 (uint64 if they are larger)
+// and all others float64.
+type Object = map[string]any
+
+// Metadata is the part of an object that all kinds share, as far as plugins mostly need it. What needs more embeds it in a struct of its
+// own, say with OwnerReferences: a type that is not read costs a fresh instance no time.
+type Metadata struct {
+	Name string `json:"name,omitempty"`
+	// Namespace is empty for a cluster-scoped object.
+	Namespace string `json:"namespace,omitempty"`
+	// UID is the incarnation of the name.
+	UID string `json:"uid,omitempty"`
+	// ResourceVersion is the version, an opaque text.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Generation counts the changes of what is asked for, where the kind has one.
+	Generation        int64             `json:"generation,omitempty"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	Annotations       map[string]string `json:"annotations,omitempty"`
+	Finalizers        []string          `json:"finalizers,omitempty"`
+	CreationTimestamp string            `json:"creationTimestamp,omitempty"`
+	// DeletionTimestamp is empty unless the object is being deleted.
+	DeletionTimestamp string `json:"deletionTimestamp,omitempty"`
+}
+
+// Beside returns a reference to the object of another kind that has the same namespace and name.
+func (metadata Metadata) Beside(apiVersion, kind string) Ref {
+	return Ref{APIVersion: apiVersion, Kind: kind, Namespace: metadata.Namespace, Name: metadata.Name}
+}
+
+// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference makes one, and writes.Owned has the host do it.
+type OwnerReference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	// Controller is true for one owner at most.
+	Controller         bool `json:"controller,omitempty"`
+	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
+}
+
+// Decode reads a JSON document into a value, with exact whole numbers: where the type leaves the choice, they become int64, or
+// uint64 if they are larger.
+func Decode(document []byte, into any) error { return host.Decode(string(document), into) }
+
+// HasFields says whether an object has every wanted field with the wanted value. What the server and others added does not count,
+// just as an apply leaves it: of a list, each wanted element must be there, wherever it stands. Both may be anything that JSON can
+// hold.
+func HasFields(object, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		if fields, is := object.(map[string]any); is {
+			return hasAll(fields, wanted)
+		}
+	case []any:
+		if elements, is := object.([]any); is {
+			return holdsAll(elements, wanted)
+		}
+	case string:
+		if text, is := object.(string); is {
+			return text == wanted
+		}
+	case nil:
+		return object == nil
+	}
+	plain, wants := plainly(object), plainly(wanted)
+	switch wants := wants.(type) {
+	case map[string]any:
+		fields, is := plain.(map[string]any)
+		return is && hasAll(fields, wants)
+	case []any:
+		elements, is := plain.([]any)
+		return is && holdsAll(elements, wants)
+	}
+	return equal(plain, wants)
+}
+
+func hasAll(fields, wanted map[string]any) bool {
+	for key, value := range wanted {
+		if field, has := fields[key]; !has || !HasFields(field, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func holdsAll(elements, wanted []any) bool {
+	for _, value := range wanted {
+		found := false
+		for _, element := range elements {
+			found = found || HasFields(element, value)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// plainly is a value as Decode would have made it. What cannot be JSON is equal to nothing.
+func plainly(value any) any {
+	switch value := value.(type) {
+	case map[string]any, []any, string, bool, nil, int64, uint64, float64:
+		return value
+	case int:
+		return int64(value)
+	}
+	document, err := json.Marshal(value)
+	if err != nil {
+		return &value
+	}
+	var plain any
+	if err := Decode(document, &plain); err != nil {
+		return &value
+	}
+	return plain
+}
+
+// equal compares values that are no objects and no lists. Numbers are compared by value: 2 and 2.0 are one.
+func equal(one, other any) bool {
+	if number, is := one.(float64); is {
+		one = whole(number)
+	}
+	if number, is := other.(float64); is {
+		other = whole(number)
+	}
+	return one == other
+}
+
+// whole is an int64 where that is the same number.
+func whole(number float64) any {
+	if number >= -1<<63 && number < 1<<63 && number == float64(int64(number)) {
+		return int64(number)
+	}
+	return number
+}

@@ -1,0 +1,96 @@
+package reconciler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/host"
+	"windlass.dev/sdk/manifest"
+	"windlass.dev/sdk/windlasstest"
+)
+
+// called registers a function for one call.
+func called(t *testing.T, by Func) (windlass.Outcome, []host.Failure) {
+	t.Helper()
+	reconcile = nil
+	Register(manifest.Manifest{}, by)
+	defer func() { reconcile = nil }()
+	return run(windlass.Request{Name: "a"})
+}
+
+func TestAnOutcomeIsAnsweredAndAnErrorHasItsClass(t *testing.T) {
+	windlasstest.New(t)
+	outcome, failures := called(t, func(_ context.Context, request windlass.Request) (windlass.Outcome, error) {
+		return windlass.RequeueAfter(time.Second), nil
+	})
+	if outcome.After() != time.Second || failures != nil {
+		t.Error(outcome, failures)
+	}
+	_, failures = called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) {
+		return windlass.Done, &windlass.APIError{Reason: windlass.Conflict}
+	})
+	if len(failures) != 1 || failures[0].API == nil || failures[0].API.Reason != windlass.Conflict {
+		t.Error(failures)
+	}
+}
+
+func deepest(text string) { panic(text) }
+
+func TestAPanicFailsTheCallAndItsStackIsInTheLog(t *testing.T) {
+	double := windlasstest.New(t)
+	_, failures := called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) {
+		deepest("oh no")
+		return windlass.Done, nil
+	})
+	if len(failures) != 1 || failures[0].Transient != "the plugin panicked: oh no" {
+		t.Error(failures)
+	}
+	if line := double.Lines()[0]; line.Level != "error" || !strings.Contains(line.Fields["stack"], "deepest") {
+		t.Error(line)
+	}
+}
+
+func TestTheContextEndsWithTheCallAndGoroutinesThatDoNotAreTold(t *testing.T) {
+	double := windlasstest.New(t)
+	ended := false
+	_, failures := called(t, func(ctx context.Context, _ windlass.Request) (windlass.Outcome, error) {
+		go func() { <-ctx.Done(); ended = true }()
+		return windlass.Done, nil
+	})
+	if failures != nil || !ended || len(double.Lines()) != 0 {
+		t.Error(failures, ended, double.Lines())
+	}
+	forever := make(chan int)
+	_, _ = called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) {
+		go func() { <-forever }()
+		return windlass.Done, nil
+	})
+	if lines := double.Lines(); len(lines) != 1 || lines[0].Level != "warn" || lines[0].Fields["goroutines"] != "1" {
+		t.Error(lines)
+	}
+	close(forever)
+}
+
+func TestAPluginRegistersOnce(t *testing.T) {
+	for what, by := range map[string]func(){
+		"called twice": func() {
+			reconcile = nil
+			Register(manifest.Manifest{}, func(context.Context, windlass.Request) (windlass.Outcome, error) { return windlass.Done, nil })
+			Register(manifest.Manifest{}, nil)
+		},
+		"nothing is registered": func() { reconcile = nil; run(windlass.Request{}) },
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.Contains(text, what) {
+					t.Errorf("%s: %q", what, text)
+				}
+				reconcile = nil
+			}()
+			by()
+		}()
+	}
+}

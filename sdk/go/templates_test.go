@@ -1,0 +1,57 @@
+package windlass_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheTestsOfTheTemplatesPass(t *testing.T) {
+	templates, err := filepath.Glob("templates/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(templates) == 0 {
+		t.Skip("the templates are not part of this SDK, which is a copy in a plugin's folder")
+	}
+	sdk, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, template := range templates {
+		t.Run(filepath.Base(template), func(t *testing.T) {
+			folder := filled(t, template, sdk)
+			for _, arguments := range [][]string{{"vet", "."}, {"test", "."}} {
+				command := exec.Command("go", arguments...)
+				command.Dir = folder
+				if said, err := command.CombinedOutput(); err != nil {
+					t.Errorf("go %s: %v\n%s", strings.Join(arguments, " "), err, said)
+				}
+			}
+		})
+	}
+}
+
+// filled is a template as a folder, with this SDK beside it.
+func filled(t *testing.T, template, sdk string) string {
+	t.Helper()
+	folder := t.TempDir()
+	files, err := os.ReadDir(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := strings.NewReplacer("{{name}}", "my-shop", "{{Kind}}", "MyShop", "{{module}}", "my_shop", "{{plural}}", "myshops", "=> ./sdk", "=> "+sdk)
+	for _, file := range files {
+		name, is := strings.CutSuffix(file.Name(), ".tmpl")
+		text, err := os.ReadFile(filepath.Join(template, file.Name()))
+		if err != nil || !is {
+			t.Fatalf("%s: %v", file.Name(), err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(fill.Replace(string(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}

@@ -1,0 +1,258 @@
+// Package windlasstest has a host in memory, for unit tests of plugins with `go test`:
+//
+//	func TestTheConfigMapIsApplied(t *testing.T) {
+//		host := windlasstest.New(t)
+//		host.Put(shop)
+//		outcome, err := host.Reconcile(reconcile, windlass.Ref{APIVersion: "example.com/v1", Kind: "Shop", Namespace: "prod", Name: "a"})
+//		…
+//		if writes := host.Writes(); len(writes) != 1 || writes[0].Verb != "apply" { … }
+//	}
+//
+// It keeps objects in a map and carries writes out in a simple way: there are no schemas, defaults, admission or garbage
+// collection, and an apply knows no field managers. What the SDK's packages are asked for is recorded. As long as the test
+// lasts they ask this host, so tests that use it cannot be parallel.
+package windlasstest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/http"
+	"windlass.dev/sdk/internal/entry"
+	"windlass.dev/sdk/internal/host"
+)
+
+// Host is a host in memory.
+type Host struct {
+	// Time is what the clock shows; it stands still.
+	Time time.Time
+	// Seed is where random numbers begin: they are the same in each test.
+	Seed uint64
+	// Primary is what owns the objects of writes with writes.Owned. Reconcile sets it.
+	Primary windlass.Ref
+	// HTTP answers requests; nil: each is refused as not granted.
+	HTTP func(http.Request) (http.Response, error)
+
+	mutex    sync.Mutex
+	config   string
+	objects  map[windlass.Ref]windlass.Object
+	version  int64
+	failures []failure
+	writes   []Write
+	events   []Event
+	lines    []Line
+	metrics  []Metric
+}
+
+// Write is a write that was asked for, carried out or not.
+type Write struct {
+	// Verb is "create", "update", "apply", "patch" or "delete".
+	Verb string
+	// Target is the object that was named, by the body where that names it.
+	Target windlass.Ref
+	// Body is the object, the fields or the patch; nil for a deletion.
+	Body any
+	// Options are those of a write, Deletion those of a deletion.
+	Options  host.WriteOptions
+	Deletion host.DeleteOptions
+	// Err is what the plugin was told.
+	Err error
+}
+
+// Event is an event that was sent.
+type Event = host.Event
+
+// Line is a line of the log.
+type Line struct {
+	// Level is "trace", "debug", "info", "warn" or "error".
+	Level   string
+	Message string
+	Fields  map[string]string
+}
+
+// Metric is a value that a metric was given.
+type Metric struct {
+	// Verb is "add", "set" or "observe".
+	Verb   string
+	Name   string
+	Value  float64
+	Labels map[string]string
+}
+
+type failure struct {
+	verb, kind string
+	err        *windlass.APIError
+	times      int
+}
+
+// New is a host without objects, whose clock shows 2026-01-01T00:00:00Z. The SDK asks it until the test ends, or the next one is made.
+func New(t testing.TB) *Host {
+	t.Helper()
+	double := &Host{
+		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Seed: 1, config: "{}", objects: map[windlass.Ref]windlass.Object{},
+	}
+	// It refuses tests that are parallel.
+	t.Setenv("WINDLASSTEST", "1")
+	before := host.Current
+	host.Current = &memory{double}
+	restore := entry.Logged()
+	t.Cleanup(func() {
+		host.Current = before
+		restore()
+	})
+	return double
+}
+
+// Put keeps objects, structs or maps, as they are: each with apiVersion, kind and metadata.name. What a server would add (uid,
+// resourceVersion, generation) is added where it is missing.
+func (host *Host) Put(objects ...any) {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	for _, object := range objects {
+		kept := plain(object).(windlass.Object)
+		ref := refOf(kept)
+		if ref.Name == "" || ref.Kind == "" || ref.APIVersion == "" {
+			panic(fmt.Sprintf("windlasstest: an object has no apiVersion, kind or metadata.name: %v", kept))
+		}
+		host.stamp(kept)
+		host.objects[ref] = kept
+	}
+}
+
+// Remove forgets an object.
+func (host *Host) Remove(target windlass.Ref) {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	delete(host.objects, key(target))
+}
+
+// Configure gives the plugin a configuration.
+func (host *Host) Configure(config any) { host.config = text(config) }
+
+// Fail has the next request of a verb about a kind fail: "get", "list", "create", "update", "apply", "patch", "delete" or "claim".
+// An empty verb or kind is any. It may be called again, for further requests.
+func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
+	host.FailWith(verb, kind, 1, &windlass.APIError{
+		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test wants it so",
+	})
+}
+
+// FailWith has the next requests of a verb about a kind fail so many times with an error.
+func (host *Host) FailWith(verb, kind string, times int, err *windlass.APIError) {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	host.failures = append(host.failures, failure{verb, kind, err, times})
+}
+
+// What each class mostly comes with.
+var codes = map[windlass.Reason]int{
+	windlass.NotFound: 404, windlass.AlreadyExists: 409, windlass.Conflict: 409, windlass.Invalid: 422, windlass.Forbidden: 403,
+	windlass.NotGranted: 403, windlass.NotWatched: 400, windlass.NamespaceTerminating: 403, windlass.TooManyRequests: 429,
+	windlass.Expired: 410, windlass.Timeout: 504, windlass.UnknownOutcome: 504, windlass.LeaseLost: 503, windlass.ReadOnly: 403,
+	windlass.ServerError: 500, windlass.TooLarge: 413, windlass.Other: 400,
+}
+
+// Writes are those that were asked for, in order.
+func (host *Host) Writes() []Write {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	return append([]Write(nil), host.writes...)
+}
+
+// Events are those that were sent, in order.
+func (host *Host) Events() []Event {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	return append([]Event(nil), host.events...)
+}
+
+// Lines are those of the log, in order.
+func (host *Host) Lines() []Line {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	return append([]Line(nil), host.lines...)
+}
+
+// Metrics are the values that metrics were given, in order.
+func (host *Host) Metrics() []Metric {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	return append([]Metric(nil), host.metrics...)
+}
+
+// Forget forgets what was asked for so far, but not the objects.
+func (host *Host) Forget() {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	host.writes, host.events, host.lines, host.metrics = nil, nil, nil, nil
+}
+
+// Object returns an object as it is now; nil: it is not there.
+func (host *Host) Object(target windlass.Ref) windlass.Object {
+	host.mutex.Lock()
+	defer host.mutex.Unlock()
+	if object, has := host.objects[key(target)]; has {
+		return plain(object).(windlass.Object)
+	}
+	return nil
+}
+
+// Read decodes an object as it is now into a new T; nil: it is not there.
+func Read[T any](host *Host, target windlass.Ref) *T {
+	object := host.Object(target)
+	if object == nil {
+		return nil
+	}
+	value := new(T)
+	if err := windlass.Decode([]byte(text(object)), value); err != nil {
+		panic(fmt.Sprintf("windlasstest: %s: %v", target, err))
+	}
+	return value
+}
+
+// Reconcile calls a plugin's function about an object, as the host would: with the object as it is, if it is there.
+func (host *Host) Reconcile(
+	function func(context.Context, windlass.Request) (windlass.Outcome, error), primary windlass.Ref,
+) (windlass.Outcome, error) {
+	host.Primary = primary
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	return function(ctx, host.Request(primary))
+}
+
+// Request is what the host would ask about an object.
+func (host *Host) Request(primary windlass.Ref) windlass.Request {
+	request := windlass.Request{
+		Controller: strings.ToLower(primary.Kind), Namespace: primary.Namespace, Name: primary.Name, UID: primary.UID, TraceID: "trace-1",
+	}
+	if object := host.Object(primary); object != nil {
+		request.Raw = json.RawMessage(text(object))
+		request.UID, _ = metadata(object)["uid"].(string)
+		request.Deleting = metadata(object)["deletionTimestamp"] != nil
+	}
+	return request
+}
+
+// sorted are the references of a kind's objects, in the order in which a list has them.
+func (host *Host) sorted(kind windlass.Kind, namespace string) []windlass.Ref {
+	var refs []windlass.Ref
+	for ref := range host.objects {
+		if ref.APIVersion == kind.APIVersion && ref.Kind == kind.Kind && (namespace == "" || ref.Namespace == namespace) {
+			refs = append(refs, ref)
+		}
+	}
+	sort.Slice(refs, func(a, b int) bool {
+		if refs[a].Namespace != refs[b].Namespace {
+			return refs[a].Namespace < refs[b].Namespace
+		}
+		return refs[a].Name < refs[b].Name
+	})
+	return refs
+}

@@ -1,0 +1,268 @@
+// Package writes changes the API. The host settles each write, and holds the key until its caches have seen it.
+package writes
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/host"
+)
+
+// Operation is one write, for Batch. The functions that make one take the options of the write.
+type Operation struct {
+	host.Operation
+	err error
+}
+
+// Option says how to write.
+type Option func(*host.Operation)
+
+// Owned makes the primary the controller of the object. Not for a subresource.
+func Owned() Option { return func(it *host.Operation) { it.Options.Owned = true } }
+
+// Force takes over fields that other managers own. Apply only.
+func Force() Option { return func(it *host.Operation) { it.Options.Force = true } }
+
+// DryRun has the server check the change and answer as if it were made.
+func DryRun() Option {
+	return func(it *host.Operation) { it.Options.DryRun, it.Delete.DryRun = true, true }
+}
+
+// IfVersion fails with windlass.Conflict unless the object still has this resourceVersion.
+func IfVersion(version string) Option {
+	return func(it *host.Operation) { it.Options.ResourceVersion, it.Delete.ResourceVersion = version, version }
+}
+
+// Subresource writes to a part with a path of its own, such as "status", "scale" or "eviction".
+func Subresource(name string) Option {
+	return func(it *host.Operation) { it.Options.Subresource = name }
+}
+
+// Of says whose subresource it is, where the body is of another kind, as for "scale" and "eviction".
+func Of(parent windlass.Ref) Option {
+	return func(it *host.Operation) { it.Options.Parent = &parent }
+}
+
+// What the server does with fields that the kind does not have. It refuses the object if nothing is said.
+var (
+	// Warn has it drop them, and the host log its warning.
+	Warn Option = func(it *host.Operation) { it.Options.FieldValidation = host.Warn }
+	// Ignore has it drop them.
+	Ignore Option = func(it *host.Operation) { it.Options.FieldValidation = host.Ignore }
+)
+
+// What happens to the objects that a deleted one owns. They are deleted after it if nothing is said.
+var (
+	// Foreground deletes them before it.
+	Foreground Option = func(it *host.Operation) { it.Delete.Propagation = host.Foreground }
+	// Orphan leaves them, without this owner.
+	Orphan Option = func(it *host.Operation) { it.Delete.Propagation = host.Orphan }
+)
+
+// GracePeriod is what a deleted object is given to end, rounded up to whole seconds. Its kind's default if nothing is said.
+func GracePeriod(period time.Duration) Option {
+	return func(it *host.Operation) { it.Delete.GracePeriod = period }
+}
+
+// Create creates an object, a struct or a map, and returns what it is then. generateName is allowed.
+func Create[T any](object T, options ...Option) (T, error) {
+	return returned[T](operation(host.Create, object, options), host.Host.Create)
+}
+
+// Update replaces an object and returns what it is then.
+func Update[T any](object T, options ...Option) (T, error) {
+	return returned[T](operation(host.Update, object, options), host.Host.Update)
+}
+
+// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Give what should
+// be and nothing else: a field with a zero value is a field (`omitempty`, `omitzero`, or a map).
+func Apply[T any](fields T, options ...Option) (T, error) {
+	return returned[T](operation(host.Apply, fields, options), host.Host.Apply)
+}
+
+// ApplyStatus applies the status of an object, by force: it has no other writer.
+func ApplyStatus(target windlass.Ref, status any, options ...Option) error {
+	return send(Status(target, status, options...), host.Host.Apply).Err
+}
+
+// Scale sets the number of replicas of an object that has a scale subresource, whatever kind it is of.
+func Scale(target windlass.Ref, replicas int32, options ...Option) error {
+	patch := map[string]any{"spec": map[string]any{"replicas": replicas}}
+	return send(patched(target, host.Merge, patch, append([]Option{Subresource("scale")}, options...)), host.Host.Patch).Err
+}
+
+// Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class windlass.TooManyRequests.
+func Evict(pod windlass.Ref, options ...Option) error {
+	eviction := map[string]any{
+		"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name{pod.Name, pod.Namespace},
+	}
+	if pod.UID != "" {
+		eviction["deleteOptions"] = map[string]any{"preconditions": map[string]any{"uid": pod.UID}}
+	}
+	pod.UID = ""
+	return send(operation(host.Create, eviction, append([]Option{Subresource("eviction"), Of(pod)}, options...)), host.Host.Create).Err
+}
+
+type name struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// MergePatch changes an object by a JSON merge patch (RFC 7386) and returns it as T.
+func MergePatch[T any](target windlass.Ref, patch any, options ...Option) (T, error) {
+	return returned[T](patched(target, host.Merge, patch, options), host.Host.Patch)
+}
+
+// JSONPatch changes an object by a JSON patch (RFC 6902) and returns it as T.
+func JSONPatch[T any](target windlass.Ref, patch []Step, options ...Option) (T, error) {
+	return returned[T](patched(target, host.JSON, patch, options), host.Host.Patch)
+}
+
+// Step is one operation of a JSON patch.
+type Step struct {
+	// Op is "add", "remove", "replace", "move", "copy" or "test".
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	From string `json:"from,omitempty"`
+	// Value is left out if it is nil: for a null, give json.RawMessage("null").
+	Value any `json:"value,omitempty"`
+}
+
+// StrategicPatch changes an object of a built-in kind by a strategic merge patch and returns it as T.
+func StrategicPatch[T any](target windlass.Ref, patch any, options ...Option) (T, error) {
+	return returned[T](patched(target, host.Strategic, patch, options), host.Host.Patch)
+}
+
+// Delete deletes an object and returns it if it still exists, waiting for finalizers or its grace period; empty: it is gone.
+func Delete(target windlass.Ref, options ...Option) (json.RawMessage, error) {
+	result := send(Deletion(target, options...), host.Host.Delete)
+	return result.Object, result.Err
+}
+
+// Creation is a Create for Batch.
+func Creation(object any, options ...Option) Operation {
+	return operation(host.Create, object, options)
+}
+
+// Replacement is an Update for Batch.
+func Replacement(object any, options ...Option) Operation {
+	return operation(host.Update, object, options)
+}
+
+// Application is an Apply for Batch.
+func Application(fields any, options ...Option) Operation {
+	return operation(host.Apply, fields, options)
+}
+
+// Status is an ApplyStatus for Batch.
+func Status(target windlass.Ref, status any, options ...Option) Operation {
+	fields := struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   name   `json:"metadata"`
+		Status     any    `json:"status"`
+	}{target.APIVersion, target.Kind, name{target.Name, target.Namespace}, status}
+	return operation(host.Apply, fields, append([]Option{Subresource("status"), Force()}, options...))
+}
+
+// Merging is a MergePatch for Batch.
+func Merging(target windlass.Ref, patch any, options ...Option) Operation {
+	return patched(target, host.Merge, patch, options)
+}
+
+// Stepping is a JSONPatch for Batch.
+func Stepping(target windlass.Ref, patch []Step, options ...Option) Operation {
+	return patched(target, host.JSON, patch, options)
+}
+
+// Strategy is a StrategicPatch for Batch.
+func Strategy(target windlass.Ref, patch any, options ...Option) Operation {
+	return patched(target, host.Strategic, patch, options)
+}
+
+// Deletion is a Delete for Batch.
+func Deletion(target windlass.Ref, options ...Option) Operation {
+	it := host.Operation{Verb: host.Delete, Target: target, Delete: host.DeleteOptions{GracePeriod: -1}}
+	return with(it, options)
+}
+
+// Result is what became of an operation of a Batch.
+type Result struct {
+	// Object is as it is then; empty after a deletion that has taken it away. Into decodes it.
+	Object json.RawMessage
+	Err    error
+}
+
+// Into decodes the object.
+func (result Result) Into(object any) error {
+	if err := windlass.Decode(result.Object, object); err != nil {
+		return windlass.Terminal(fmt.Errorf("a written object is not as the plugin expects: %w", err))
+	}
+	return nil
+}
+
+// Batch carries operations out concurrently, in no order, and returns their results in the order given. It starts slowly
+// and speeds up while they succeed.
+func Batch(operations ...Operation) []Result {
+	results := make([]Result, len(operations))
+	var sent []host.Operation
+	var places []int
+	for place, operation := range operations {
+		if operation.err != nil {
+			results[place].Err = operation.err
+			continue
+		}
+		sent, places = append(sent, operation.Operation), append(places, place)
+	}
+	for at, read := range host.Get().Batch(sent) {
+		results[places[at]] = result(read)
+	}
+	return results
+}
+
+func operation(verb host.Verb, object any, options []Option) Operation {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return Operation{err: windlass.Terminal(fmt.Errorf("what was to be written is no JSON: %w", err))}
+	}
+	return with(host.Operation{Verb: verb, Body: string(body)}, options)
+}
+
+func patched(target windlass.Ref, patchType host.PatchType, patch any, options []Option) Operation {
+	it := operation(host.Patch, patch, options)
+	it.Target, it.PatchType = target, patchType
+	return it
+}
+
+func with(it host.Operation, options []Option) Operation {
+	for _, option := range options {
+		option(&it)
+	}
+	return Operation{Operation: it}
+}
+
+// send carries an operation out by the host's function for it.
+func send(operation Operation, by func(host.Host, host.Operation) host.Read) Result {
+	if operation.err != nil {
+		return Result{Err: operation.err}
+	}
+	return result(by(host.Get(), operation.Operation))
+}
+
+func result(read host.Read) Result {
+	if read.Err != nil {
+		return Result{Err: read.Err}
+	}
+	return Result{Object: json.RawMessage(read.Object)}
+}
+
+// returned is what an object is after an operation.
+func returned[T any](operation Operation, by func(host.Host, host.Operation) host.Read) (object T, err error) {
+	result := send(operation, by)
+	if result.Err == nil {
+		result.Err = result.Into(&object)
+	}
+	return object, result.Err
+}
