@@ -1,0 +1,121 @@
+"""What the host is told of an exception."""
+
+from __future__ import annotations
+
+import unittest
+
+import windlass
+from windlass import ApiError, Failures, ObjectRef, Reason, Terminal, Transient, failures_of
+
+
+def conflict() -> ApiError:
+    return ApiError(
+        Reason.CONFLICT,
+        "the object has been modified",
+        verb="patch",
+        resource="deployments.apps/scale",
+        object=ObjectRef("apps/v1", "Deployment", "shop", "prod"),
+    )
+
+
+class FailuresOfTest(unittest.TestCase):
+    def test_an_api_error_is_passed_on_as_it_came(self) -> None:
+        error = conflict()
+        [failure] = failures_of(error)
+        self.assertEqual((failure.kind, failure.error, failure.message), ("api", error, "the object has been modified"))
+        self.assertEqual((error.code, error.status_reason), (409, "Conflict"))
+
+    def test_a_wrapped_api_error_keeps_its_class_and_says_what_was_said_on_the_way(self) -> None:
+        error = conflict()
+        try:
+            try:
+                raise error
+            except ApiError as cause:
+                raise ValueError("while rolling out") from cause
+        except ValueError as wrapped:
+            [failure] = failures_of(wrapped)
+        self.assertEqual((failure.kind, failure.error), ("api", error))
+        self.assertEqual(failure.message, "while rolling out: the object has been modified")
+        self.assertIsNone(failure.uncaught)
+
+    def test_an_exception_that_happens_while_an_api_error_is_handled_is_one_of_its_own(self) -> None:
+        try:
+            try:
+                raise conflict()
+            except ApiError:
+                {}["key"]  # type: ignore[index]
+        except KeyError as mistake:
+            [failure] = failures_of(mistake)
+            self.assertEqual((failure.kind, failure.message, failure.uncaught), ("transient", "KeyError: 'key'", mistake))
+
+    def test_the_members_of_a_group_are_told_one_by_one_also_wrapped(self) -> None:
+        group = ExceptionGroup("several", [conflict(), ExceptionGroup("more", [Terminal("never"), Transient("later")])])
+        kinds = [failure.kind for failure in failures_of(group)]
+        self.assertEqual(kinds, ["api", "terminal", "transient"])
+        wrapped = ValueError("wrapped")
+        wrapped.__cause__ = group
+        self.assertEqual([failure.kind for failure in failures_of(wrapped)], kinds)
+
+    def test_any_other_exception_is_transient_and_a_mistake_of_the_plugin(self) -> None:
+        error = ZeroDivisionError("division by zero")
+        [failure] = failures_of(error)
+        self.assertEqual((failure.kind, failure.message), ("transient", "ZeroDivisionError: division by zero"))
+        self.assertIs(failure.uncaught, error)
+        self.assertIsNone(failures_of(Transient("too early"))[0].uncaught)
+
+    def test_only_a_malformed_http_request_is_not_worth_another_attempt(self) -> None:
+        asked = windlass.http.Request("GET", "https://a.dev/x?token=secret")
+        refused = windlass.http.failed(asked, windlass.http.HttpReason.INVALID_REQUEST, "no host")
+        self.assertEqual(failures_of(refused)[0].kind, "terminal")
+        self.assertEqual(str(refused), "GET https://a.dev/x: invalid-request: no host")
+        dns = windlass.http.failed(asked, windlass.http.HttpReason.DNS, "unknown")
+        self.assertEqual(failures_of(dns)[0].kind, "transient")
+
+    def test_an_exception_that_is_its_own_cause_ends(self) -> None:
+        error = ValueError("round")
+        error.__cause__ = error
+        self.assertEqual(len(failures_of(error)), 1)
+
+    def test_an_exception_that_cannot_describe_itself_is_told_all_the_same(self) -> None:
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise SystemExit("no text")
+
+        class MuteTerminal(Mute, Terminal):
+            pass
+
+        unknown = "(its text cannot be had)"
+        self.assertEqual(failures_of(Mute())[0].message, f"{Mute.__qualname__}: {unknown}")
+        self.assertEqual((failures_of(MuteTerminal())[0].kind, failures_of(MuteTerminal())[0].message), ("terminal", unknown))
+        wrapping = Mute()
+        wrapping.__cause__ = conflict()
+        self.assertEqual(failures_of(wrapping)[0].message, f"{unknown}: the object has been modified")
+        self.assertEqual(failures_of(ApiError(Reason.OTHER, Mute()))[0].message, unknown)  # type: ignore[arg-type]
+
+    def test_an_api_error_says_what_was_asked_of_which_object(self) -> None:
+        self.assertEqual(
+            str(conflict()),
+            "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified",
+        )
+
+
+class CollectingTest(unittest.TestCase):
+    def test_one_failure_does_not_keep_the_rest_from_being_tried(self) -> None:
+        tried, failures = [], Failures()
+        for number in range(3):
+            with failures:
+                tried.append(number)
+                raise Transient(str(number))
+        self.assertEqual(tried, [0, 1, 2])
+        with self.assertRaises(ExceptionGroup) as raised:
+            failures.raise_any()
+        self.assertEqual([failure.message for failure in failures_of(raised.exception)], ["0", "1", "2"])
+
+    def test_one_failure_is_raised_as_it_is_and_none_not_at_all(self) -> None:
+        Failures([None, {}]).raise_any()
+        with self.assertRaises(ApiError):
+            Failures([None, conflict()]).raise_any()
+
+
+if __name__ == "__main__":
+    unittest.main()

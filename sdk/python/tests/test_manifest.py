@@ -1,0 +1,121 @@
+"""The manifest, against its schema's names and with what it refuses."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from pathlib import Path
+from typing import Any
+
+import windlass
+from windlass import metrics
+from windlass.manifest import (
+    Backoff,
+    Controller,
+    HttpAccess,
+    Index,
+    Manifest,
+    MappedWatch,
+    Mapping,
+    Options,
+    OwnedWatch,
+    Permission,
+    Predicate,
+    Projection,
+    Watch,
+)
+
+SCHEMA = Path(__file__).parents[3] / "wit" / "manifest.schema.json"
+
+
+def manifest(**fields: Any) -> Manifest:
+    controllers = [Controller("shop", Watch("example.dev/v1", "Shop"))]
+    return Manifest("shop", "0.1.0", **{"controllers": controllers, **fields})
+
+
+class ManifestTest(unittest.TestCase):
+    def test_what_is_left_out_is_not_in_the_document(self) -> None:
+        self.assertEqual(
+            manifest().document(),
+            {
+                "apiVersion": "windlass.dev/v1alpha1",
+                "kind": "PluginManifest",
+                "name": "shop",
+                "version": "0.1.0",
+                "controllers": [{"name": "shop", "primary": {"apiVersion": "example.dev/v1", "kind": "Shop"}}],
+            },
+        )
+
+    def test_all_that_can_be_said_has_the_names_of_the_schema(self) -> None:
+        primary = Watch(
+            "v1", "A", ["n"], "a=b", "c=d", Projection.metadata(), [Index.field("i", "/a"), Index.label("j", "k")],
+            [Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a")],
+        )  # fmt: skip
+        mappings = [
+            Mapping.owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"), Mapping.referenced_by("i"),
+            Mapping.same_name(), Mapping.all(),
+        ]  # fmt: skip
+        controller = Controller(
+            "c", primary, [OwnedWatch("v1", "B", update_strategy="onDelete", projection=Projection.fields("/a"))],
+            [MappedWatch("v1", f"C{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
+            Options(1, 2, Backoff(3, 4), 5000, 6, True, "run"),
+        )  # fmt: skip
+        whole = manifest(
+            controllers=[controller],
+            description="All of it.",
+            crds=[{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}],
+            permissions=[Permission([""], ["pods"], ["get"], ["n"], ["p"])],
+            metrics=[metrics.Counter("c", "C."), metrics.Gauge("g", "G.", ["l"]), metrics.Histogram("h", "H.", buckets=[1.0])],
+            config_schema={"type": "object"},
+            finalizers=["f"],
+            http=[HttpAccess("https", "a.dev", ["GET"], 8443)],
+        ).document()
+        check(whole, json.loads(SCHEMA.read_text()), json.loads(SCHEMA.read_text())["$defs"])
+        self.assertEqual([metric["type"] for metric in whole["metrics"]], ["counter", "gauge", "histogram"])
+        self.assertEqual(whole["config"], {"schema": {"type": "object"}})
+
+    def test_what_the_host_does_not_know_does_not_construct(self) -> None:
+        with self.assertRaises(TypeError):
+            manifest(replicas=2)
+        with self.assertRaises(TypeError):
+            Watch("v1", "Pod", labels="a=b")  # type: ignore[call-arg]
+
+    def test_a_text_is_no_list_and_a_field_is_a_pointer(self) -> None:
+        with self.assertRaisesRegex(TypeError, "verbs of a Permission is a list, and not the text 'get'"):
+            Permission([""], ["pods"], "get")
+        with self.assertRaisesRegex(ValueError, "JSON pointers"):
+            Projection.fields("spec.image")
+        with self.assertRaisesRegex(TypeError, "needs a mapping"):
+            MappedWatch("v1", "Pod")
+
+    def test_a_decorator_takes_a_manifest_and_leaves_the_function_as_it_is(self) -> None:
+        def reconcile(request: windlass.Request) -> windlass.Outcome:
+            return None
+
+        self.assertIs(windlass.reconciler(manifest())(reconcile), reconcile)
+        with self.assertRaisesRegex(TypeError, "takes the plugin's Manifest"):
+            windlass.reconciler(reconcile)  # type: ignore[arg-type]
+
+
+def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """As much of JSON schema as the manifest's needs: names, required ones, types, enumerations."""
+    if "$ref" in schema:
+        schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **schema}
+    if "oneOf" in schema:
+        [schema] = [one for one in schema["oneOf"] if one["properties"]["type"]["const"] == value["type"]]
+    kind = {"object": dict, "array": list, "string": str, "integer": int, "number": float, "boolean": bool}.get(schema.get("type", ""))
+    assert kind is None or isinstance(value, kind), (value, schema)
+    assert value == schema.get("const", value) and value in schema.get("enum", [value]), (value, schema)
+    if isinstance(value, dict) and "properties" in schema:
+        assert schema.get("additionalProperties", True) or set(value) <= set(schema["properties"]), (value, schema)
+        assert set(schema.get("required", ())) <= set(value), (value, schema)
+        for name, member in value.items():
+            if name in schema["properties"]:
+                check(member, schema["properties"][name], definitions)
+    if isinstance(value, list) and "items" in schema:
+        for element in value:
+            check(element, schema["items"], definitions)
+
+
+if __name__ == "__main__":
+    unittest.main()

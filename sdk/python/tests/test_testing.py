@@ -1,0 +1,207 @@
+"""The double, and through it the modules that ask the host."""
+
+from __future__ import annotations
+
+import logging
+import unittest
+from typing import Any
+
+import windlass
+from windlass import ApiError, ObjectRef, Reason, cache, config, http, live, metrics, owners, random, testing, writes
+
+SHOP = {
+    "apiVersion": "example.dev/v1",
+    "kind": "Shop",
+    "metadata": {"name": "shop", "namespace": "prod", "uid": "u-1"},
+    "spec": {"currency": "EUR"},
+}
+
+
+def pod(name: str, **labels: str) -> windlass.Object:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "prod", "labels": labels}}
+
+
+def ref(name: str) -> ObjectRef:
+    return ObjectRef("v1", "Pod", name, "prod")
+
+
+class HostTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.host = self.enterContext(testing.Host(SHOP, config={"registry": "r"}))
+        self.host.primary = self.host.get("example.dev/v1", "Shop", "shop", "prod")
+
+    def test_what_is_written_can_be_read_and_is_a_copy(self) -> None:
+        mine = pod("a")
+        writes.create(mine, owned=True)
+        found = cache.get(ref("a"))
+        assert found is not None
+        self.assertTrue(windlass.is_controlled_by(found, SHOP))
+        found["metadata"]["name"] = "b"
+        self.assertNotEqual(cache.get(ref("a")), found)
+        self.assertNotIn("uid", mine["metadata"])
+        self.assertIsNone(cache.get(ref("a").with_uid("another")))
+
+    def test_a_list_goes_over_its_pages(self) -> None:
+        self.host.add(*[pod(f"p{number}", app="shop") for number in range(5)], pod("other"))
+        names = [one["metadata"]["name"] for one in cache.list("v1", "Pod", label_selector="app=shop", limit=2)]
+        self.assertEqual(names, ["p0", "p1", "p2", "p3", "p4"])
+        page = live.page("v1", "Pod", limit=4)
+        self.assertEqual(len(list(cache.list("v1", "Pod", page_token=page.next_token))), 2)
+        self.assertEqual((len(page.items), len(live.page("v1", "Pod", page_token=page.next_token).items)), (4, 2))
+
+    def test_writes_meet_what_is_there_as_a_server_would_have_it(self) -> None:
+        writes.create(pod("a"))
+        for reason, act in (
+            (Reason.ALREADY_EXISTS, lambda: writes.create(pod("a"))),
+            (Reason.NOT_FOUND, lambda: writes.update(pod("b"))),
+            (Reason.CONFLICT, lambda: writes.patch(ref("a"), {}, resource_version="0")),
+            (Reason.CONFLICT, lambda: writes.delete(ref("a").with_uid("another"))),
+        ):
+            with self.assertRaises(ApiError) as raised:
+                act()
+            self.assertIs(raised.exception.reason, reason)
+        writes.patch(ref("a"), {"metadata": {"labels": {"tier": "x"}}})
+        writes.patch(ref("a"), [{"op": "add", "path": "/metadata/labels/a~1b", "value": "y"}], patch_type="json")
+        self.assertEqual(self.host.get("v1", "Pod", "a", "prod")["metadata"]["labels"], {"tier": "x", "a/b": "y"})
+        self.assertIsNone(writes.delete(ref("a")))
+        self.assertIsNone(cache.get(ref("a")))
+
+    def test_options_that_are_given_are_recorded(self) -> None:
+        writes.apply(pod("a"), owned=True, force=True)
+        writes.delete(ref("a"), propagation="orphan")
+        self.assertEqual([write.options for write in self.host.writes], [{"owned": True, "force": True}, {"propagation": "orphan"}])
+
+    def test_the_common_subresources_are_written_as_their_kinds_have_them(self) -> None:
+        self.host.add(pod("a"))
+        writes.apply_status(ref("a"), {"phase": "Running"})
+        writes.scale(ref("a"), 3)
+        writes.evict(ref("a").with_uid("u-9"))
+        status, scale, eviction = self.host.writes
+        self.assertEqual((status.body["status"], status.options), ({"phase": "Running"}, {"subresource": "status", "force": True}))
+        self.assertEqual((scale.body, scale.options["subresource"]), ({"spec": {"replicas": 3}}, "scale"))
+        self.assertEqual(eviction.body["deleteOptions"], {"preconditions": {"uid": "u-9"}})
+        self.assertEqual(eviction.options, {"subresource": "eviction", "parent": ref("a")})
+
+    def test_a_batch_answers_each_operation_in_its_place(self) -> None:
+        self.host.fail("create", Reason.FORBIDDEN, name="b")
+        results = writes.batch([writes.op_create(pod("a")), writes.op_create(pod("b")), writes.op_delete(ref("a"))])
+        self.assertEqual([type(result).__name__ for result in results], ["dict", "ApiError", "NoneType"])
+        with self.assertRaises(ApiError):
+            windlass.Failures(results).raise_any()
+
+    def test_a_request_fails_as_often_as_it_is_told_to(self) -> None:
+        self.host.fail("get", Reason.NOT_WATCHED, kind="Pod", times=1)
+        with self.assertRaises(ApiError):
+            cache.get(ref("a"))
+        self.assertEqual(cache.get_many([ref("a")]), [None])
+        self.host.fail("get", Reason.EXPIRED)
+        [failed] = cache.get_many([ref("a")])
+        self.assertIsInstance(failed, ApiError)
+
+    def test_a_claim_adopts_what_matches_and_releases_what_no_longer_does(self) -> None:
+        self.host.add(pod("mine", app="shop"), pod("other"))
+        claimed = owners.claim("v1", "Pod", "app=shop")
+        self.assertEqual([one.name for one in claimed.adopted], ["mine"])
+        self.assertEqual([one["metadata"]["name"] for one in cache.list("v1", "Pod", owned=True)], ["mine"])
+        self.assertEqual([one.name for one in owners.claim("v1", "Pod", "app=other").released], ["mine"])
+
+    def test_what_is_said_is_recorded(self) -> None:
+        windlass.events.warning("Bad", "Reconcile", "it is bad")
+        logging.getLogger("shop").info("hello %s", "you", extra={"name": "shop", "n": 1})
+        windlass.log.warning("look", at="it")
+        metrics.Counter("runs", "Runs.", ["result"]).add(result="ok")
+        try:
+            raise ValueError("boom")
+        except ValueError:
+            logging.getLogger("shop").exception("failed")
+        self.assertEqual(self.host.events[0].reason, "Bad")
+        hello, look, failed = self.host.logs
+        self.assertEqual((hello.level, hello.message, hello.fields), ("info", "hello you", {"name": "shop", "n": "1"}))
+        self.assertEqual((look.level, look.fields), ("warn", {"at": "it"}))
+        self.assertIn("ValueError: boom", failed.fields["stack"])
+        self.assertEqual(self.host.metrics, [testing.MetricValue("add", "runs", 1.0, {"result": "ok"})])
+
+    def test_time_and_randomness_are_the_same_each_time(self) -> None:
+        self.assertEqual(str(windlass.clock.now()), "2026-11-21T10:48:45Z")
+        self.host.advance(60)
+        self.assertEqual(str(windlass.clock.now()), "2026-11-21T10:49:45Z")
+        drawn = random.number(), random.bytes(3)
+        with testing.Host():
+            self.assertEqual((random.number(), random.bytes(3)), drawn)
+        self.assertEqual(config.get(), {"registry": "r"})
+
+    def test_http_answers_what_the_test_says(self) -> None:
+        self.host.respond("POST", "https://a.dev/x", http.Response(201, [("a", "b")], '{"id": 7}'))
+        response = http.post("https://a.dev/x", json={"size": 1}, headers={"x": "y"}, timeout=2).raise_for_status()
+        self.assertEqual((response.json(), response.header("A"), response.content), ({"id": 7}, "b", b'{"id": 7}'))
+        sent = self.host.requests[0]
+        self.assertEqual((sent.body, sent.timeout_ms), ('{"size":1}', 2000))
+        self.assertEqual(sent.headers, [("x", "y"), ("content-type", "application/json")])
+        with self.assertRaises(http.HttpError) as raised:
+            http.get("https://b.dev")
+        self.assertIs(raised.exception.reason, http.HttpReason.NOT_GRANTED)
+        with self.assertRaisesRegex(http.HttpError, "answered with status 404"):
+            http.Response(404).raise_for_status()
+
+    def test_a_reconcile_is_about_the_object_that_is_given(self) -> None:
+        seen: list[Any] = []
+
+        def reconcile(request: windlass.Request) -> windlass.Outcome:
+            seen.append((request.name, request.namespace, request.uid, request.deleting, request.object is not None))
+            seen.append(request.beside("v1", "Secret"))
+            return windlass.requeue_after(1)
+
+        self.assertEqual(self.host.reconcile(reconcile, SHOP), windlass.RequeueAfter(1000))
+        self.assertEqual(seen[0], ("shop", "prod", "u-1", False, True))
+        self.assertEqual(seen[1], ObjectRef("v1", "Secret", "shop", "prod"))
+
+    def test_a_primary_without_uid_is_the_same_at_each_reconcile(self) -> None:
+        shop = {**SHOP, "metadata": {"name": "new", "namespace": "prod"}}
+        owned: list[int] = []
+
+        def reconcile(request: windlass.Request) -> windlass.Outcome:
+            owned.append(len(list(cache.list("v1", "Pod", owned=True))))
+            writes.apply(pod("child"), owned=True)
+            return windlass.DONE
+
+        self.host.reconcile(reconcile, shop)
+        self.host.reconcile(reconcile, shop)
+        self.assertEqual(owned, [0, 1])
+        self.assertEqual(len(self.host.get("v1", "Pod", "child", "prod")["metadata"]["ownerReferences"]), 1)
+
+    def test_a_deletion_that_is_a_dry_run_changes_nothing(self) -> None:
+        held = pod("held")
+        held["metadata"]["finalizers"] = ["example.dev/hold"]
+        self.host.add(held, pod("free"))
+        answer = writes.delete(ref("held"), dry_run=True)
+        assert answer is not None
+        self.assertIn("deletionTimestamp", answer["metadata"])
+        self.assertNotIn("deletionTimestamp", self.host.get("v1", "Pod", "held", "prod")["metadata"])
+        self.assertIsNone(writes.delete(ref("free"), dry_run=True))
+        self.assertIsNotNone(cache.get(ref("free")))
+        writes.delete(ref("held"))
+        self.assertIn("deletionTimestamp", self.host.get("v1", "Pod", "held", "prod")["metadata"])
+
+    def test_a_composition_request_finds_children_and_related_objects(self) -> None:
+        def compose(request: windlass.CompositionRequest) -> windlass.Composition:
+            self.assertEqual(request.child("v1", "Pod", "a"), pod("a"))
+            self.assertIsNone(request.child("v1", "Pod"))
+            self.assertEqual(request.related_object("v1", "Pod", "b"), pod("b"))
+            self.assertIsNone(request.related_object("v1", "Pod", "b", namespace="test"))
+            return windlass.Composition(children=request.children, status=request.config)
+
+        composition = self.host.compose(compose, SHOP, children=[pod("a")], related=[pod("b")])
+        self.assertEqual((composition.children, composition.status), ([pod("a")], {"registry": "r"}))
+
+
+class NoHostTest(unittest.TestCase):
+    def test_outside_of_the_host_a_call_says_what_it_lacks(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "windlass.cache.get needs the Windlass host; in a test, use"):
+            cache.get(ref("a"))
+        with self.assertRaisesRegex(RuntimeError, "windlass.writes.apply needs"):
+            writes.apply(pod("a"))
+        self.assertEqual(config.get(), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,194 @@
+"""What crosses to the host: `_wit` and `_entry`, over bindings that write down what they are given."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import sys
+import unittest
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import windlass
+from windlass import ApiError, ObjectRef, Reason, _entry, _host, cache, events, http, live, metrics, owners, writes
+from windlass.manifest import Controller, Manifest, Watch
+
+MANIFEST = Manifest("shop", "0.1.0", controllers=[Controller("shop", primary=Watch("v1", "ConfigMap"))])
+
+POD = ObjectRef("v1", "Pod", "p", "prod")
+
+
+class Err(Exception):
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+class Bindings(ModuleType):
+    """An interface of the bindings: its functions record, its records keep their fields by position."""
+
+    def __init__(self, name: str, calls: list[Any], **members: Any) -> None:
+        super().__init__(name)
+        self.calls = calls
+        self.__dict__.update(members)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name[0].isupper():
+            return lambda *values: (name, *values)
+        return lambda *values: self.calls.append((name, *values))
+
+
+def bindings(calls: list[Any]) -> dict[str, ModuleType]:
+    def enumeration(name: str, *members: str) -> Any:
+        return enum.Enum(name, {member: at for at, member in enumerate(members)})
+
+    members: dict[str, dict[str, Any]] = {
+        "types": {
+            "ApiReason": lambda at: list(Reason)[at],
+            "EventType": enumeration("EventType", "NORMAL", "WARNING"),
+        },
+        "log": {"Level": enumeration("Level", "TRACE", "DEBUG", "INFO", "WARN", "ERROR")},
+        "writes": {
+            "FieldValidation": enumeration("FieldValidation", "STRICT", "WARN", "IGNORE"),
+            "PatchType": enumeration("PatchType", "MERGE", "JSON", "STRATEGIC"),
+            "Propagation": enumeration("Propagation", "BACKGROUND", "FOREGROUND", "ORPHAN"),
+        },
+    }
+    names = ("cache", "clock", "config", "events", "http", "live", "log", "metrics", "owners", "random", "types", "writes")
+    imports = {name: Bindings(name, calls, **members.get(name, {})) for name in names}
+    modules: dict[str, ModuleType] = {f"wit_world.imports.{name}": module for name, module in imports.items()}
+    modules["wit_world.imports"] = package("wit_world.imports", **imports)
+    reconciler = Bindings("reconciler", calls)
+    modules["wit_world.exports.reconciler"] = reconciler
+    modules["wit_world.exports"] = package("wit_world.exports", Reconciler=object, reconciler=reconciler)
+    modules["wit_world"] = package("wit_world", imports=modules["wit_world.imports"], exports=modules["wit_world.exports"])
+    modules["componentize_py_types"] = package("componentize_py_types", Err=Err)
+    modules["windlass._runtime"] = package("windlass._runtime", begin=lambda: None, end=lambda: None)
+    modules["app"] = package("app")
+    return modules
+
+
+def package(name: str, **members: Any) -> ModuleType:
+    module = ModuleType(name)
+    module.__path__ = []
+    module.__dict__.update(members)
+    return module
+
+
+class WitTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.calls: list[Any] = []
+        self.enterContext(mock.patch.object(_host, "current", _host.current))
+        self.enterContext(mock.patch.dict(sys.modules, bindings(self.calls)))
+        sys.modules.pop("windlass._wit", None)
+        self.addCleanup(windlass.__dict__.pop, "_wit", None)
+        self.wit = importlib.import_module("windlass._wit")
+        self.enterContext(mock.patch.object(_entry, "_wit", self.wit))
+        _host.current = self.wit.HOST
+
+
+class OutTest(WitTest):
+    def test_what_is_of_another_type_than_the_bindings_want_is_an_exception_that_names_it(self) -> None:
+        nobody: Any = None
+        number: Any = 1.5
+        for what, act in (
+            ("name of the target", lambda: cache.get(ObjectRef("v1", "Secret", nobody))),
+            ("uid of the target", lambda: cache.get_many([POD.with_uid(number)])),
+            ("namespace of the target", lambda: live.get(ObjectRef("v1", "Secret", "s", number))),
+            ("the target must be an ObjectRef", lambda: writes.patch(nobody, {})),
+            ("the target must be an ObjectRef", lambda: writes.batch([writes.op_delete(nobody)])),
+            ("each of the fields", lambda: cache.get(POD, fields=[nobody])),
+            ("fields must be a list", lambda: cache.get(POD, fields="/spec")),
+            ("kind", lambda: cache.page("v1", nobody)),
+            ("label_selector", lambda: cache.page("v1", "Pod", label_selector=number)),
+            ("the value of the index", lambda: cache.page("v1", "Pod", index=("by-node", nobody))),
+            ("page_token", lambda: live.page("v1", "Pod", page_token=number)),
+            ("field_selector", lambda: live.page("v1", "Pod", field_selector=number)),
+            ("the limit of a list", lambda: live.page("v1", "Pod", limit=number)),
+            ("resource_version", lambda: writes.apply({}, resource_version=number)),
+            ("subresource", lambda: writes.apply({}, subresource=number)),
+            ("name of the parent", lambda: writes.create({}, subresource="eviction", parent=ObjectRef("v1", "Pod", nobody))),
+            ("grace", lambda: writes.delete(POD, grace_period_ms=number)),
+            ("label_selector", lambda: owners.claim("v1", "Pod", nobody)),
+            ("api_version of regarding", lambda: events.normal("A", "B", "c", regarding=ObjectRef(nobody, "Pod", "p"))),
+            ("method", lambda: http.request(nobody, "https://a.dev")),
+            ("ms of a RequeueAfter", lambda: self.wit.outcome(windlass.RequeueAfter(number))),
+        ):
+            with self.subTest(what), self.assertRaisesRegex(TypeError, what):
+                act()
+        self.assertEqual(self.calls, [])
+
+    def test_what_is_right_crosses_as_it_is_and_a_lone_surrogate_as_what_stands_for_it(self) -> None:
+        cache.get(POD, fields=["/spec"])
+        cache.get(ObjectRef("v1", "Pod", "\ud800ü"))
+        self.assertIs(self.calls[0][1], POD)
+        self.assertEqual(self.calls[0], ("get", POD, ["/spec"]))
+        self.assertEqual(self.calls[1], ("get", ObjectRef("v1", "Pod", "\ufffdü"), None))
+        self.calls.clear()
+        writes.delete(POD, grace_period_ms=1500, dry_run=True)
+        metrics.add("runs", 1)
+        _, target, options = self.calls[0]
+        self.assertEqual((target, options[1], options[3:]), (POD, None, (1500, True)))
+        self.assertEqual(self.calls[1], ("add", "runs", 1.0, []))
+
+
+class CallTest(WitTest):
+    def failures(self, error: BaseException) -> list[Any]:
+        """What the host is told of what a reconcile raises."""
+
+        def reconcile(request: windlass.Request) -> windlass.Outcome:
+            raise error
+
+        windlass.reconciler(MANIFEST)(reconcile)
+        export = sys.modules["app"].Reconciler
+        asked = SimpleNamespace(
+            controller="shop", name="p", namespace=None, uid=None, object=None, deleting=False, attempt=0, trace_id=""
+        )
+        with self.assertRaises(Err) as raised:
+            export.reconcile(object.__new__(export), asked)
+        del sys.modules["app"].Reconciler
+        return list(raised.exception.value)
+
+    def test_an_api_error_is_told_field_by_field(self) -> None:
+        error = ApiError(Reason.CONFLICT, "m", retry_after_ms=5, verb="get", resource="pods", object=POD)
+        [(form, told)] = self.failures(error)
+        self.assertEqual(form, "Failure_Api")
+        self.assertEqual(told, ("ApiError", 409, Reason.CONFLICT, "Conflict", "m", 5, "get", "pods", POD))
+
+    def test_an_api_error_of_an_unknown_reason_is_one_of_another(self) -> None:
+        [(form, told)] = self.failures(ApiError("gone-fishing", "m"))  # type: ignore[arg-type]
+        self.assertEqual((form, told[2], told[3]), ("Failure_Api", Reason.OTHER, "GoneFishing"))
+
+    def test_what_cannot_be_told_is_a_transient_failure_and_its_stack_is_in_the_log(self) -> None:
+        half: Any = 1.5
+        for what, error in (
+            ("retry_after_ms of an ApiError must be a whole number, and is 1.5", ApiError(Reason.CONFLICT, retry_after_ms=half)),
+            ("code of an ApiError must be a number from 0 to 65535", ApiError(Reason.CONFLICT, code=65_536)),
+            ("name of the object of an ApiError", ApiError(Reason.CONFLICT, object=ObjectRef("v1", "Pod", half))),
+        ):
+            with self.subTest(what):
+                self.calls.clear()
+                [(form, message)] = self.failures(error)
+                self.assertEqual(form, "Failure_Transient")
+                self.assertIn(what, message)
+                self.assertRegex(message, "^ApiError: .*Conflict")
+                [(_, level, line, [(_, stack)])] = self.calls
+                self.assertEqual(level.name, "ERROR")
+                self.assertIn(what, line)
+                self.assertIn("raise error", stack)
+
+    def test_an_exception_that_cannot_describe_itself_fails_the_call_alone(self) -> None:
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise ValueError("no text")
+
+        [(form, message)] = self.failures(Mute())
+        self.assertEqual(form, "Failure_Transient")
+        self.assertIn("Mute: (its text cannot be had)", message)
+
+
+if __name__ == "__main__":
+    unittest.main()

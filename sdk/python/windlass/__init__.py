@@ -1,0 +1,60 @@
+"""The Python SDK for Windlass plugins.
+
+A plugin is one function that the host calls with the name of one object, whenever that object or anything around it may have
+changed, and a manifest that says what it watches:
+
+    import windlass
+    from windlass import writes
+    from windlass.manifest import Controller, Manifest, Watch
+
+    MANIFEST = Manifest(
+        name="shop",
+        version="0.1.0",
+        controllers=[Controller("shop", Watch("example.dev/v1", "Shop"), owns=[Watch("v1", "ConfigMap")])],
+    )
+
+    @windlass.reconciler(MANIFEST)
+    def reconcile(request: windlass.Request) -> windlass.Outcome:
+        shop = request.object
+        if shop is None or request.deleting:
+            return windlass.DONE  # the garbage collector takes what it owned
+        ...
+
+What a plugin may do is in the modules `cache`, `live`, `writes`, `owners`, `events`, `metrics`, `config`, `clock`, `random`, `http`
+and `log`, named as the host's interfaces are. Logging is the standard `logging` and `print`. Nothing is kept between calls: each one
+may get a fresh instance. `windlass.testing` has a host for unit tests.
+"""
+
+from __future__ import annotations
+
+from . import cache, clock, conditions, config, events, http, live, log, manifest, metrics, owners, random, writes
+from ._calls import (
+    DONE,
+    Composition,
+    CompositionRequest,
+    Done,
+    Outcome,
+    Request,
+    RequeueAfter,
+    requeue_after,
+)
+from ._entry import composer, reconciler
+from ._errors import ApiError, Failure, Failures, NotAvailable, Reason, Terminal, Transient, failures_of
+from ._objects import (
+    Object,
+    ObjectKind,
+    ObjectRef,
+    controller_of,
+    has_fields,
+    is_controlled_by,
+    owner_reference,
+    sibling,
+)
+from .events import Event
+
+__all__ = [
+    "DONE", "ApiError", "Composition", "CompositionRequest", "Done", "Event", "Failure", "Failures", "NotAvailable", "Object", "ObjectKind",
+    "ObjectRef", "Outcome", "Reason", "Request", "RequeueAfter", "Terminal", "Transient", "cache", "clock", "composer", "conditions",
+    "config", "controller_of", "events", "failures_of", "has_fields", "http", "is_controlled_by", "live", "log", "manifest", "metrics",
+    "owner_reference", "owners", "random", "reconciler", "requeue_after", "sibling", "writes",
+]  # fmt: skip

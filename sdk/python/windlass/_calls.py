@@ -1,0 +1,172 @@
+"""What a plugin is asked, and what it answers."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._objects import Object, ObjectRef
+from ._text import LONGEST_MS, decode
+from .events import Event
+
+
+class Request:
+    """Which object a call is about, and why now."""
+
+    __slots__ = ("_object", "_text", "attempt", "controller", "deleting", "name", "namespace", "trace_id", "uid")
+
+    def __init__(
+        self,
+        controller: str,
+        name: str,
+        namespace: str | None = None,
+        uid: str | None = None,
+        object: str | None = None,
+        deleting: bool = False,
+        attempt: int = 0,
+        trace_id: str = "",
+    ) -> None:
+        #: The controller's name in the manifest.
+        self.controller = controller
+        #: The primary's name.
+        self.name = name
+        #: None for a cluster-scoped primary.
+        self.namespace = namespace
+        #: The last known UID.
+        self.uid = uid
+        #: The primary is being deleted and waits for its finalizers.
+        self.deleting = deleting
+        #: How many retries of this key were counted since its last success, 0 at first.
+        self.attempt = attempt
+        #: The trace that logs, spans and API requests of this call belong to.
+        self.trace_id = trace_id
+        self._text = object
+        self._object: Object | None = None
+
+    @property
+    def object(self) -> Object | None:
+        """The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone."""
+        if self._object is None and self._text is not None:
+            self._object = decode(self._text)
+        return self._object
+
+    def beside(self, api_version: str, kind: str, name: str | None = None) -> ObjectRef:
+        """Names an object in the primary's namespace, by the primary's name unless another is given."""
+        return ObjectRef(api_version, kind, self.name if name is None else name, self.namespace)
+
+
+class Done:
+    """Nothing is left to do until something changes. The same as returning nothing."""
+
+    def __repr__(self) -> str:
+        return "windlass.DONE"
+
+
+#: Nothing is left to do until something changes.
+DONE = Done()
+
+
+@dataclass(frozen=True)
+class RequeueAfter:
+    """Run again after a time, which is not a failure. Made by `requeue_after`."""
+
+    #: In milliseconds.
+    ms: int
+
+
+#: What a reconcile may return. None is `DONE`.
+Outcome = Done | RequeueAfter | None
+
+
+def requeue_after(delay: float | datetime.timedelta) -> RequeueAfter:
+    """Asks for another call after so many seconds, which is not a failure. At most 24 days; longer times are cut."""
+    return RequeueAfter(milliseconds(delay))
+
+
+def milliseconds(delay: float | datetime.timedelta) -> int:
+    """A duration as the interface has it."""
+    seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
+    return min(max(round(seconds * 1000), 0), LONGEST_MS) if seconds < LONGEST_MS else LONGEST_MS
+
+
+class CompositionRequest:
+    """What a composer is asked: an object, and what there is around it. All that a composition may depend on."""
+
+    __slots__ = ("_children", "_config", "_parent", "_related", "_texts", "request")
+
+    def __init__(self, request: Request, parent: str, children: Sequence[str], related: Sequence[str], config: str) -> None:
+        #: Which object the call is about. Its own `object` is None: the primary is the `parent`.
+        self.request = request
+        self._texts = (parent, children, related, config)
+        self._parent: Object | None = None
+        self._children: list[Object] | None = None
+        self._related: list[Object] | None = None
+        self._config: Object | None = None
+
+    @property
+    def parent(self) -> Object:
+        """The object whose children are asked for, as cached when the call began."""
+        if self._parent is None:
+            self._parent = decode(self._texts[0])
+        return self._parent
+
+    @property
+    def children(self) -> list[Object]:
+        """The objects of the owned kinds whose controller is the parent."""
+        if self._children is None:
+            self._children = [decode(text) for text in self._texts[1]]
+        return self._children
+
+    @property
+    def related(self) -> list[Object]:
+        """The objects of the other watches that map to the parent."""
+        if self._related is None:
+            self._related = [decode(text) for text in self._texts[2]]
+        return self._related
+
+    @property
+    def config(self) -> Object:
+        """The operator's configuration of the plugin, which the manifest's schema accepts."""
+        if self._config is None:
+            self._config = decode(self._texts[3])
+        return self._config
+
+    def child(self, api_version: str, kind: str, name: str | None = None) -> Object | None:
+        """The child of this kind and name, by default the parent's. None: it does not exist, or the parent does not control it."""
+        return self._named(self.children, api_version, kind, name)
+
+    def related_object(self, api_version: str, kind: str, name: str | None = None, namespace: str | None = None) -> Object | None:
+        """The related object of this kind and name, by default the parent's, in its namespace unless another is given. None: it does
+        not exist, or does not map to the parent."""
+        return self._named(self.related, api_version, kind, name, namespace)
+
+    def _named(
+        self, objects: Iterable[Object], api_version: str, kind: str, name: str | None, namespace: str | None = None
+    ) -> Object | None:
+        metadata = self.parent["metadata"]
+        wanted = (api_version, kind, metadata["name"] if name is None else name)
+        namespace = metadata.get("namespace") if namespace is None else namespace
+        for candidate in objects:
+            known = candidate["metadata"]
+            if (candidate["apiVersion"], candidate["kind"], known["name"]) == wanted:
+                if namespace is None or known.get("namespace") in (None, namespace):
+                    return candidate
+        return None
+
+
+@dataclass
+class Composition:
+    """What a composer answers: the children that should exist, and what to say about the parent."""
+
+    #: Every child that should exist, each as a set of fields to apply: of an owned kind, with a name. One that is left out is pruned.
+    children: Sequence[Mapping[str, Any]] = ()
+    #: The parent's new status. None: leave it as it is.
+    status: Mapping[str, Any] | None = None
+    #: Events to send. They are sent each time that they are answered, so answer only what is new.
+    events: Sequence[Event] = field(default_factory=list)
+    #: Ask again after so many seconds, also if nothing changes.
+    requeue_after: float | datetime.timedelta | None = None
+    #: Says that no children at all is meant, so that existing ones may be pruned. Without it, the host deletes none.
+    allow_empty: bool = False

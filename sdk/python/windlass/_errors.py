@@ -1,0 +1,233 @@
+"""What calls fail with, and what the host is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import Literal
+
+from ._objects import ObjectRef
+
+
+class Reason(str, Enum):
+    """The class of an `ApiError`, by which the host decides how to retry."""
+
+    NOT_FOUND = "not-found"
+    """The object, its kind or its namespace does not exist (404)."""
+    ALREADY_EXISTS = "already-exists"
+    """The name of the object to create is taken (409)."""
+    CONFLICT = "conflict"
+    """The object is not at the version or the incarnation that the request names, or another manager owns an applied field."""
+    INVALID = "invalid"
+    """The server's validation refused the object (422)."""
+    FORBIDDEN = "forbidden"
+    """The server's authorization or admission refused the request (403)."""
+    NOT_GRANTED = "not-granted"
+    """The plugin's grants do not cover the request. It was not sent."""
+    NOT_WATCHED = "not-watched"
+    """No declared watch covers the read."""
+    NAMESPACE_TERMINATING = "namespace-terminating"
+    """The namespace is being deleted, so that nothing can be created in it."""
+    TOO_MANY_REQUESTS = "too-many-requests"
+    """The server's limit (429) or the plugin's own budget."""
+    EXPIRED = "expired"
+    """The page token or the version is too old (410)."""
+    TIMEOUT = "timeout"
+    """The request took longer than its time. For a write that may have been carried out see `UNKNOWN_OUTCOME`."""
+    UNKNOWN_OUTCOME = "unknown-outcome"
+    """The write was sent and its result is not known. The host settles it before the key runs again."""
+    LEASE_LOST = "lease-lost"
+    """This replica may no longer act for the plugin. The request was not sent."""
+    READ_ONLY = "read-only"
+    """The host runs in read-only mode. The request was not sent."""
+    SERVER_ERROR = "server-error"
+    """The server could not be reached or failed (5xx)."""
+    TOO_LARGE = "too-large"
+    """What was to be sent, or what came back, exceeds a limit of the server (413) or of the host."""
+    OTHER = "other"
+    """A reason without a member here: see `ApiError.status_reason`."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+_CODES = {
+    Reason.NOT_FOUND: 404,
+    Reason.ALREADY_EXISTS: 409,
+    Reason.CONFLICT: 409,
+    Reason.INVALID: 422,
+    Reason.FORBIDDEN: 403,
+    Reason.NOT_GRANTED: 403,
+    Reason.NOT_WATCHED: 403,
+    Reason.NAMESPACE_TERMINATING: 403,
+    Reason.TOO_MANY_REQUESTS: 429,
+    Reason.EXPIRED: 410,
+    Reason.TIMEOUT: 504,
+    Reason.UNKNOWN_OUTCOME: 504,
+    Reason.TOO_LARGE: 413,
+}
+
+
+class ApiError(Exception):
+    """A failed request to the API, or to the host's cache of it.
+
+    Raised out of a reconcile, also as the cause of another exception (`raise … from error`) or within an `ExceptionGroup`, it
+    tells the host by its `reason` how to retry. So leave it alone unless you know better:
+
+        try:
+            writes.create(pod)
+        except windlass.ApiError as error:
+            if error.reason is not windlass.Reason.ALREADY_EXISTS:
+                raise
+    """
+
+    def __init__(
+        self,
+        reason: Reason,
+        message: str = "",
+        *,
+        code: int | None = None,
+        status_reason: str | None = None,
+        retry_after_ms: int | None = None,
+        verb: str = "",
+        resource: str = "",
+        object: ObjectRef | None = None,
+    ) -> None:
+        super().__init__(message)
+        #: The class of the failure.
+        self.reason = reason
+        #: The text for people.
+        self.message = message
+        #: The HTTP status, or the one that fits best if the request never reached the server.
+        self.code = _CODES.get(reason, 500) if code is None else code
+        #: The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `OTHER`, this tells which.
+        self.status_reason = "".join(map(str.capitalize, reason.split("-"))) if status_reason is None else status_reason
+        #: How many milliseconds to wait before trying again, if the server said so.
+        self.retry_after_ms = retry_after_ms
+        #: The API verb, such as `get` or `patch`.
+        self.verb = verb
+        #: Resource, group and subresource, such as `deployments.apps/scale`.
+        self.resource = resource
+        #: The object, if the request was about a single one.
+        self.object = object
+
+    def __str__(self) -> str:
+        asked = f"{self.verb} {self.resource}".strip()
+        what = f"{asked} {self.object}".strip() if self.object is not None else asked
+        return f"{what}: {self.status_reason}: {self.message}" if what else f"{self.status_reason}: {self.message}"
+
+
+class Transient(Exception):
+    """Something that is worth another attempt, after a backoff. Any other exception is that too, but is logged with its stack,
+    as a mistake of the plugin."""
+
+
+class Terminal(Exception):
+    """Something that is not worth another attempt until something changes, such as a spec that makes no sense."""
+
+
+class NotAvailable(OSError, RuntimeError):
+    """What a plugin has not: files, sockets, threads, sleep. The message says what to do instead."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that went wrong in a call, as the host is told of it."""
+
+    #: `api`: passed on as it came. `transient`: worth another attempt. `terminal`: not worth one until something changes.
+    kind: Literal["api", "transient", "terminal"]
+    #: The text for people.
+    message: str
+    #: The error, if the kind is `api`. Its message is the one above.
+    error: ApiError | None = None
+    #: The exception, if it is a mistake of the plugin rather than one of this package's errors.
+    uncaught: BaseException | None = None
+
+
+def failures_of(error: BaseException) -> list[Failure]:
+    """What the host is told of an exception: its parts, each with its class.
+
+    The members of an `ExceptionGroup` are told one by one. An `ApiError`, `Transient` or `Terminal` counts also where it is the
+    cause of another exception, but not where it merely was being handled.
+    """
+    link: BaseException | None = error
+    said: list[str] = []
+    seen: set[int] = set()
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if isinstance(link, BaseExceptionGroup):
+            return [failure for member in link.exceptions for failure in failures_of(member)]
+        if isinstance(link, ApiError):
+            return [Failure("api", _joined(said, text_of(link.message)), link)]
+        if isinstance(link, Terminal):
+            return [Failure("terminal", _joined(said, text_of(link)))]
+        if isinstance(link, Transient):
+            return [Failure("transient", _joined(said, text_of(link)))]
+        said.append(text_of(link))
+        link = link.__cause__
+    return [Failure("transient", summary(error), uncaught=error)]
+
+
+def _joined(said: list[str], message: str) -> str:
+    """What was said on the way up, before what was said at first, unless it is part of it already."""
+    for text in reversed(said):
+        message = text if message in text else f"{text}: {message}" if text else message
+    return message
+
+
+def text_of(value: object) -> str:
+    """What an exception says, as far as it can be had: one of the plugin's own may fail to describe itself, in any way."""
+    try:
+        return str(value)
+    except BaseException:
+        return "(its text cannot be had)"
+
+
+def summary(error: BaseException) -> str:
+    """An exception in a line, as the last one of a traceback."""
+    name = type(error).__qualname__
+    text = text_of(error)
+    return f"{name}: {text}" if text else name
+
+
+class Failures:
+    """Collects what fails, so that one failure does not keep the rest from being tried.
+
+        failures = windlass.Failures()
+        for child in children:
+            with failures:
+                writes.apply(child, owned=True)
+        failures.raise_any()
+    """
+
+    def __init__(self, errors: Iterable[object] = ()) -> None:
+        #: What has failed, in order.
+        self.errors: list[Exception] = [error for error in errors if isinstance(error, Exception)]
+
+    def add(self, error: Exception) -> None:
+        """Adds one more."""
+        self.errors.append(error)
+
+    def __bool__(self) -> bool:
+        return bool(self.errors)
+
+    def __len__(self) -> int:
+        return len(self.errors)
+
+    def __enter__(self) -> Failures:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.errors.append(error)
+        return True
+
+    def raise_any(self) -> None:
+        """Raises what was collected: one exception as it is, several as an `ExceptionGroup`. Does nothing if there is none."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise ExceptionGroup(f"{len(self.errors)} operations failed", self.errors)

@@ -1,0 +1,155 @@
+"""The host as this package sees it, and which one is there: the real one in a component, a double in a test, none else.
+
+For the modules of this package; plugins use those. Objects are JSON texts here, as they cross. A failed request raises `ApiError`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from ._errors import ApiError
+from ._objects import ObjectRef
+
+Pairs = list[tuple[str, str]]
+
+#: The levels of the host's log, by their numbers.
+TRACE, DEBUG, INFO, WARN, ERROR = range(5)
+
+
+@dataclass(frozen=True)
+class Query:
+    """The conditions of a list; `live` lists have the selector of fields, those of the cache the rest."""
+
+    api_version: str
+    kind: str
+    namespace: str | None = None
+    label_selector: str | None = None
+    field_selector: str | None = None
+    index: tuple[str, str] | None = None
+    owned: bool = False
+    fields: Sequence[str] | None = None
+    limit: int = 500
+    max_bytes: int | None = None
+    page_token: str | None = None
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """How to write."""
+
+    subresource: str | None = None
+    parent: ObjectRef | None = None
+    resource_version: str | None = None
+    owned: bool = False
+    force: bool = False
+    dry_run: bool = False
+    field_validation: str = "strict"
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """How to delete."""
+
+    resource_version: str | None = None
+    propagation: str = "background"
+    grace_period_ms: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class Operation:
+    """A write. `body` is the object or the patch; a deletion has a `deletion`, the others `options`."""
+
+    verb: str
+    body: str = ""
+    target: ObjectRef | None = None
+    patch_type: str = "merge"
+    options: WriteOptions | None = None
+    deletion: DeleteOptions | None = None
+
+
+class Host(Protocol):
+    """What the interface offers, function by function."""
+
+    def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None: ...
+    def cache_get_many(self, targets: list[ObjectRef], fields: Sequence[str] | None) -> list[str | ApiError | None]: ...
+    def cache_list(self, query: Query) -> tuple[list[str], str | None]: ...
+    def live_get(self, target: ObjectRef) -> str | None: ...
+    def live_list(self, query: Query) -> tuple[list[str], str | None]: ...
+    def write(self, operation: Operation) -> str | None: ...
+    def batch(self, operations: list[Operation]) -> list[str | ApiError | None]: ...
+    def claim(self, api_version: str, kind: str, selector: str) -> tuple[list[ObjectRef], list[ObjectRef]]: ...
+    def emit(self, event: Any) -> None: ...
+    def log(self, level: int, message: str, fields: Pairs) -> None: ...
+    def metric(self, verb: str, name: str, value: float, labels: Pairs) -> None: ...
+    def config(self) -> str: ...
+    def now(self) -> tuple[int, int]: ...
+    def random_u32(self) -> int: ...
+    def random_bytes(self, length: int) -> bytes: ...
+    def fetch(self, request: Any) -> tuple[int, Pairs, str | bytes]: ...
+
+
+class NoHost:
+    """Outside of the host: lines go to stderr, time and randomness are the system's, metrics are dropped, and the rest says what
+    it lacks."""
+
+    def _lacks(self, what: str) -> NoReturn:
+        raise RuntimeError(f"{what} needs the Windlass host; in a test, use windlass.testing.Host")
+
+    def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None:
+        self._lacks("windlass.cache.get")
+
+    def cache_get_many(self, targets: list[ObjectRef], fields: Sequence[str] | None) -> list[str | ApiError | None]:
+        self._lacks("windlass.cache.get_many")
+
+    def cache_list(self, query: Query) -> tuple[list[str], str | None]:
+        self._lacks("windlass.cache.list")
+
+    def live_get(self, target: ObjectRef) -> str | None:
+        self._lacks("windlass.live.get")
+
+    def live_list(self, query: Query) -> tuple[list[str], str | None]:
+        self._lacks("windlass.live.list")
+
+    def write(self, operation: Operation) -> str | None:
+        self._lacks(f"windlass.writes.{operation.verb}")
+
+    def batch(self, operations: list[Operation]) -> list[str | ApiError | None]:
+        self._lacks("windlass.writes.batch")
+
+    def claim(self, api_version: str, kind: str, selector: str) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        self._lacks("windlass.owners.claim")
+
+    def emit(self, event: Any) -> None:
+        self._lacks("windlass.events")
+
+    def fetch(self, request: Any) -> tuple[int, Pairs, str | bytes]:
+        self._lacks("windlass.http")
+
+    def log(self, level: int, message: str, fields: Pairs) -> None:
+        name = ("trace", "debug", "info", "warn", "error")[level]
+        print(name, message, *(f"{key}={value}" for key, value in fields), file=sys.stderr)
+
+    def metric(self, verb: str, name: str, value: float, labels: Pairs) -> None:
+        pass
+
+    def config(self) -> str:
+        return "{}"
+
+    def now(self) -> tuple[int, int]:
+        return divmod(time.time_ns(), 1_000_000_000)
+
+    def random_u32(self) -> int:
+        return int.from_bytes(os.urandom(4), "little")
+
+    def random_bytes(self, length: int) -> bytes:
+        return os.urandom(length)
+
+
+#: Whoever answers now.
+current: Host = NoHost()

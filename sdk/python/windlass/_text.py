@@ -1,0 +1,110 @@
+"""Texts on their way to and from the host: JSON, and what WebAssembly cannot carry.
+
+For the modules of this package. Objects cross as JSON text; everything else is plain Unicode, which unlike a Python `str`
+holds no lone surrogates.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+if _make is not None:
+    # What `encode` makes anew at each call. Without marks of what was visited: a circle ends as a RecursionError.
+    _chunks = _make(
+        None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+
+    def _as_text(value: object) -> str:
+        return "".join(_chunks(value, 0))
+
+else:
+
+    def _as_text(value: object) -> str:
+        return _encoder.encode(value)
+
+
+_as_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+
+_decode = json.JSONDecoder().decode
+
+#: The largest number of the interface: 2^32 - 1.
+LARGEST = (1 << 32) - 1
+
+#: The longest duration of the interface in milliseconds, about 24 days.
+LONGEST_MS = (1 << 31) - 1
+
+
+def decode(text: str) -> Any:
+    """Reads JSON. Whole numbers keep all their digits."""
+    return _decode(text)
+
+
+def encode(value: object) -> str:
+    """Writes JSON. What is not JSON raises `TypeError` or `ValueError`."""
+    text = _as_text(value)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate can cross as an escape of JSON, and in no other way.
+        return _as_ascii(value)
+    return text
+
+
+def plain(value: object) -> str:
+    """A text that can cross: lone surrogates are written out as escapes."""
+    text = value if type(value) is str else str(value)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def text(value: object, what: str) -> str:
+    """An argument that is to be a text, as it can cross: with U+FFFD for lone surrogates. `TypeError` if it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a text, and is of type {type(value).__name__}")
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "".join(["\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value])
+    return value
+
+
+def text_or_none(value: object, what: str) -> str | None:
+    """The same for an argument that may be left out."""
+    return None if value is None else text(value, what)
+
+
+def number(value: int, what: str, largest: int = LARGEST) -> int:
+    """A whole number that the interface can hold, or `TypeError` or `ValueError` with `what` it was to be."""
+    if not isinstance(value, int):
+        raise TypeError(f"{what} must be a whole number, and is {value!r}")
+    if not 0 <= value <= largest:
+        raise ValueError(f"{what} must be a number from 0 to {largest}, and is {value}")
+    return value
+
+
+def number_or_none(value: int | None, what: str) -> int | None:
+    """The same for an argument that may be left out."""
+    return None if value is None else number(value, what)
+
+
+def camel(name: str) -> str:
+    """`api_version` as Kubernetes writes it: `apiVersion`."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def as_document(value: Any) -> Any:
+    """Deep copies of lists and dicts, as a trip through JSON makes them."""
+    return decode(encode(value))

@@ -1,0 +1,69 @@
+"""Status conditions, in Kubernetes' form: dicts in a list that has each type once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import clock
+from ._objects import Object
+
+__all__ = ["condition", "find", "is_true", "removed", "updated"]
+
+
+def condition(type: str, status: bool | str, reason: str, message: str = "") -> Object:
+    """A condition to be entered by `updated`. `status` is whether it holds: True, False, or the text `Unknown`. `reason` says why in
+    CamelCase for machines, `message` for people."""
+    text = ("True" if status else "False") if isinstance(status, bool) else status
+    if text not in ("True", "False", "Unknown"):
+        raise ValueError(f"the status of a condition is True, False or Unknown, and not {status!r}")
+    return {"type": type, "status": text, "reason": reason, "message": message}
+
+
+def updated(
+    known: Iterable[Mapping[str, Any]] | None,
+    *new: Mapping[str, Any],
+    generation: int | None,
+    now: clock.Timestamp | None = None,
+) -> list[Object]:
+    """A list with conditions entered, as said about this generation of the object.
+
+    What was in the list keeps its place, what is new comes behind it. `lastTransitionTime` becomes `now` (the host's time unless
+    said otherwise) if the status is another, and stays otherwise, so that entering the same again changes nothing.
+    """
+    conditions = [dict(condition) for condition in known or ()]
+    places = {condition.get("type"): place for place, condition in enumerate(conditions)}
+    for entry in new:
+        type, status = entry["type"], entry["status"]
+        place = places.get(type)
+        old = {} if place is None else conditions[place]
+        since = old.get("lastTransitionTime") if old.get("status") == status else None
+        if not since:
+            now = clock.now() if now is None else now
+            since = str(now)
+        entered = {"type": type, "status": status, "reason": entry["reason"], "message": entry.get("message", "")}
+        if generation is not None:
+            entered["observedGeneration"] = generation
+        entered["lastTransitionTime"] = since
+        if place is None:
+            places[type] = len(conditions)
+            conditions.append(entered)
+        else:
+            conditions[place] = entered
+    return conditions
+
+
+def find(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> Mapping[str, Any] | None:
+    """The condition of a type. None: there is none."""
+    return next((condition for condition in conditions or () if condition.get("type") == type), None)
+
+
+def is_true(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> bool:
+    """Whether a condition is there and holds."""
+    found = find(conditions, type)
+    return found is not None and found.get("status") == "True"
+
+
+def removed(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> list[Object]:
+    """A list without the condition of a type. The others keep their order."""
+    return [dict(condition) for condition in conditions or () if condition.get("type") != type]

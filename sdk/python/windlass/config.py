@@ -1,0 +1,16 @@
+"""The operator's configuration of the plugin."""
+
+from __future__ import annotations
+
+from . import _host
+from ._objects import Object
+from ._text import decode
+
+__all__ = ["get"]
+
+
+def get() -> Object:
+    """The document, which the manifest's `config_schema` accepts; `{}` if there is none. Values of Secrets are in it: do not log
+    them."""
+    document: Object = decode(_host.current.config())
+    return document

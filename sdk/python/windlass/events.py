@@ -1,0 +1,55 @@
+"""Kubernetes events: for people, in `kubectl describe`. Sent later, perhaps merged with others or dropped; they never fail a call.
+
+Emit one when you did something or when a problem is new, not at each call. `reason` (why) and `action` (what) are CamelCase words
+for machines, `note` is the text for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from . import _host
+from ._objects import ObjectRef
+
+__all__ = ["Event", "emit", "normal", "warning"]
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Event:
+    """An event, as in `events.k8s.io/v1`."""
+
+    #: `normal` says what was done, `warning` what someone should look at.
+    event_type: Literal["normal", "warning"]
+    #: Why, in CamelCase.
+    reason: str
+    #: What was done, in CamelCase.
+    action: str
+    #: The text for people.
+    note: str
+    #: Which object it is about. None: the primary.
+    regarding: ObjectRef | None = None
+    #: Another object that has to do with it.
+    related: ObjectRef | None = None
+
+
+def normal(
+    reason: str, action: str, note: str, *, regarding: ObjectRef | None = None, related: ObjectRef | None = None
+) -> None:
+    """Reports what was done."""
+    emit(Event("normal", reason, action, note, regarding, related))
+
+
+def warning(
+    reason: str, action: str, note: str, *, regarding: ObjectRef | None = None, related: ObjectRef | None = None
+) -> None:
+    """Reports what someone should look at."""
+    emit(Event("warning", reason, action, note, regarding, related))
+
+
+def emit(event: Event) -> None:
+    """Sends any event. One about an object in another namespace than the primary's is dropped, unless the primary is
+    cluster-scoped."""
+    if event.event_type not in ("normal", "warning"):
+        raise ValueError(f"the type of an event is normal or warning, and not {event.event_type!r}")
+    _host.current.emit(event)

@@ -1,0 +1,54 @@
+"""The plugin's log. The host adds the plugin, the controller, the object and the trace to each line.
+
+The standard `logging` module leads here as well, and is the usual way: levels are kept, `extra` becomes fields, and an exception
+(`log.exception`, `exc_info`) the field `stack`. So do `print` (as information) and `sys.stderr` (as warnings), by whole lines.
+Never log what came from a Secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from . import _host
+from ._text import plain
+
+__all__ = ["TRACE", "Level", "debug", "error", "info", "trace", "warning", "write"]
+
+Level = Literal["trace", "debug", "info", "warn", "error"]
+
+#: The number of the level below `logging.DEBUG`: `logging.getLogger().log(windlass.log.TRACE, "every detail")`.
+TRACE = 5
+
+_LEVELS = {"trace": _host.TRACE, "debug": _host.DEBUG, "info": _host.INFO, "warn": _host.WARN, "error": _host.ERROR}
+
+
+def write(level: Level, message: str, fields: Mapping[str, object] | Iterable[tuple[str, object]] = ()) -> None:
+    """Writes a line, with fields."""
+    pairs = fields.items() if isinstance(fields, Mapping) else fields
+    _host.current.log(_LEVELS[level], plain(message), [(plain(key), plain(value)) for key, value in pairs])
+
+
+def trace(message: str, /, **fields: object) -> None:
+    """Writes a line of every detail."""
+    write("trace", message, fields)
+
+
+def debug(message: str, /, **fields: object) -> None:
+    """Writes a line for those who look for a fault."""
+    write("debug", message, fields)
+
+
+def info(message: str, /, **fields: object) -> None:
+    """Writes a line about what was done."""
+    write("info", message, fields)
+
+
+def warning(message: str, /, **fields: object) -> None:
+    """Writes a line about what someone should look at."""
+    write("warn", message, fields)
+
+
+def error(message: str, /, **fields: object) -> None:
+    """Writes a line about what failed."""
+    write("error", message, fields)

@@ -1,0 +1,31 @@
+"""Control of existing objects by their labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import _host
+from ._objects import ObjectRef
+
+__all__ = ["Claimed", "claim"]
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What a claim has changed."""
+
+    #: Those that the primary controls from now on.
+    adopted: list[ObjectRef]
+    #: Those that it controls no longer.
+    released: list[ObjectRef]
+
+
+def claim(api_version: str, kind: str, label_selector: str) -> Claimed:
+    """Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that it
+    controls and that no longer match. Objects of other controllers are left alone.
+
+    It attempts all, and raises every error, in an `ExceptionGroup` of `ApiError`. Afterwards `windlass.cache.list` with `owned`
+    returns the objects. The selector must not be empty, and a declared watch of the kind must have no selectors.
+    """
+    adopted, released = _host.current.claim(api_version, kind, label_selector)
+    return Claimed(adopted, released)

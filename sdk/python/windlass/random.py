@@ -1,0 +1,24 @@
+"""The host's randomness, so that a call can be replayed: cryptographically secure for a reconciler; for a composer the same in each
+call about a parent, and no secret.
+
+The standard `random`, `secrets`, `uuid` and `os.urandom` draw from it as well.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from . import _host
+from ._text import number as _number
+
+__all__ = ["bytes", "number"]
+
+
+def number() -> int:
+    """Four random bytes as a number."""
+    return _host.current.random_u32()
+
+
+def bytes(length: int) -> builtins.bytes:
+    """As many random bytes as asked for."""
+    return _host.current.random_bytes(_number(length, "the number of random bytes"))

@@ -1,0 +1,212 @@
+"""Changes to the API. The host settles each one, and holds the primary until its caches have seen it.
+
+Every function but `delete` returns the object as the server has it now: use that instead of reading it again. Options, where a
+function has them:
+
+- `owned` makes the primary the controller of the object;
+- `force` (apply only) takes over fields that other managers own;
+- `resource_version` is the optimistic lock: `Reason.CONFLICT` unless the object still has this version;
+- `subresource` changes a part with a path of its own, such as `status`; `parent` says of which object, where the body is of another
+  kind, as an `Eviction` is;
+- `dry_run` has the server check the change and answer as if it were made;
+- `field_validation` is what happens to fields that the kind does not have: `strict` refuses, `warn` and `ignore` drop them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from . import _host
+from ._errors import ApiError
+from ._host import DeleteOptions, Operation, WriteOptions
+from ._objects import Object, ObjectRef
+from ._text import decode, encode, number
+
+__all__ = [
+    "FieldValidation", "Operation", "PatchType", "Propagation",
+    "apply", "apply_status", "batch", "create", "delete", "evict", "op_apply", "op_create", "op_delete", "op_patch", "op_update",
+    "patch", "scale", "update",
+]  # fmt: skip
+
+FieldValidation = Literal["strict", "warn", "ignore"]
+PatchType = Literal["merge", "json", "strategic"]
+Propagation = Literal["background", "foreground", "orphan"]
+
+
+def apply(
+    obj: Mapping[str, Any],
+    *,
+    owned: bool = False,
+    force: bool = False,
+    subresource: str | None = None,
+    parent: ObjectRef | None = None,
+    resource_version: str | None = None,
+    dry_run: bool = False,
+    field_validation: FieldValidation = "strict",
+) -> Object:
+    """Applies a set of fields, server-side and as the plugin's field manager: say what you want, and keep what others set."""
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    return _written(Operation("apply", encode(obj), options=options))
+
+
+def create(
+    obj: Mapping[str, Any],
+    *,
+    owned: bool = False,
+    subresource: str | None = None,
+    parent: ObjectRef | None = None,
+    resource_version: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    field_validation: FieldValidation = "strict",
+) -> Object:
+    """Creates an object. `metadata.generateName` is allowed."""
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    return _written(Operation("create", encode(obj), options=options))
+
+
+def update(
+    obj: Mapping[str, Any],
+    *,
+    owned: bool = False,
+    subresource: str | None = None,
+    parent: ObjectRef | None = None,
+    resource_version: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    field_validation: FieldValidation = "strict",
+) -> Object:
+    """Replaces an object. The version in it is the lock; without one it overwrites what others did."""
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    return _written(Operation("update", encode(obj), options=options))
+
+
+def patch(
+    target: ObjectRef,
+    patch: Mapping[str, Any] | list[dict[str, Any]],
+    *,
+    patch_type: PatchType = "merge",
+    owned: bool = False,
+    subresource: str | None = None,
+    parent: ObjectRef | None = None,
+    resource_version: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    field_validation: FieldValidation = "strict",
+) -> Object:
+    """Changes a part of an object, by a JSON merge patch (RFC 7386), a JSON patch (RFC 6902, a list of operations), or, for built-in
+    kinds, a strategic merge patch."""
+    options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation)
+    return _written(Operation("patch", encode(patch), target, patch_type, options))
+
+
+def delete(
+    target: ObjectRef,
+    *,
+    resource_version: str | None = None,
+    propagation: Propagation = "background",
+    grace_period_ms: int | None = None,
+    dry_run: bool = False,
+) -> Object | None:
+    """Deletes an object. Returns it if it still exists, waiting for finalizers or its grace period; None: it is gone.
+
+    `propagation` is what happens to what it owns: deleted after it (`background`), before it (`foreground`), or left (`orphan`).
+    """
+    text = _host.current.write(op_delete(target, resource_version, propagation, grace_period_ms, dry_run))
+    return None if text is None else decode(text)
+
+
+def apply_status(target: ObjectRef, status: Mapping[str, Any]) -> None:
+    """Applies the status of an object, by force: it has no other writer. Write it only if it has changed."""
+    metadata: Object = {"name": target.name}
+    if target.namespace is not None:
+        metadata["namespace"] = target.namespace
+    obj = {"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata, "status": status}
+    _host.current.write(Operation("apply", encode(obj), options=WriteOptions(subresource="status", force=True)))
+
+
+def scale(target: ObjectRef, replicas: int) -> Object:
+    """Sets the number of replicas of an object that has a `scale` subresource, whatever kind it is of."""
+    return patch(target, {"spec": {"replicas": replicas}}, subresource="scale")
+
+
+def evict(pod: ObjectRef) -> Object:
+    """Evicts a Pod: deletes it unless a disruption budget forbids it now, which is `Reason.TOO_MANY_REQUESTS`.
+
+    What is returned is the server's word that it was done, not the Pod. Name it with its UID: without one the host cannot tell
+    which incarnation is to go, and holds the primary for a second or two.
+    """
+    metadata: Object = {"name": pod.name}
+    if pod.namespace is not None:
+        metadata["namespace"] = pod.namespace
+    eviction: Object = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    if pod.uid is not None:
+        eviction["deleteOptions"] = {"preconditions": {"uid": pod.uid}}
+    parent = ObjectRef(pod.api_version, pod.kind, pod.name, pod.namespace)
+    return create(eviction, subresource="eviction", parent=parent)
+
+
+def batch(operations: Iterable[Operation]) -> list[Object | ApiError | None]:
+    """Runs operations concurrently, in no order, and returns their results in the order of the argument.
+
+    What failed is an `ApiError` in its place, so that one failure does not hide the others:
+
+        results = writes.batch(writes.op_create(pod, owned=True) for pod in pods)
+        windlass.Failures(results).raise_any()
+
+    The host starts slowly and speeds up while they succeed. Only a deletion returns None.
+    """
+    answers = _host.current.batch(list(operations))
+    return [decode(answer) if isinstance(answer, str) else answer for answer in answers]
+
+
+def op_apply(obj: Mapping[str, Any], **options: Any) -> Operation:
+    """An `apply` for a `batch`, with its options."""
+    return Operation("apply", encode(obj), options=_options(options))
+
+
+def op_create(obj: Mapping[str, Any], **options: Any) -> Operation:
+    """A `create` for a `batch`, with its options."""
+    return Operation("create", encode(obj), options=_options(options))
+
+
+def op_update(obj: Mapping[str, Any], **options: Any) -> Operation:
+    """An `update` for a `batch`, with its options."""
+    return Operation("update", encode(obj), options=_options(options))
+
+
+def op_patch(
+    target: ObjectRef,
+    patch: Mapping[str, Any] | list[dict[str, Any]],
+    *,
+    patch_type: PatchType = "merge",
+    **options: Any,
+) -> Operation:
+    """A `patch` for a `batch`, with its options."""
+    return Operation("patch", encode(patch), target, patch_type, _options(options))
+
+
+def op_delete(
+    target: ObjectRef,
+    resource_version: str | None = None,
+    propagation: Propagation = "background",
+    grace_period_ms: int | None = None,
+    dry_run: bool = False,
+) -> Operation:
+    """A `delete` for a `batch`, with its options."""
+    if grace_period_ms is not None:
+        number(grace_period_ms, "grace_period_ms")
+    deletion = DeleteOptions(resource_version, propagation, grace_period_ms, dry_run)
+    return Operation("delete", target=target, deletion=deletion)
+
+
+def _options(options: dict[str, Any]) -> WriteOptions:
+    return WriteOptions(**options)
+
+
+def _written(operation: Operation) -> Object:
+    text = _host.current.write(operation)
+    assert text is not None, "only a deletion answers nothing"
+    written: Object = decode(text)
+    return written
