@@ -1,0 +1,57 @@
+// The errors that tell the host how to go on.
+
+import { formatRef } from './objects.js';
+
+export class ApiError extends Error {
+  constructor({ code, reason, statusReason, message, retryAfterMs, verb, resource, object }, options) {
+    super(message, options);
+    this.code = code;
+    this.reason = reason;
+    this.statusReason = statusReason;
+    this.retryAfterMs = retryAfterMs;
+    this.verb = verb;
+    this.resource = resource;
+    this.object = object;
+  }
+
+  toString() {
+    const target = this.object === undefined ? '' : ` ${formatRef(this.object)}`;
+    return `${this.verb} ${this.resource}${target}: ${this.statusReason}: ${this.message}`;
+  }
+}
+
+export class Terminal extends Error {}
+
+export class Transient extends Error {}
+
+export class HttpError extends Error {
+  constructor(target, reason, detail, options) {
+    super(`${target}: ${reason === 'status' ? '' : `${reason}: `}${detail}`, options);
+    this.target = target;
+    this.reason = reason;
+    this.detail = detail;
+  }
+}
+
+for (const type of [ApiError, Terminal, Transient, HttpError]) {
+  // Not enumerable, as the names of the language's own errors.
+  Object.defineProperty(type.prototype, 'name', { value: type.name, writable: true, configurable: true });
+}
+
+/** Whether an error is, wraps or joins an ApiError of one of these classes. */
+export function isApiError(error, ...reasons) {
+  const matches = (found) => found instanceof ApiError && (reasons.length === 0 || reasons.includes(found.reason));
+  const seen = new Set();
+  const search = (found) => {
+    if (typeof found !== 'object' || found === null || seen.has(found)) return false;
+    seen.add(found);
+    return matches(found) || search(found.cause) || (Array.isArray(found.errors) && found.errors.some(search));
+  };
+  return search(error);
+}
+
+/** Throws what a call has collected: nothing, the one error, or an AggregateError of all. */
+export function throwAll(errors) {
+  if (errors.length === 1) throw errors[0];
+  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} things went wrong`);
+}

@@ -1,0 +1,16 @@
+// An event as it crosses the interface: by `events.emit`, and in what a composer answers.
+
+import { known, oneOf, optionalReference, text } from './wire.js';
+
+export function eventOf(event, what) {
+  const { regarding, related, eventType, reason, action, note } =
+    known(event, ['regarding', 'related', 'eventType', 'reason', 'action', 'note'], what);
+  return {
+    regarding: optionalReference(regarding, `${what}.regarding`),
+    related: optionalReference(related, `${what}.related`),
+    eventType: oneOf(eventType ?? 'normal', ['normal', 'warning'], `${what}.eventType`),
+    reason: text(reason, `${what}.reason`),
+    action: text(action, `${what}.action`),
+    note: text(note, `${what}.note`),
+  };
+}

@@ -1,0 +1,1 @@
+export { log } from 'windlass:plugin/log@0.1.0';

@@ -1,0 +1,1 @@
+export { claim } from 'windlass:plugin/owners@0.1.0';

@@ -1,0 +1,1 @@
+export { create, update, patch, apply, delete as remove, batch } from 'windlass:plugin/writes@0.1.0';

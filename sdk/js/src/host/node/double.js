@@ -1,0 +1,21 @@
+// On Node.js there is no host: what a plugin asks goes to the double of the running test, see ../../testing.js.
+
+let double;
+
+/** Has `host` answer from now on, and returns the one that did before. */
+export function use(host) {
+  const before = double;
+  double = host;
+  return before;
+}
+
+export function asked(module, name) {
+  return (...values) => {
+    if (double === undefined) {
+      throw new Error(
+        `${module}.${name} needs the Windlass host; in a test, make one with new TestHost() from 'windlass/testing' and call the plugin by it`,
+      );
+    }
+    return double[module][name](...values);
+  };
+}

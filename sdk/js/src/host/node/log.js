@@ -1,0 +1,3 @@
+import { asked } from './double.js';
+
+export const log = asked('log', 'log');

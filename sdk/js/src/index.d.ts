@@ -1,0 +1,39 @@
+/**
+ * The JavaScript and TypeScript SDK for Windlass plugins. A plugin is one function that the host calls with the name of one
+ * object, whenever that object or anything around it may have changed, and a manifest that says what it watches.
+ *
+ * @packageDocumentation
+ */
+export * from './plugin.js';
+export * from './errors.js';
+export * from './objects.js';
+export * from './json.js';
+export type * from './types.js';
+export type * from './manifest.js';
+export type { Condition, NewCondition } from './conditions.js';
+export type { EventInput } from './events.js';
+export type { Instant } from './clock.js';
+/** Reads from the caches of the declared watches, which cost no request: nearly every read. */
+export * as cache from './cache.js';
+/** The host's clock. */
+export * as clock from './clock.js';
+/** Lists of status conditions. */
+export * as conditions from './conditions.js';
+/** The operator's configuration. */
+export * as config from './config.js';
+/** Kubernetes Events, which people see in `kubectl describe`. */
+export * as events from './events.js';
+/** HTTP requests to hosts that the manifest names and the operator grants. */
+export * as http from './http.js';
+/** Reads from the API server itself, each of which costs a request. */
+export * as live from './live.js';
+/** The plugin's log. */
+export * as log from './log.js';
+/** Metrics that the manifest declares. */
+export * as metrics from './metrics.js';
+/** Control of existing objects by their labels. */
+export * as owners from './owners.js';
+/** The host's randomness. */
+export * as random from './random.js';
+/** Changes to the API. The host settles each one, and holds the key until its caches have seen it. */
+export * as writes from './writes.js';

@@ -1,0 +1,16 @@
+export { defineComposer, defineReconciler, requeueAfter } from './plugin.js';
+export { ApiError, HttpError, isApiError, Terminal, throwAll, Transient } from './errors.js';
+export { controllerOf, deepEqual, formatRef, hasFields, isControlledBy, ownerReference, refOf, sibling } from './objects.js';
+export { parse, stringify } from './json.js';
+export * as cache from './cache.js';
+export * as clock from './clock.js';
+export * as conditions from './conditions.js';
+export * as config from './config.js';
+export * as events from './events.js';
+export * as http from './http.js';
+export * as live from './live.js';
+export * as log from './log.js';
+export * as metrics from './metrics.js';
+export * as owners from './owners.js';
+export * as random from './random.js';
+export * as writes from './writes.js';

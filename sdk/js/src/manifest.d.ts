@@ -1,0 +1,181 @@
+import type { Counter, Gauge, Histogram } from './metrics.js';
+
+/** What a plugin watches and what it may do. What is left out is the host's default. */
+export interface Manifest {
+  /** The version of this schema. Left out: the one that this SDK is for. */
+  apiVersion?: 'windlass.dev/v1alpha1';
+  /** The kind of this document. */
+  kind?: 'PluginManifest';
+  /** The plugin's name, a DNS label: the stem of the file that it is installed as. */
+  name: string;
+  /** The plugin's own version, by semver.org. */
+  version: string;
+  /** What the plugin is for, in a sentence. */
+  description?: string;
+  /** The reconcile loops. */
+  controllers: Controller[];
+  /** CustomResourceDefinitions that the plugin brings, whole. */
+  crds?: object[];
+  /** Access beyond what the watches imply: to read what is watched, to change what is owned, and to write the status of primaries. */
+  permissions?: Permission[];
+  /** Metrics that the plugin may set. */
+  metrics?: Array<Metric | Counter | Gauge | Histogram>;
+  /** The configuration that an operator may give. */
+  config?: { /** A JSON schema, which the configuration must fit. */ schema: object };
+  /** Finalizers of others that the plugin's own writes add or remove; `*` for all. */
+  finalizers?: string[];
+  /** HTTP hosts that the plugin may ask. */
+  http?: HttpAccess[];
+}
+
+/** One reconcile loop: a primary kind, and what else makes its objects run again. */
+export interface Controller {
+  /** Unique in the plugin, a DNS label. It is in requests, logs and metrics. */
+  name: string;
+  /** The objects that are reconciled. */
+  primary: Watch;
+  /** Children: a change of one runs the primary that controls it. */
+  owns?: OwnedWatch[];
+  /** Other objects: a change of one runs the primaries that its mapping finds. */
+  watches?: MappedWatch[];
+  /** How the loop runs. */
+  options?: Options;
+}
+
+/** Objects of one kind that the host keeps in its cache for the plugin. */
+export interface Watch {
+  /** Group and version, such as `apps/v1`; the core group is left out, as in `v1`. */
+  apiVersion: string;
+  /** The kind, such as `Deployment`. */
+  kind: string;
+  /** Only objects in these namespaces. Left out or empty: all namespaces, and objects without one. */
+  namespaces?: string[];
+  /** Only objects with these labels, in Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
+  labelSelector?: string;
+  /** Only objects with these fields, in Kubernetes' syntax, as far as the API supports them for the kind. */
+  fieldSelector?: string;
+  /** How much of an object the cache keeps. Left out: all but `managedFields`. */
+  projection?: Projection;
+  /** Indexes, by which `cache.list` finds objects quickly. */
+  indexes?: Index[];
+  /** Which changes count: any of these. Left out: all. Deletions and the beginning of a deletion always count. */
+  predicates?: Predicate[];
+}
+
+/** Children of one kind. */
+export interface OwnedWatch extends Watch {
+  /** How a composer's children of this kind change. */
+  updateStrategy?: 'inPlace' | 'recreate' | 'onDelete';
+}
+
+/** Other objects of one kind. */
+export interface MappedWatch extends Watch {
+  /** How a changed object leads to the primaries that run. On an update, both the old and the new object count. */
+  mapping: Mapping;
+}
+
+/** How much of an object the cache keeps. */
+export type Projection =
+  /** All but `managedFields`. */
+  | { type: 'full' }
+  /** What identifies the object, and its metadata. */
+  | { type: 'metadata' }
+  /** The metadata, and the values at these JSON pointers. */
+  | { type: 'fields'; pointers: string[] };
+
+/** A way to find objects by a value in them. */
+export interface Index {
+  /** Unique in the watch. */
+  name: string;
+  /** Which value: a field, or each element of a list of texts; or a label. */
+  source: { type: 'field'; pointer: string } | { type: 'label'; key: string };
+}
+
+/** How a changed object leads to the primaries that run. */
+export type Mapping =
+  /** The primary that controls the object. */
+  | { type: 'owner' }
+  /** The primary that a label names. */
+  | { type: 'label'; key: string }
+  /** The primary that an annotation names. */
+  | { type: 'annotation'; key: string }
+  /** The primary that a field names. */
+  | { type: 'field'; pointer: string }
+  /** Every primary whose index holds the object's name. */
+  | { type: 'referencedBy'; index: string }
+  /** The primary with the object's own name. */
+  | { type: 'sameName' }
+  /** Every primary, at low priority. */
+  | { type: 'all' };
+
+/** A change that counts. */
+export type Predicate =
+  /** What is asked for has changed, where the kind counts generations. */
+  | { type: 'generation' }
+  /** A label has changed. */
+  | { type: 'labels' }
+  /** An annotation has changed. */
+  | { type: 'annotations' }
+  /** A value at one of these JSON pointers has changed. */
+  | { type: 'fields'; pointers: string[] };
+
+/** How a loop runs. All durations are in milliseconds. */
+export interface Options {
+  /** How many objects are reconciled at once, at most 64. Default: 4. */
+  workers?: number;
+  /** How many counted retries an object gets before it is left to the slow lane. Default: 15. */
+  maxRetries?: number;
+  /** The delay before the n-th retry: `baseMs` (default 5) doubled n times, at most `maxMs` (default 1000000). */
+  backoff?: { baseMs?: number; maxMs?: number };
+  /** How often every object runs again without a reason. Default: ten hours. */
+  resyncMs?: number;
+  /** How long a call may take, at most 600000. Default: 30000. */
+  deadlineMs?: number;
+  /** Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they go. */
+  finalizer?: boolean;
+  /**
+   * What happens to an object whose own writes do not appear in the caches for too long. `probe`: it is held until the
+   * caches are known to be new enough. `run`: it runs all the same. Default: `probe`.
+   */
+  expectationTimeout?: 'probe' | 'run';
+}
+
+/** Access to resources of the API, as a rule in a Kubernetes Role. */
+export interface Permission {
+  /** API groups; the core group is the empty text. */
+  apiGroups: string[];
+  /** Resources and subresources, such as `deployments` and `deployments/scale`. */
+  resources: string[];
+  /** API verbs. An apply needs `patch`, and `create` too unless it names a `uid` or a `resourceVersion`. */
+  verbs: Array<'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection' | '*'>;
+  /** Only in these namespaces. Left out or empty: in all, and objects without one. */
+  namespaces?: string[];
+  /** Only objects with these names. Left out or empty: all. */
+  names?: string[];
+}
+
+/** A metric that the plugin may set. `metrics.counter` and its like make one that the code can use too. */
+export interface Metric {
+  /** Unique in the plugin. The host adds a prefix. */
+  name: string;
+  /** A counter only grows, a gauge goes up and down, a histogram counts values by size. */
+  type: 'counter' | 'gauge' | 'histogram';
+  /** What it counts, in which unit, for people. */
+  help: string;
+  /** The labels that each value carries. */
+  labels?: string[];
+  /** A histogram's upper bounds, rising, in the metric's unit. */
+  buckets?: number[];
+}
+
+/** An HTTP host that the plugin may ask. */
+export interface HttpAccess {
+  /** How the host is reached. */
+  scheme: 'https' | 'http';
+  /** The host's name. `*` stands for one label, as in `*.example.com`. Or an address, IPv6 in brackets. */
+  host: string;
+  /** The port. Left out: the scheme's own. */
+  port?: number;
+  /** The methods, such as `GET`; `*` for all. */
+  methods: string[];
+}

@@ -1,0 +1,66 @@
+import type { Fields } from './types.js';
+
+/** Adds to a counter that the manifest declares. Values never fail a call. */
+export function add(name: string, value: number, labels?: Fields): void;
+
+/** Sets a gauge that the manifest declares. */
+export function set(name: string, value: number, labels?: Fields): void;
+
+/** Adds a value to a histogram that the manifest declares. */
+export function observe(name: string, value: number, labels?: Fields): void;
+
+/** What a metric says of itself. */
+export interface About<Label extends string = string> {
+  /** What it counts, in which unit, for people. */
+  help: string;
+  /** The labels that each value carries. */
+  labels?: readonly Label[];
+}
+
+interface Declared<Label extends string> {
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: Label[];
+}
+
+/** The labels of a value: each one that was declared. */
+type Values<Label extends string> = [Label] extends [never] ? [labels?: Record<string, never>] : [labels: Record<Label, string>];
+
+/** A value that only grows. List it in the manifest's `metrics`. */
+export interface Counter<Label extends string = any> extends Declared<Label> {
+  readonly type: 'counter';
+  add(value: number, ...labels: Values<Label>): void;
+}
+
+/** A value that goes up and down. List it in the manifest's `metrics`. */
+export interface Gauge<Label extends string = any> extends Declared<Label> {
+  readonly type: 'gauge';
+  set(value: number, ...labels: Values<Label>): void;
+}
+
+/** Counts values by size. List it in the manifest's `metrics`. */
+export interface Histogram<Label extends string = any> extends Declared<Label> {
+  readonly type: 'histogram';
+  readonly buckets?: number[];
+  observe(value: number, ...labels: Values<Label>): void;
+}
+
+/**
+ * A counter that the manifest lists and the code uses, so that the two cannot differ:
+ *
+ * ```js
+ * const BACKUPS = metrics.counter('backups_total', { help: 'Backups that were begun.', labels: ['result'] });
+ * const manifest = { …, metrics: [BACKUPS] };
+ * BACKUPS.add(1, { result: 'success' });
+ * ```
+ */
+export function counter<const Label extends string = never>(name: string, about: About<Label>): Counter<Label>;
+
+/** A gauge that the manifest lists and the code uses. */
+export function gauge<const Label extends string = never>(name: string, about: About<Label>): Gauge<Label>;
+
+/** A histogram that the manifest lists and the code uses. Without `buckets` it has the host's. */
+export function histogram<const Label extends string = never>(
+  name: string,
+  about: About<Label> & { buckets?: number[] },
+): Histogram<Label>;

@@ -1,0 +1,36 @@
+import type { ObjectMeta, ObjectRef, OwnerReference } from './types.js';
+
+/** What names an object. */
+interface Named {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+}
+
+/** A reference for people: `Pod prod/shop-0`, or `Node n1`. */
+export function formatRef(target: ObjectRef): string;
+
+/** The reference to an object, as this incarnation of its name. */
+export function refOf(object: Named): ObjectRef;
+
+/** The reference to the object of another kind that has the same namespace and name. */
+export function sibling(object: { metadata: ObjectMeta }, apiVersion: string, kind: string): ObjectRef;
+
+/** The owner that controls an object. */
+export function controllerOf(object: { metadata: ObjectMeta }): OwnerReference | undefined;
+
+/** Whether an object's controller is this owner. */
+export function isControlledBy(object: { metadata: ObjectMeta }, owner: { metadata: ObjectMeta }): boolean;
+
+/** The reference that makes `owner` the controller of another object. Writes with `owned` add it themselves. */
+export function ownerReference(owner: Named): OwnerReference;
+
+/**
+ * Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as
+ * an apply leaves it: of a list, each wanted element must be there, wherever it stands.
+ */
+export function hasFields(object: unknown, wanted: unknown): boolean;
+
+/** Whether two JSON values are the same. A field that is undefined counts as left out. */
+export function deepEqual(a: unknown, b: unknown): boolean;
+

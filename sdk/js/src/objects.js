@@ -1,0 +1,54 @@
+// How objects are named, and what plugins ask of them. Pure.
+
+export function formatRef({ kind, namespace, name }) {
+  return namespace == null ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
+}
+
+export function refOf(object) {
+  const { namespace, name, uid } = object.metadata;
+  const found = { apiVersion: object.apiVersion, kind: object.kind };
+  if (namespace !== undefined) found.namespace = namespace;
+  found.name = name;
+  if (uid !== undefined) found.uid = uid;
+  return found;
+}
+
+export function sibling(object, apiVersion, kind) {
+  const { namespace, name } = object.metadata;
+  return namespace === undefined ? { apiVersion, kind, name } : { apiVersion, kind, namespace, name };
+}
+
+export function controllerOf(object) {
+  return object.metadata.ownerReferences?.find((owner) => owner.controller === true);
+}
+
+export function isControlledBy(object, owner) {
+  return owner.metadata.uid !== undefined && controllerOf(object)?.uid === owner.metadata.uid;
+}
+
+export function ownerReference(owner) {
+  const { apiVersion, kind, metadata } = owner;
+  return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
+}
+
+export function hasFields(object, wanted) {
+  if (Array.isArray(wanted)) {
+    return Array.isArray(object) && wanted.every((part) => object.some((element) => hasFields(element, part)));
+  }
+  if (typeof wanted === 'object' && wanted !== null) {
+    return (
+      typeof object === 'object' && object !== null && !Array.isArray(object) &&
+      Object.keys(wanted).every((key) => wanted[key] === undefined || (Object.hasOwn(object, key) && hasFields(object[key], wanted[key])))
+    );
+  }
+  return object === wanted;
+}
+
+export function deepEqual(a, b) {
+  if (Array.isArray(a) || Array.isArray(b)) {
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((part, place) => deepEqual(part, b[place]));
+  }
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...keys].every((key) => deepEqual(a[key], b[key]));
+}

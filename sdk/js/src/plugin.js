@@ -1,0 +1,97 @@
+// Makes of a plugin's own functions what a component exports.
+
+import '#host/ambient';
+import * as host from '#host/log';
+import { begin } from './ambient.js';
+import { open } from './console.js';
+import { eventOf } from './event.js';
+import { failuresOf, messageOf, stackOf } from './failures.js';
+import { stringify } from './json.js';
+import { manifestText } from './manifest.js';
+import { CompositionRequest, Request } from './request.js';
+import { known, list, milliseconds, nameOf } from './wire.js';
+
+export function defineReconciler(definition) {
+  const { manifest, reconcile } = known(definition, ['manifest', 'reconcile'], 'what defineReconciler is given');
+  const text = manifestText(manifest);
+  const plugin = callable(reconcile, 'reconcile');
+  return Object.freeze({
+    describe: () => text,
+    reconcile: (request) => run(() => outcomeOf(plugin(new Request(request)))),
+  });
+}
+
+export function defineComposer(definition) {
+  const { manifest, compose } = known(definition, ['manifest', 'compose'], 'what defineComposer is given');
+  const text = manifestText(manifest);
+  const plugin = callable(compose, 'compose');
+  return Object.freeze({
+    describe: () => text,
+    compose: (request) => run(() => compositionOf(plugin(new CompositionRequest(request)))),
+  });
+}
+
+export function requeueAfter(after) {
+  return { requeueAfterMs: milliseconds(after, 'requeueAfter') };
+}
+
+function callable(value, name) {
+  if (typeof value !== 'function') throw new TypeError(`${name} must be a function, not ${nameOf(value)}`);
+  return value;
+}
+
+/** Makes one call. What it throws becomes the failures that the interface wants thrown. */
+function run(call) {
+  begin();
+  open();
+  try {
+    return call();
+  } catch (error) {
+    throw told(error, true);
+  }
+}
+
+/** The failures of what was thrown, noted in the log. What it says of itself may throw too; that is told in its place, once. */
+function told(error, isFirst) {
+  let failures;
+  try {
+    const found = failuresOf(error);
+    failures = found.failures;
+    for (const exception of found.uncaught) {
+      host.log('error', messageOf(exception), [['stack', stackOf(exception)]]);
+    }
+  } catch (wrong) {
+    failures ??= isFirst ? told(wrong) : [{ tag: 'transient', val: 'an error that cannot be read' }];
+  }
+  return failures;
+}
+
+function outcomeOf(answer) {
+  refusePromise(answer, 'reconcile');
+  if (answer === undefined || answer === null) return { tag: 'done' };
+  const { requeueAfterMs } = known(answer, ['requeueAfterMs'], 'what reconcile returned');
+  if (requeueAfterMs === undefined) return { tag: 'done' };
+  return { tag: 'requeue-after', val: milliseconds(requeueAfterMs, 'requeueAfterMs') };
+}
+
+const COMPOSITION = ['children', 'status', 'events', 'requeueAfterMs', 'allowEmpty'];
+
+function compositionOf(answer) {
+  refusePromise(answer, 'compose');
+  if (answer === undefined) throw new TypeError('compose returned nothing; to leave all as it is, return {children: []}');
+  const { children, status, events = [], requeueAfterMs, allowEmpty } = known(answer, COMPOSITION, 'what compose returned');
+  return {
+    children: list(children ?? [], 'children').map((child, place) => stringify(child, `children[${place}]`)),
+    status: status === undefined || status === null ? undefined : stringify(status, 'status'),
+    events: list(events, 'events').map((event, place) => eventOf(event, `events[${place}]`)),
+    requeueAfterMs: requeueAfterMs === undefined || requeueAfterMs === null ? undefined : milliseconds(requeueAfterMs, 'requeueAfterMs'),
+    allowEmpty: allowEmpty === true,
+  };
+}
+
+function refusePromise(answer, name) {
+  if (typeof answer?.then !== 'function') return;
+  throw new TypeError(
+    `${name} returned a promise, which nothing can wait for: a call ends when the function returns. Make ${name}, and what it calls, plain functions without async and await; all functions of "windlass" answer at once`,
+  );
+}

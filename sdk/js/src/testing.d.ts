@@ -1,0 +1,163 @@
+import type { ApiError, ApiReason, HttpReason } from './errors.js';
+import type { EventInput } from './events.js';
+import type { Level } from './log.js';
+import type { Composition, ComposerPlugin, Outcome, ReconcilerPlugin } from './plugin.js';
+import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef } from './types.js';
+import type { DeleteOptions, PatchType, WriteOptions } from './writes.js';
+
+/** An object that a test gives. */
+export type TestObject = KubernetesObject | { apiVersion: string; kind: string; metadata: ObjectMeta };
+
+/** What a host begins with. */
+export interface TestHostOptions {
+  /** The objects of the cluster. */
+  objects?: TestObject[];
+  /** The operator's configuration. Default: `{}`. */
+  config?: object;
+  /** The time. Default: 2026-01-01T00:00:00Z. It stands still. */
+  now?: Date;
+  /** What the random numbers begin with. */
+  seed?: number;
+  /** What answers HTTP requests. Without it none is granted. */
+  fetch?: (request: TestHttpRequest) => TestHttpResponse | TestHttpFailure;
+}
+
+/** An HTTP request that the plugin sent. */
+export interface TestHttpRequest {
+  method: string;
+  url: string;
+  headers: Array<[string, string]>;
+  body?: string | Uint8Array | undefined;
+  timeoutMs?: number | undefined;
+}
+
+/** What a test answers to it. */
+export interface TestHttpResponse {
+  /** Default: 200. */
+  status?: number;
+  headers?: Record<string, string>;
+  body?: string | Uint8Array;
+}
+
+/** That it brings no response. */
+export interface TestHttpFailure {
+  reason: Exclude<HttpReason, 'status'>;
+  message?: string;
+}
+
+/** A request of a test. What is left out is taken from the object. */
+export interface TestRequest {
+  /** The primary. Left out: it is gone. */
+  object?: TestObject | undefined;
+  controller?: string;
+  namespace?: string;
+  name?: string;
+  uid?: string;
+  /** Default: whether the object has a `deletionTimestamp`. */
+  deleting?: boolean;
+  attempt?: number;
+  traceId?: string;
+}
+
+/** A composer's request of a test. */
+export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
+  parent: TestObject;
+  children?: TestObject[];
+  related?: TestObject[];
+}
+
+/** One thing that went wrong, as the host is told of it. One of the three is there. */
+export interface Failure {
+  api?: ApiError;
+  transient?: string;
+  terminal?: string;
+}
+
+/** What came of a call. */
+export interface Result extends Outcome {
+  /** Empty if nothing failed. */
+  failures: Failure[];
+}
+
+/** What came of a composer's call. Of one that failed there are only the failures. */
+export interface CompositionResult extends Partial<Omit<Composition, 'children' | 'status'>> {
+  children?: KubernetesObject[];
+  status?: any;
+  /** Empty if nothing failed. */
+  failures: Failure[];
+}
+
+/** A write that the plugin has sent, also one that failed. */
+export interface Write {
+  op: 'create' | 'update' | 'apply' | 'patch' | 'delete';
+  /** What was created, updated or applied. */
+  object?: any;
+  /** What was patched or deleted. */
+  target?: ObjectRef;
+  patchType?: PatchType;
+  patch?: any;
+  options: Omit<WriteOptions, 'subresource'> & DeleteOptions & { subresource?: { name: string; parent?: ObjectRef } };
+}
+
+/** Which request fails: the next one that all of this is true of. */
+export interface Failing {
+  /** The function, such as `writes.apply` or `cache.get`. */
+  call?: string;
+  apiVersion?: string;
+  kind?: string;
+  namespace?: string;
+  name?: string;
+}
+
+/**
+ * A host in memory, for unit tests. While it calls a plugin, `Date`, `Math.random`, `crypto` and `console` are the host's,
+ * as they are in a component.
+ *
+ * ```js
+ * const host = new TestHost();
+ * const { failures } = host.reconcile(reconciler, { object: shop });
+ * assert.deepEqual(failures, []);
+ * assert.equal(host.writes[0].object.kind, 'ConfigMap');
+ * ```
+ *
+ * It is no API server: it checks no schema, an apply merges and replaces lists whole, and nothing but the plugin's own
+ * writes changes an object. What the manifest does not watch, the cache does not hold, as in the host.
+ */
+export class TestHost {
+  constructor(options?: TestHostOptions);
+  /** The time that the plugin sees. */
+  now: Date;
+  /** The operator's configuration. */
+  config: object;
+  /** What answers HTTP requests. */
+  fetch: TestHostOptions['fetch'];
+  /** All writes that were sent, in order. */
+  writes: Write[];
+  /** All events that were emitted. */
+  events: EventInput[];
+  /** All log lines. */
+  logs: Array<{ level: Level; message: string; fields: Record<string, string> }>;
+  /** All values of metrics. */
+  metrics: Array<{ type: 'counter' | 'gauge' | 'histogram'; name: string; value: number; labels: Record<string, string> }>;
+  /** All HTTP requests. */
+  requests: TestHttpRequest[];
+  /** Puts an object into the cluster, in place of the one of its name, whose uid it keeps if it has none. */
+  put(object: TestObject): KubernetesObject;
+  /** An object of the cluster. */
+  get<T = any>(target: ObjectRef): T | undefined;
+  /** The objects of a kind. */
+  list<T = any>(kind: ObjectKind): T[];
+  /** Takes an object out of the cluster. */
+  remove(target: ObjectRef): void;
+  /** Has the next request fail that fits. Each call of this is for one request. */
+  failNext(
+    what: Failing,
+    error: { reason: ApiReason; message?: string; code?: number; statusReason?: string; retryAfterMs?: number },
+  ): void;
+  /** Calls a reconciler. The object is put into the cluster first. */
+  reconcile(plugin: ReconcilerPlugin, request?: TestRequest): Result;
+  /** Calls a composer. */
+  compose(plugin: ComposerPlugin, request: TestCompositionRequest): CompositionResult;
+  /** Runs any function that uses the SDK, such as a part of a plugin, and returns what it returns. */
+  run<T>(call: () => T): T;
+}

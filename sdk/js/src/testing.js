@@ -1,0 +1,112 @@
+// A host in memory, for unit tests of plugins on Node.js. It answers at the interface itself, so that what a plugin asks
+// goes through all of the SDK.
+
+import { install } from './ambient.js';
+import { use } from './host/node/double.js';
+import { parse, stringify } from './json.js';
+import { answers } from './testing/answers.js';
+import { Store } from './testing/store.js';
+import { apiErrorFrom, known } from './wire.js';
+
+const OPTIONS = ['objects', 'config', 'now', 'seed', 'fetch'];
+const REQUEST = ['object', 'controller', 'namespace', 'name', 'uid', 'deleting', 'attempt', 'traceId'];
+const COMPOSITION = [...REQUEST.slice(1), 'parent', 'children', 'related'];
+
+export class TestHost {
+  /** All that calls have done, in order. */
+  writes = [];
+  events = [];
+  logs = [];
+  metrics = [];
+  requests = [];
+  #store = new Store();
+  #failing = [];
+
+  constructor(options) {
+    const { objects = [], config = {}, now, seed = 1, fetch } = known(options, OPTIONS, 'the options of TestHost');
+    this.now = now ?? new Date('2026-01-01T00:00:00Z');
+    this.config = config;
+    this.fetch = fetch;
+    this.seed = seed;
+    for (const object of objects) this.put(object);
+  }
+
+  put(object) {
+    return this.#store.put(structuredClone(object));
+  }
+
+  get(target) {
+    return structuredClone(this.#store.get(target));
+  }
+
+  remove(target) {
+    this.#store.remove(target);
+  }
+
+  list(kind) {
+    return structuredClone(this.#store.list(kind));
+  }
+
+  failNext(what, error) {
+    this.#failing.push({ what: known(what, ['call', 'apiVersion', 'kind', 'namespace', 'name'], 'what fails'), error });
+  }
+
+  reconcile(plugin, request) {
+    const { object, ...rest } = known(request, REQUEST, 'the request');
+    const primary = object === undefined ? undefined : this.put(object);
+    const asked = requestOf(rest, primary);
+    return this.#during(plugin, primary, () => {
+      const { tag, val } = plugin.reconcile(asked);
+      return tag === 'requeue-after' ? { requeueAfterMs: val, failures: [] } : { failures: [] };
+    });
+  }
+
+  compose(plugin, request) {
+    const { parent, children = [], related = [], ...rest } = known(request, COMPOSITION, 'the request');
+    const texts = (objects) => objects.map((object) => stringify(object, 'an object'));
+    const asked = {
+      request: { ...requestOf(rest, parent), object: null },
+      parent: stringify(parent, 'the parent'),
+      children: texts(children),
+      related: texts(related),
+      config: stringify(this.config, 'the configuration'),
+    };
+    return this.#during(plugin, parent, () => {
+      const { children, status, requeueAfterMs, ...composed } = plugin.compose(asked);
+      const answer = { children: children.map(parse), ...composed, failures: [] };
+      if (status !== undefined) answer.status = parse(status);
+      if (requeueAfterMs !== undefined) answer.requeueAfterMs = requeueAfterMs;
+      return answer;
+    });
+  }
+
+  run(call) {
+    return this.#during(undefined, undefined, call);
+  }
+
+  #during(plugin, primary, call) {
+    const manifest = plugin && JSON.parse(plugin.describe());
+    const before = use(answers({ host: this, store: this.#store, failing: this.#failing, manifest, primary }));
+    const restore = install();
+    try {
+      return call();
+    } catch (error) {
+      if (!Array.isArray(error)) throw error;
+      return { failures: error.map(failureFrom) };
+    } finally {
+      restore();
+      use(before);
+    }
+  }
+}
+
+function requestOf({ controller = 'test', deleting, attempt = 0, traceId = 'test', ...rest }, primary) {
+  const { namespace = null, name = 'test', uid = null } = { ...primary?.metadata, ...rest };
+  const isGoing = deleting ?? primary?.metadata.deletionTimestamp !== undefined;
+  const object = primary === undefined ? null : stringify(primary, 'the primary');
+  return { controller, namespace, name, uid, object, deleting: isGoing, attempt, traceId };
+}
+
+function failureFrom({ tag, val }) {
+  return { [tag]: tag === 'api' ? apiErrorFrom(val) : val };
+}

@@ -1,0 +1,167 @@
+// The objects of a test's cluster, and what writes make of them: enough for plugins, not an API server. An apply merges,
+// and replaces lists whole.
+
+import { ownerReference } from '../objects.js';
+import { selects } from './selector.js';
+
+/** Why the store refuses a write. */
+export class Refusal extends Error {
+  constructor(reason, message) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+export function identity({ apiVersion, kind, metadata }) {
+  return { apiVersion, kind, namespace: metadata?.namespace, name: metadata?.name, uid: metadata?.uid };
+}
+
+const keyOf = ({ apiVersion, kind, namespace, name }) => [apiVersion, kind, namespace ?? '', name].join(' ');
+
+export class Store {
+  #objects = new Map();
+  #version = 0;
+
+  get(target) {
+    const found = this.#objects.get(keyOf(target));
+    return target.uid == null || found?.metadata.uid === target.uid ? found : undefined;
+  }
+
+  /** Keeps an object, with the fields that a server would give it. */
+  put(object) {
+    this.#version += 1;
+    const key = keyOf(identity(object));
+    object.metadata.uid ??= this.#objects.get(key)?.metadata.uid ?? `uid-${this.#version}`;
+    object.metadata.resourceVersion = String(this.#version);
+    this.#objects.set(key, object);
+    return object;
+  }
+
+  remove(target) {
+    this.#objects.delete(keyOf(target));
+  }
+
+  list({ apiVersion, kind, namespace, labelSelector, owner, index, indexes = [] }) {
+    const source = index == null ? undefined : indexes.find(({ name }) => name === index.index)?.source;
+    return [...this.#objects.values()].filter((object) =>
+      object.apiVersion === apiVersion && object.kind === kind &&
+      (namespace == null || object.metadata.namespace === namespace) &&
+      (labelSelector == null || selects(labelSelector, object.metadata.labels ?? {})) &&
+      (owner === undefined || isControlled(object, owner)) &&
+      (index == null || indexed(object, source).includes(index.value)));
+  }
+
+  claim(query, primary) {
+    const claimed = { adopted: [], released: [] };
+    const all = this.list({ ...query, labelSelector: undefined, namespace: primary.metadata.namespace });
+    for (const object of all) {
+      const fits = selects(query.labelSelector, object.metadata.labels ?? {});
+      const owners = object.metadata.ownerReferences ?? [];
+      if (isControlled(object, primary) && !fits) {
+        object.metadata.ownerReferences = owners.filter(({ uid }) => uid !== primary.metadata.uid);
+        claimed.released.push(identity(this.put(object)));
+      } else if (fits && !owners.some(({ controller }) => controller)) {
+        object.metadata.ownerReferences = [...owners, ownerReference(primary)];
+        claimed.adopted.push(identity(this.put(object)));
+      }
+    }
+    return claimed;
+  }
+
+  /** Carries a write out, and returns the object; undefined after a deletion. */
+  write({ op, object, target, patchType, patch, options }, primary) {
+    const parent = options.subresource?.parent;
+    const about = parent ?? target ?? identity(object);
+    if (op === 'patch' && options.owned && patchType !== 'strategic') {
+      throw new Refusal('invalid', 'a merge or JSON patch cannot make the primary the controller: use apply or a strategic patch');
+    }
+    const before = this.#before(op, about, options);
+    if (op === 'delete') return this.#delete(before, options);
+    if (op === 'create' && options.subresource === undefined && object.metadata.name === undefined) {
+      object.metadata.name = `${object.metadata.generateName}${this.#version + 1}`;
+    }
+    let after = changed({ op, object, patchType, patch }, before);
+    if (options.owned && options.subresource === undefined) after = ownedBy(primary, after);
+    if (options.subresource?.name === 'status') after = { ...before, status: after.status };
+    else if (options.subresource?.name === 'scale') after = merged(before, { spec: { replicas: after.spec.replicas } });
+    else if (options.subresource !== undefined) return object ?? before;
+    return options.dryRun ? after : structuredClone(this.put(structuredClone(after)));
+  }
+
+  #before(op, about, { subresource, resourceVersion }) {
+    const before = this.get(about);
+    const isNew = (op === 'create' || op === 'apply') && subresource === undefined;
+    if (before === undefined && !isNew) throw new Refusal('not-found', `${about.kind} "${about.name}" not found`);
+    if (before !== undefined && op === 'create' && subresource === undefined) {
+      throw new Refusal('already-exists', `${about.kind} "${about.name}" already exists`);
+    }
+    if (resourceVersion !== undefined && before?.metadata.resourceVersion !== resourceVersion) {
+      throw new Refusal('conflict', `${about.kind} "${about.name}" is at another version`);
+    }
+    return before;
+  }
+
+  #delete(before, { dryRun }) {
+    if (dryRun) return before;
+    if (before.metadata.finalizers?.length > 0) {
+      before.metadata.deletionTimestamp ??= '2026-01-01T00:00:00Z';
+      return structuredClone(this.put(before));
+    }
+    this.remove(identity(before));
+    return undefined;
+  }
+}
+
+function ownedBy(primary, { metadata, ...object }) {
+  const others = (metadata.ownerReferences ?? []).filter(({ uid }) => uid !== primary.metadata.uid);
+  return { ...object, metadata: { ...metadata, ownerReferences: [...others, ownerReference(primary)] } };
+}
+
+function isControlled(object, { metadata }) {
+  return (object.metadata.ownerReferences ?? []).some(({ uid, controller }) => controller === true && uid === metadata.uid);
+}
+
+function indexed(object, source) {
+  if (source === undefined) return [];
+  if (source.type === 'label') return [object.metadata.labels?.[source.key]];
+  const value = source.pointer.slice(1).split('/').reduce((within, key) => within?.[unescaped(key)], object);
+  return Array.isArray(value) ? value : [value];
+}
+
+function changed({ op, object, patchType, patch }, before) {
+  if (op === 'create') return object;
+  if (op === 'update') return { ...object, metadata: { ...object.metadata, uid: before.metadata.uid } };
+  if (op === 'apply') return before === undefined ? object : merged(before, object);
+  return patchType === 'json' ? patch.reduce(operated, structuredClone(before)) : merged(before, patch);
+}
+
+/** By RFC 7386. */
+function merged(before, patch) {
+  if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch;
+  const after = typeof before === 'object' && before !== null && !Array.isArray(before) ? { ...before } : {};
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete after[key];
+    else after[key] = merged(after[key], value);
+  }
+  return after;
+}
+
+/** One operation of a JSON patch: those that change. */
+function operated(document, { op, path, value }) {
+  const keys = path.slice(1).split('/').map(unescaped);
+  const last = keys.pop();
+  const place = keys.reduce((within, key) => within?.[key], document);
+  if (place === undefined || !['add', 'replace', 'remove'].includes(op)) {
+    throw new Refusal('invalid', `the patch cannot ${op} ${path}`);
+  }
+  if (Array.isArray(place)) {
+    const at = last === '-' ? place.length : Number(last);
+    place.splice(at, op === 'add' ? 0 : 1, ...(op === 'remove' ? [] : [value]));
+  } else if (op === 'remove') delete place[last];
+  else place[last] = value;
+  return document;
+}
+
+function unescaped(key) {
+  return key.replaceAll('~1', '/').replaceAll('~0', '~');
+}

@@ -1,0 +1,167 @@
+// What crosses the interface, checked on the way out: the engine answers a value of a wrong type by a trap, without a word.
+
+import { ApiError } from './errors.js';
+
+const LONGEST = 2 ** 31 - 1;
+
+/** A text. A lone surrogate, which UTF-8 has no place for, becomes U+FFFD. */
+export function text(value, what) {
+  if (typeof value !== 'string') throw new TypeError(`${what} must be a string, not ${nameOf(value)}`);
+  return value.toWellFormed();
+}
+
+export function optionalText(value, what) {
+  return value === undefined || value === null ? undefined : text(value, what);
+}
+
+/** A whole number for the interface's u32, which the engine takes for a signed one. */
+export function u32(value, what) {
+  if (!Number.isInteger(value) || value < 0 || value > 0xffffffff) {
+    throw new TypeError(`${what} must be a whole number from 0 to 4294967295, not ${nameOf(value)}`);
+  }
+  return value | 0;
+}
+
+export function optionalU32(value, what) {
+  return value === undefined || value === null ? undefined : u32(value, what);
+}
+
+/** A duration. Longer ones than the interface can hold are cut; a fraction of a millisecond is one. */
+export function milliseconds(value, what) {
+  if (typeof value !== 'number' || !(value >= 0)) {
+    throw new TypeError(`${what} must be a number of milliseconds, not ${nameOf(value)}`);
+  }
+  return Math.min(Math.ceil(value), LONGEST);
+}
+
+export function number(value, what) {
+  if (typeof value !== 'number') throw new TypeError(`${what} must be a number, not ${nameOf(value)}`);
+  return value;
+}
+
+export function oneOf(value, choices, what) {
+  if (!choices.includes(value)) {
+    throw new TypeError(`${what} must be one of ${choices.join(', ')}, not ${nameOf(value)}`);
+  }
+  return value;
+}
+
+export function list(value, what) {
+  if (!Array.isArray(value)) throw new TypeError(`${what} must be an array, not ${nameOf(value)}`);
+  return value;
+}
+
+export function texts(value, what) {
+  return list(value, what).map((element, place) => text(element, `${what}[${place}]`));
+}
+
+/** Names and values as pairs: what an object has, or a list of pairs, in which a name may occur twice. */
+export function pairs(value, what) {
+  const entries = Array.isArray(value) ? value : Object.entries(value ?? {});
+  return entries.map(([name, held]) => [text(name, `a name in ${what}`), shown(held)]);
+}
+
+/** A value as people read it in a line. */
+export function shown(value) {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (value instanceof Error) return String(value).toWellFormed();
+  if (typeof value === 'object' && value !== null) {
+    try {
+      return JSON.stringify(value, (_, inner) => (typeof inner === 'bigint' ? String(inner) : inner)) ?? String(value);
+    } catch {
+      return Object.prototype.toString.call(value);
+    }
+  }
+  return String(value).toWellFormed();
+}
+
+/** Refuses what a plain object has no place for. A misspelt option would otherwise do nothing, silently. */
+export function known(value, keys, what) {
+  if (value === undefined) return {};
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new TypeError(`${what} must be an object, not ${nameOf(value)}`);
+  }
+  for (const key in value) {
+    if (!keys.includes(key)) {
+      throw new TypeError(`${what}: there is no field "${key}"${hint(key, keys)}`);
+    }
+  }
+  return value;
+}
+
+function hint(key, keys) {
+  const alike = keys.find((known) => distance(key.toLowerCase(), known.toLowerCase()) <= 2);
+  return alike === undefined ? `; there are ${keys.join(', ')}` : `; did you mean "${alike}"?`;
+}
+
+function distance(a, b) {
+  let row = Array.from({ length: b.length + 1 }, (_, place) => place);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
+    }
+    row = next;
+  }
+  return row[b.length];
+}
+
+export function kind(value, what) {
+  return { apiVersion: text(value?.apiVersion, `${what}.apiVersion`), kind: text(value?.kind, `${what}.kind`) };
+}
+
+export function reference(value, what) {
+  if (typeof value !== 'object' || value === null) {
+    throw new TypeError(`${what} must be a reference to an object, not ${nameOf(value)}`);
+  }
+  return {
+    apiVersion: text(value.apiVersion, `${what}.apiVersion`),
+    kind: text(value.kind, `${what}.kind`),
+    namespace: optionalText(value.namespace, `${what}.namespace`),
+    name: text(value.name, `${what}.name`),
+    uid: optionalText(value.uid, `${what}.uid`),
+  };
+}
+
+export function optionalReference(value, what) {
+  return value === undefined || value === null ? undefined : reference(value, what);
+}
+
+/** A reference as the host gives it, without the fields that are none. */
+export function referenceFrom({ apiVersion, kind, namespace, name, uid }) {
+  const found = { apiVersion, kind };
+  if (namespace != null) found.namespace = namespace;
+  found.name = name;
+  if (uid != null) found.uid = uid;
+  return found;
+}
+
+export function apiErrorFrom(payload) {
+  const { retryAfterMs, object, ...rest } = payload;
+  return new ApiError({
+    ...rest,
+    retryAfterMs: retryAfterMs == null ? undefined : retryAfterMs >>> 0,
+    object: object == null ? undefined : referenceFrom(object),
+  });
+}
+
+/** Asks the host, and makes an ApiError of its refusal. */
+export function ask(call) {
+  try {
+    return call();
+  } catch (error) {
+    throw isRefusal(error) ? apiErrorFrom(error.payload) : error;
+  }
+}
+
+/** An import that answers with an error throws an Error with the error as its payload. */
+export function isRefusal(error) {
+  return error !== null && typeof error === 'object' && error.payload !== undefined;
+}
+
+export function nameOf(value) {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' || typeof value === 'function') return `a value of type ${typeof value}`;
+  return typeof value === 'undefined' ? 'undefined' : `${typeof value} ${String(value)}`;
+}

@@ -1,0 +1,137 @@
+import * as host from '#host/writes';
+import { parse, stringify } from './json.js';
+import { refOf } from './objects.js';
+import { apiErrorFrom, ask, known, list, milliseconds, oneOf, optionalReference, optionalText, reference, text, u32 } from './wire.js';
+
+// Most plugins do not look at what came back, and to parse it costs more than to write it. So it waits until it is asked for.
+class Written {
+  #text;
+  #object;
+
+  constructor(text) {
+    this.#text = text;
+  }
+
+  get object() {
+    if (this.#text !== undefined) {
+      this.#object = parse(this.#text);
+      this.#text = undefined;
+    }
+    return this.#object;
+  }
+}
+
+function writtenOf(text) {
+  return text === undefined || text === null ? undefined : new Written(text);
+}
+
+export function create(object, options) {
+  const [body, how] = [bodyOf(object), writeOptions(options)];
+  return new Written(ask(() => host.create(body, how)));
+}
+
+export function update(object, options) {
+  const [body, how] = [bodyOf(object), writeOptions(options)];
+  return new Written(ask(() => host.update(body, how)));
+}
+
+export function apply(object, options) {
+  const [body, how] = [bodyOf(object), writeOptions(options)];
+  return new Written(ask(() => host.apply(body, how)));
+}
+
+export function patch(target, patchType, changes, options) {
+  const { val } = patchOperation({ target, patchType, patch: changes, options });
+  return new Written(ask(() => host.patch(val.target, val.patchType, val.patch, val.options)));
+}
+
+function remove(target, options) {
+  const [wanted, how] = [reference(target, 'target'), deleteOptions(options)];
+  return writtenOf(ask(() => host.remove(wanted, how)));
+}
+
+export { remove as delete };
+
+export function applyStatus(target, status, options) {
+  const { apiVersion, kind, namespace, name } = 'metadata' in target ? refOf(target) : target;
+  const metadata = namespace === undefined ? { name } : { name, namespace };
+  return apply({ apiVersion, kind, metadata, status }, { force: true, ...options, subresource: 'status' });
+}
+
+export function scale(target, replicas, options) {
+  return patch(target, 'merge', { spec: { replicas: u32(replicas, 'replicas') } }, { ...options, subresource: 'scale' });
+}
+
+export function evict(pod, options) {
+  const { namespace, name, uid, ...kind } = reference(pod, 'pod');
+  const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace } };
+  if (uid !== undefined) eviction.deleteOptions = { preconditions: { uid } };
+  const parent = { ...kind, namespace, name };
+  return create(eviction, { ...options, subresource: { name: 'eviction', parent } });
+}
+
+export function batch(operations) {
+  const sent = list(operations, 'operations').map(operation);
+  return host.batch(sent).map(({ tag, val }) => (tag === 'ok' ? (writtenOf(val) ?? {}) : { error: apiErrorFrom(val) }));
+}
+
+function operation(given, place) {
+  const what = `operations[${place}]`;
+  const op = oneOf(given?.op, ['create', 'update', 'patch', 'apply', 'delete'], `${what}.op`);
+  if (op === 'patch') {
+    return patchOperation(known(given, ['op', 'target', 'patchType', 'patch', 'options'], what));
+  }
+  if (op === 'delete') {
+    const { target, options } = known(given, ['op', 'target', 'options'], what);
+    return { tag: op, val: { target: reference(target, `${what}.target`), options: deleteOptions(options) } };
+  }
+  const { object, options } = known(given, ['op', 'object', 'options'], what);
+  return { tag: op, val: { object: bodyOf(object), options: writeOptions(options) } };
+}
+
+function patchOperation({ target, patchType, patch, options }) {
+  const val = {
+    target: reference(target, 'target'),
+    patchType: oneOf(patchType, ['merge', 'json', 'strategic'], 'patchType'),
+    patch: stringify(patch, 'the patch'),
+    options: writeOptions(options),
+  };
+  return { tag: 'patch', val };
+}
+
+function bodyOf(object) {
+  return stringify(object, 'the object to write');
+}
+
+const WRITE_OPTIONS = ['subresource', 'resourceVersion', 'owned', 'force', 'dryRun', 'fieldValidation'];
+
+function writeOptions(options) {
+  const { subresource, resourceVersion, owned, force, dryRun, fieldValidation } = known(options, WRITE_OPTIONS, 'the options of a write');
+  return {
+    subresource: subresourceOf(subresource),
+    resourceVersion: optionalText(resourceVersion, 'resourceVersion'),
+    owned: owned === true,
+    force: force === true,
+    dryRun: dryRun === true,
+    fieldValidation: oneOf(fieldValidation ?? 'strict', ['strict', 'warn', 'ignore'], 'fieldValidation'),
+  };
+}
+
+function subresourceOf(subresource) {
+  if (subresource === undefined || subresource === null) return undefined;
+  if (typeof subresource === 'string') return { name: text(subresource, 'subresource'), parent: undefined };
+  const { name, parent } = known(subresource, ['name', 'parent'], 'subresource');
+  return { name: text(name, 'subresource.name'), parent: optionalReference(parent, 'subresource.parent') };
+}
+
+const DELETE_OPTIONS = ['resourceVersion', 'propagation', 'gracePeriodMs', 'dryRun'];
+
+function deleteOptions(options) {
+  const { resourceVersion, propagation, gracePeriodMs, dryRun } = known(options, DELETE_OPTIONS, 'the options of a delete');
+  return {
+    resourceVersion: optionalText(resourceVersion, 'resourceVersion'),
+    propagation: oneOf(propagation ?? 'background', ['background', 'foreground', 'orphan'], 'propagation'),
+    gracePeriodMs: gracePeriodMs === undefined || gracePeriodMs === null ? undefined : milliseconds(gracePeriodMs, 'gracePeriodMs'),
+    dryRun: dryRun === true,
+  };
+}

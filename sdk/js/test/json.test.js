@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parse, stringify } from 'windlass';
+
+test('whole numbers survive, whatever their size', () => {
+  for (const text of ['9007199254740991', '9007199254740992', '-9223372036854775808', '18446744073709551615', '123456789012345678901234567890']) {
+    const document = `{"a":[1,${text}],"b":"${text}"}`;
+    assert.equal(stringify(parse(document)), document);
+  }
+  assert.equal(typeof parse('9007199254740991'), 'number');
+  assert.equal(parse('[9007199254740993]')[0], 9007199254740993n);
+  assert.equal(stringify({ a: 2n ** 64n, b: undefined }), '{"a":18446744073709551616}');
+});
+
+test('what only looks like a large number stays as it is', () => {
+  const document = '{"#1":"#12345678901234567890","k":"#","e":"\\u0023x","q":"a\\"12345678901234567890","f":1.2345678901234567,"x":1e-20,"12345678901234567890":12345678901234567890}';
+  const value = parse(document);
+  assert.equal(value['#1'], '#12345678901234567890');
+  assert.deepEqual([value.k, value.e, value.q, value.f, value.x], ['#', '#x', 'a"12345678901234567890', 1.2345678901234567, 1e-20]);
+  assert.equal(value['12345678901234567890'], 12345678901234567890n);
+  assert.deepEqual(parse(stringify(value)), value);
+});
+
+test('a number at any place of a text is seen', () => {
+  for (let before = 0; before < 40; before += 1) {
+    assert.equal(parse(`${' '.repeat(before)}1234567890123456789`), 1234567890123456789n);
+  }
+});
+
+test('any text survives, also lone surrogates and null characters', () => {
+  const texts = ['', '\0', 'grüße 世界 \u{1F600}', '\ud800', 'a\udc00b', '\u2028', '"\\/'];
+  assert.deepEqual(parse(stringify(texts)), texts);
+  assert.ok(stringify(texts).isWellFormed());
+  assert.deepEqual(parse(stringify([...texts, 2n ** 60n])), [...texts, 2n ** 60n]);
+});
+
+test('a key named __proto__ is a key', () => {
+  const value = parse('{"__proto__":{"a":12345678901234567890}}');
+  assert.ok(Object.hasOwn(value, '__proto__'));
+  assert.equal(stringify(value), '{"__proto__":{"a":12345678901234567890}}');
+});
+
+test('what is no JSON is named in the error', () => {
+  const ring = {};
+  ring.self = ring;
+  assert.throws(() => stringify(ring, 'the object'), /the object cannot be written as JSON: .*circular/);
+  assert.throws(() => stringify(undefined, 'the object'), /the object must be JSON, not undefined/);
+});
+
+test('a number that is not finite is refused, and the error says where', () => {
+  assert.throws(() => stringify({ spec: { ports: [{ a: 1 }, { port: NaN }] } }, 'the patch'), { message: 'the patch.spec.ports.1.port is NaN, which JSON has no number for' });
+  assert.throws(() => stringify({ big: 2n ** 64n, low: -Infinity }), /the value\.low is -Infinity/);
+  assert.throws(() => stringify(NaN), /the value is NaN/);
+  assert.equal(stringify({ a: null, b: 2n ** 64n, c: [undefined, 1.5], d: 'NaN' }), '{"a":null,"b":18446744073709551616,"c":[null,1.5],"d":"NaN"}');
+});
+
+test('a large document is read and written in little time', () => {
+  const items = Array.from({ length: 20_000 }, (_, number) => ({ name: `item-${number}`, note: 'x'.repeat(30), size: BigInt(number) + 2n ** 60n }));
+  assert.deepEqual(parse(stringify(items)), items);
+  const long = 'a\\"'.repeat(300_000) + '1234567890123456789';
+  assert.equal(parse(stringify(long)), long);
+});

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  ApiError, cache, conditions, defineComposer, defineReconciler, HttpError, isApiError, requeueAfter, Terminal, throwAll,
+  Transient, writes,
+} from 'windlass';
+import { TestHost } from 'windlass/testing';
+
+const watch = { apiVersion: 'v1', kind: 'ConfigMap' };
+const manifest = { name: 'shop', version: '0.1.0', controllers: [{ name: 'shop', primary: watch }] };
+const shop = () => ({ ...watch, metadata: { name: 'shop', namespace: 'prod', uid: 'u-1' }, data: {} });
+const plugin = (reconcile) => defineReconciler({ manifest, reconcile });
+
+function failuresOf(error, host = new TestHost()) {
+  return host.reconcile(plugin(() => { throw error; }), { object: shop() }).failures;
+}
+
+function refused(reason) {
+  return new ApiError({ code: 409, reason, statusReason: 'Why', message: 'text', verb: 'patch', resource: 'pods' });
+}
+
+test('a manifest is completed by version and kind', () => {
+  const described = JSON.parse(plugin(() => {}).describe());
+  assert.deepEqual(described, { apiVersion: 'windlass.dev/v1alpha1', kind: 'PluginManifest', ...manifest });
+});
+
+test('a field that a manifest does not have is refused, at any depth, with a hint', () => {
+  const define = (changes) => () => defineReconciler({ manifest: { ...manifest, ...changes }, reconcile() {} });
+  assert.throws(define({ descripton: '' }), /the manifest: there is no field "descripton"; did you mean "description"\?/);
+  const controllers = [{ name: 'a', primary: { ...watch, predicates: [{ type: 'fields', pointer: '/a' }] } }];
+  assert.throws(define({ controllers }), /manifest\.controllers\[0\]\.primary\.predicates\[0\]: there is no field "pointer"/);
+  assert.throws(define({ controllers: {} }), /manifest\.controllers must be an array/);
+  assert.throws(define({ version: undefined }), /the manifest has no field "version"/);
+  assert.throws(() => defineReconciler({ manifest, reconcil() {} }), /did you mean "reconcile"\?/);
+});
+
+test('a request gives its object and who it is about', () => {
+  let seen;
+  new TestHost().reconcile(plugin((request) => { seen = request; }), { object: shop(), attempt: 3 });
+  assert.deepEqual([seen.namespace, seen.name, seen.uid, seen.deleting, seen.attempt], ['prod', 'shop', 'u-1', false, 3]);
+  assert.equal(seen.object.metadata.uid, 'u-1');
+  new TestHost().reconcile(plugin((request) => { seen = request; }), { name: 'gone' });
+  assert.deepEqual([seen.name, seen.object, 'namespace' in seen], ['gone', undefined, false]);
+});
+
+test('an outcome is nothing or a time', () => {
+  const outcome = (answer) => new TestHost().reconcile(plugin(() => answer), { object: shop() });
+  assert.deepEqual(outcome(undefined), { failures: [] });
+  assert.deepEqual(outcome({}), { failures: [] });
+  assert.deepEqual(outcome(requeueAfter(1.5)), { requeueAfterMs: 2, failures: [] });
+  assert.deepEqual(outcome(requeueAfter(1e12)), { requeueAfterMs: 2 ** 31 - 1, failures: [] });
+  assert.match(outcome({ requeueAfter: 5 }).failures[0].transient, /did you mean "requeueAfterMs"\?/);
+});
+
+test('an async function is refused by an error that says what to do', () => {
+  const { failures } = new TestHost().reconcile(plugin(async () => {}), { object: shop() });
+  assert.match(failures[0].transient, /reconcile returned a promise.*without async and await/);
+});
+
+test('an API error keeps its class, thrown as it is or as a cause', () => {
+  assert.deepEqual(failuresOf(refused('conflict')).map(({ api }) => [api.reason, api.message]), [['conflict', 'text']]);
+  const wrapped = new Error('the settings', { cause: new Error('the shop', { cause: refused('forbidden') }) });
+  const [{ api }] = failuresOf(wrapped);
+  assert.deepEqual([api.reason, api.message], ['forbidden', 'the settings: the shop: patch pods: Why: text']);
+});
+
+test('joined errors are told one by one, each by its class', () => {
+  const host = new TestHost();
+  const inner = new AggregateError([new TypeError('odd'), refused('invalid')]);
+  const failures = failuresOf(new AggregateError([new Terminal('never'), new Error('both', { cause: inner }), new Transient('later')]), host);
+  assert.deepEqual(failures.map(({ api, ...told }) => api?.message ?? told), [
+    { terminal: 'never' }, { transient: 'both: TypeError: odd' }, 'both: patch pods: Why: text', { transient: 'later' },
+  ]);
+  assert.deepEqual(host.logs.map(({ message }) => message), ['TypeError: odd']);
+});
+
+test('the outermost class counts, and errors that hold themselves end', () => {
+  assert.deepEqual(failuresOf(new Terminal('no', { cause: refused('conflict') })), [{ terminal: 'no: patch pods: Why: text' }]);
+  const ring = new Error('ring');
+  ring.cause = ring;
+  assert.deepEqual(failuresOf(ring), [{ transient: 'ring' }]);
+  const joined = new AggregateError([], 'all');
+  joined.errors.push(joined);
+  assert.deepEqual(failuresOf(joined), [{ transient: 'all' }]);
+});
+
+test('an uncaught exception is logged with its stack, and the next call goes on', () => {
+  const host = new TestHost();
+  function deepest() {
+    throw new TypeError('not a function');
+  }
+  const failing = plugin(() => deepest());
+  assert.deepEqual(host.reconcile(failing, { object: shop() }).failures, [{ transient: 'TypeError: not a function' }]);
+  const [{ level, message, fields }] = host.logs;
+  assert.deepEqual([level, message], ['error', 'TypeError: not a function']);
+  assert.match(fields.stack, /^TypeError: not a function\n.*deepest/);
+  assert.deepEqual(host.reconcile(plugin(() => {}), { object: shop() }), { failures: [] });
+});
+
+test('anything may be thrown', () => {
+  for (const [thrown, text] of [['text', 'text'], [undefined, 'an error without a message'], [{ a: 1n }, '{"a":"1"}'], [null, 'null']]) {
+    assert.deepEqual(failuresOf(thrown), [{ transient: text }]);
+  }
+});
+
+test('what cannot be read of an error is told in its place', () => {
+  const throwing = (field, thrown) => Object.defineProperty(new Error('odd'), field, { get() { throw thrown; } });
+  const host = new TestHost();
+  const unreadable = throwing('message', new TypeError('no message'));
+  assert.deepEqual(failuresOf(unreadable, host), [{ transient: 'TypeError: no message' }]);
+  assert.deepEqual(host.logs.map(({ message }) => message), ['TypeError: no message']);
+  assert.deepEqual(failuresOf(throwing('message', unreadable)), [{ transient: 'an error that cannot be read' }]);
+  assert.deepEqual(failuresOf(throwing('stack', unreadable)), [{ transient: 'odd' }]);
+  assert.deepEqual(failuresOf(Object.assign(() => {}, { toString() { throw new Transient('no text'); } })), [{ transient: 'no text' }]);
+});
+
+test('an expected failure is not logged', () => {
+  const host = new TestHost();
+  failuresOf(new Transient('later'), host);
+  failuresOf(new HttpError('GET https://a.dev', 'dns', 'unknown'), host);
+  assert.deepEqual(host.logs, []);
+  assert.deepEqual(failuresOf(new HttpError('GET x', 'invalid-request', 'odd')), [{ terminal: 'GET x: invalid-request: odd' }]);
+});
+
+test('errors are found by class wherever they are', () => {
+  const joined = new AggregateError([new Error('a', { cause: refused('conflict') })]);
+  assert.ok(isApiError(joined, 'not-found', 'conflict') && isApiError(joined));
+  assert.ok(!isApiError(joined, 'not-found') && !isApiError(undefined));
+  throwAll([]);
+  assert.throws(() => throwAll([refused('conflict')]), ApiError);
+  assert.throws(() => throwAll([1, 2]), AggregateError);
+});
+
+test('a composer answers children, status and events, and finds its objects by reference', () => {
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'shop', namespace: 'prod' } };
+  const composer = defineComposer({
+    manifest,
+    compose: ({ parent, children, child, ...request }) => ({ children, status: { seen: parent.metadata.name } }),
+  });
+  const answer = new TestHost().compose(composer, { parent: shop(), children: [secret] });
+  assert.deepEqual(answer, { children: [secret], status: { seen: 'shop' }, events: [], allowEmpty: false, failures: [] });
+  const finder = defineComposer({
+    manifest,
+    compose: (request) => ({ children: [], status: {
+      child: request.child({ apiVersion: 'v1', kind: 'Secret', namespace: 'prod', name: 'shop' }) !== undefined,
+      other: request.child({ apiVersion: 'v1', kind: 'Secret', namespace: 'test', name: 'shop' }) !== undefined,
+      related: request.relatedObject({ apiVersion: 'v1', kind: 'Secret', namespace: 'prod', name: 'shop' }) !== undefined,
+      config: request.config,
+    } }),
+  });
+  const found = new TestHost({ config: { a: 1 } }).compose(finder, { parent: shop(), children: [secret] });
+  assert.deepEqual(found.status, { child: true, other: false, related: false, config: { a: 1 } });
+});
+
+test('a composition with a misspelt field fails', () => {
+  const composer = defineComposer({ manifest, compose: () => ({ child: [] }) });
+  assert.match(new TestHost().compose(composer, { parent: shop() }).failures[0].transient, /no field "child"/);
+  const nothing = defineComposer({ manifest, compose() {} });
+  assert.match(new TestHost().compose(nothing, { parent: shop() }).failures[0].transient, /compose returned nothing/);
+});
+
+test('without a host a call says how to get one', () => {
+  assert.throws(() => cache.get({ ...watch, name: 'a' }), /cache\.get needs the Windlass host.*windlass\/testing/);
+});
+
+test('what is given wrongly is told, not trapped', () => {
+  const host = new TestHost();
+  const failing = (call) => assert.throws(() => host.run(call), TypeError);
+  failing(() => cache.get({ apiVersion: 'v1', kind: 'Pod' }));
+  failing(() => cache.get({ ...watch, name: 'a' }, { field: ['/a'] }));
+  failing(() => cache.list({ kind: 'Pod' }));
+  failing(() => writes.apply({}, { onwed: true }));
+  failing(() => writes.apply(undefined));
+  failing(() => writes.patch({ ...watch, name: 'a' }, 'odd', {}));
+  failing(() => writes.delete({ ...watch, name: 'a' }, { gracePeriodMs: -1 }));
+  failing(() => writes.batch([{ op: 'make', object: {} }]));
+  failing(() => conditions.set([], { type: 'Ready', status: 'Yes', reason: 'R' }));
+});

@@ -1,0 +1,65 @@
+// Compiled by tsc, never run: what must type-check, and what must not.
+
+import { cache, conditions, type CustomObject, defineComposer, defineReconciler, http, type Manifest, metrics, requeueAfter, throwAll, writes } from 'windlass';
+
+type Shop = CustomObject<{ message: string }, { ready: boolean }>;
+
+const RUNS = metrics.counter('runs_total', { help: 'Runs.', labels: ['result'] });
+const DEPTH = metrics.gauge('depth', { help: 'Depth.' });
+
+const manifest: Manifest = {
+  name: 'shop',
+  version: '0.1.0',
+  controllers: [{
+    name: 'shops',
+    primary: { apiVersion: 'example.com/v1', kind: 'Shop', predicates: [{ type: 'generation' }] },
+    owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate' }],
+    watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } }],
+  }],
+  metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],
+};
+
+export const reconciler = defineReconciler<Shop>({
+  manifest,
+  reconcile({ object, deleting }) {
+    if (object === undefined || deleting) return;
+    const text: string = object.spec.message;
+    const settings = cache.get<{ data: Record<string, string> }>({ apiVersion: 'v1', kind: 'ConfigMap', name: text });
+    const known: string | undefined = settings?.data['message'];
+    writes.delete({ apiVersion: 'v1', kind: 'Pod', name: known ?? 'x' }, { gracePeriodMs: 5 });
+    throwAll(writes.batch([{ op: 'create', object: {} }]).flatMap(({ error }) => error ?? []));
+    writes.applyStatus(object, { conditions: conditions.set([], { type: 'Ready', status: true, reason: 'Applied' }) });
+    RUNS.add(1, { result: 'ok' });
+    DEPTH.set(1);
+    const volume: { size: number } = http.fetch('https://a.dev').throwIfNotOk().json();
+    return requeueAfter(volume.size);
+  },
+});
+
+export const composer = defineComposer<Shop, { replicas: number }>({
+  manifest,
+  compose: ({ parent, config }) => ({ children: [{ replicas: config.replicas, text: parent.spec.message }] }),
+});
+
+// @ts-expect-error A manifest has no such field.
+export const unknownField: Manifest = { name: 'a', version: '0.1.0', controllers: [], controlers: [] };
+
+export const unknownMapping: Manifest = {
+  name: 'a',
+  version: '0.1.0',
+  controllers: [{
+    name: 'a',
+    primary: { apiVersion: 'v1', kind: 'Pod' },
+    // @ts-expect-error A mapping has no such type.
+    watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'same' } }],
+  }],
+};
+
+// @ts-expect-error Nothing waits for a promise.
+export const asynchronous = defineReconciler({ manifest, async reconcile() { return requeueAfter(1); } });
+
+// @ts-expect-error An option is misspelt.
+writes.apply({}, { onwed: true });
+
+// @ts-expect-error A label is missing.
+RUNS.add(1, {});

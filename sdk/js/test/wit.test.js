@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+const wit = new URL('../../../wit/', import.meta.url);
+const host = new URL('../src/host/', import.meta.url);
+// The interface is not beside an SDK that is a copy in a plugin's folder.
+const skip = !existsSync(new URL('cache.wit', wit));
+const camelCase = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+
+test('the SDK is for the interface as it is', { skip }, () => {
+  const files = readdirSync(wit).filter((name) => name.endsWith('.wit')).sort();
+  const digest = (name) => createHash('sha256').update(readFileSync(new URL(name, wit))).digest('hex');
+  const now = files.map((name) => `${digest(name)}  ${name}\n`).join('');
+  const noted = readFileSync(new URL('wit.sha256', host), 'utf8');
+  assert.equal(noted, now, 'wit/ has changed: see what follows for src/ and its types, then run `sha256sum *.wit` in wit/');
+});
+
+test('each function of an import is there, for the component and for tests', { skip }, () => {
+  const text = readFileSync(new URL('world.wit', wit), 'utf8');
+  const imports = [...new Set([...text.matchAll(/import ([a-z]+);/g)].map(([, name]) => name))];
+  assert.ok(imports.length > 5);
+  for (const name of imports) {
+    const functions = [...readFileSync(new URL(`${name}.wit`, wit), 'utf8').matchAll(/^ {2}%?([a-z0-9-]+): func/gm)];
+    const names = functions.map(([, found]) => camelCase(found)).sort();
+    const [, exported] = /^export \{ (.*) \}/.exec(readFileSync(new URL(`guest/${name}.js`, host), 'utf8'));
+    assert.deepEqual(exported.split(', ').map((part) => part.split(' as ')[0]).sort(), names, `guest/${name}.js`);
+    const answered = [...readFileSync(new URL(`node/${name}.js`, host), 'utf8').matchAll(/asked\('(\w+)', '(\w+)'\)/g)];
+    assert.deepEqual(answered.map(([, , found]) => found).sort(), names, `node/${name}.js`);
+  }
+});
