@@ -1,0 +1,141 @@
+// The memory of the call: pieces are cut off a chunk, and all are given back at once.
+//
+// The first chunk is part of the module, so that most calls ask nobody for memory. What the host passes comes to lie here too,
+// by `cabi_realloc`.
+//
+// What must outlive a release within the call lies in a second arena of the same kind: what failed, and what the host of tests keeps.
+
+#include <stdlib.h>
+
+#include "windlass_internal.h"
+
+enum { FIRST = 48 * 1024, NEXT = 256 * 1024, NEXT_KEPT = 16 * 1024, ALIGNMENT = 8 };
+
+typedef struct chunk {
+    struct chunk *before;
+    size_t size;
+} chunk;
+
+static _Alignas(ALIGNMENT) unsigned char first[FIRST];
+
+// What is cut: the first chunk, or the last one that was asked for.
+typedef struct arena {
+    chunk *current;
+    unsigned char *base;
+    size_t size;
+    size_t used;
+} arena;
+
+static arena passing = {.base = first, .size = FIRST};
+static arena kept;
+// The one that is cut now.
+static arena *in = &passing;
+
+// The header's size, so that what is behind it is aligned.
+static const size_t HEADER = (sizeof(chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+static void cut_from(arena *of, chunk *from) {
+    bool has_first = of == &passing;
+    of->current = from;
+    of->base = from ? (unsigned char *)from + HEADER : has_first ? first : NULL;
+    of->size = from ? from->size : has_first ? FIRST : 0;
+}
+
+static void grow(size_t wanted) {
+    size_t usual = in == &passing ? NEXT : NEXT_KEPT;
+    size_t length = wanted > usual ? wanted : usual;
+    chunk *next = length <= SIZE_MAX - HEADER ? malloc(HEADER + length) : NULL;
+    if (next == NULL) {
+        windlass_trap("the call needs more memory than there is");
+    }
+    next->before = in->current;
+    next->size = length;
+    cut_from(in, next);
+    in->used = 0;
+}
+
+static unsigned char *cut(size_t length) {
+    if (length > SIZE_MAX - ALIGNMENT) {
+        windlass_trap("the call needs more memory than there is");
+    }
+    size_t whole = (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (in->base == NULL || whole > in->size - in->used) {
+        grow(whole);
+    }
+    unsigned char *piece = in->base + in->used;
+    in->used += whole;
+    return piece;
+}
+
+void *windlass_alloc(size_t length) {
+    return memset(cut(length), 0, length);
+}
+
+void *windlass_alloc_array(size_t count, size_t each) {
+    if (each != 0 && count > SIZE_MAX / each) {
+        windlass_trap("the call needs more memory than there is");
+    }
+    return windlass_alloc(count * each);
+}
+
+void *windlass_alloc_raw(size_t length) {
+    return cut(length);
+}
+
+void *windlass_regrow(void *piece, size_t before, size_t after) {
+    unsigned char *old = piece;
+    size_t whole = (before + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    // The last piece grows where it is.
+    if (old != NULL && in->base != NULL && old + whole == in->base + in->used && after <= SIZE_MAX - ALIGNMENT) {
+        size_t wanted = (after + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (wanted <= in->size - (size_t)(old - in->base)) {
+            in->used = (size_t)(old - in->base) + wanted;
+            return old;
+        }
+    }
+    unsigned char *new = cut(after);
+    if (before != 0) {
+        memcpy(new, old, before < after ? before : after);
+    }
+    return new;
+}
+
+windlass_mark windlass_memory_mark(void) {
+    return (windlass_mark){passing.current, passing.used};
+}
+
+static void release(arena *of, windlass_mark mark) {
+    while (of->current != mark.chunk) {
+        chunk *last = of->current;
+        cut_from(of, last->before);
+        free(last);
+    }
+    of->used = mark.used;
+}
+
+void windlass_memory_release(windlass_mark mark) {
+    release(&passing, mark);
+}
+
+bool windlass_memory_keep(bool keep) {
+    bool before = in == &kept;
+    in = keep ? &kept : &passing;
+    return before;
+}
+
+void windlass_memory_clear(void) {
+    in = &passing;
+    release(&passing, (windlass_mark){NULL, 0});
+    release(&kept, (windlass_mark){NULL, 0});
+}
+
+#ifdef __wasm__
+// In place of the one of the bindings: what the host passes is gone with the call, and each text has a null byte behind it.
+__attribute__((__export_name__("cabi_realloc"))) void *cabi_realloc(void *piece, size_t before, size_t alignment, size_t after) {
+    // Nothing that crosses needs more than the arena's own.
+    (void)alignment;
+    unsigned char *new = windlass_regrow(piece, before, after + 1);
+    new[after] = 0;
+    return new;
+}
+#endif

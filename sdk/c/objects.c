@@ -1,0 +1,77 @@
+// How objects are named, and who owns them.
+
+#include "windlass_internal.h"
+
+windlass_ref windlass_ref_of(const char *api_version, const char *kind, windlass_text namespace, windlass_text name) {
+    return (windlass_ref){
+        .api_version = windlass_text(api_version),
+        .kind = windlass_text(kind),
+        .namespace = namespace,
+        .name = name,
+    };
+}
+
+windlass_ref windlass_ref_to(const windlass_json *object) {
+    const windlass_json *metadata = windlass_json_get(object, "metadata");
+    return (windlass_ref){
+        .api_version = windlass_json_text(windlass_json_get(object, "apiVersion")),
+        .kind = windlass_json_text(windlass_json_get(object, "kind")),
+        .namespace = windlass_json_text(windlass_json_get(metadata, "namespace")),
+        .name = windlass_json_text(windlass_json_get(metadata, "name")),
+        .uid = windlass_json_text(windlass_json_get(metadata, "uid")),
+    };
+}
+
+windlass_ref windlass_sibling(const windlass_json *object, const char *api_version, const char *kind) {
+    windlass_ref self = windlass_ref_to(object);
+    return windlass_ref_of(api_version, kind, self.namespace, self.name);
+}
+
+const char *windlass_ref_text(const windlass_ref *ref) {
+    windlass_buffer text = {0};
+    windlass_buffer_add_text(&text, ref->kind);
+    windlass_buffer_add_byte(&text, ' ');
+    if (ref->namespace.data != NULL) {
+        windlass_buffer_add_text(&text, ref->namespace);
+        windlass_buffer_add_byte(&text, '/');
+    }
+    windlass_buffer_add_text(&text, ref->name);
+    return windlass_buffer_text(&text).data;
+}
+
+windlass_json *windlass_find(windlass_json *const *objects, size_t count, const windlass_ref *ref) {
+    for (size_t i = 0; i < count; i++) {
+        windlass_ref known = windlass_ref_to(objects[i]);
+        if (windlass_text_equal(known.name, ref->name) && windlass_text_equal(known.namespace, ref->namespace)
+            && windlass_text_equal(known.kind, ref->kind) && windlass_text_equal(known.api_version, ref->api_version)
+            && (ref->uid.data == NULL || windlass_text_equal(known.uid, ref->uid))) {
+            return objects[i];
+        }
+    }
+    return NULL;
+}
+
+windlass_json *windlass_owner_reference(const windlass_json *owner) {
+    windlass_ref ref = windlass_ref_to(owner);
+    return windlass_object(
+        {"apiVersion", windlass_string(ref.api_version)},
+        {"kind", windlass_string(ref.kind)},
+        {"name", windlass_string(ref.name)},
+        {"uid", windlass_string(ref.uid)},
+        {"controller", windlass_bool(true)},
+        {"blockOwnerDeletion", windlass_bool(true)});
+}
+
+windlass_text windlass_controller_uid(const windlass_json *object) {
+    windlass_json_each(owner, windlass_json_at(object, "/metadata/ownerReferences")) {
+        if (windlass_json_is_true(windlass_json_get(owner, "controller"))) {
+            return windlass_json_text(windlass_json_get(owner, "uid"));
+        }
+    }
+    return WINDLASS_NONE;
+}
+
+bool windlass_is_controlled_by(const windlass_json *object, const windlass_json *owner) {
+    windlass_text uid = windlass_json_text_at(owner, "/metadata/uid");
+    return uid.data != NULL && windlass_text_equal(windlass_controller_uid(object), uid);
+}

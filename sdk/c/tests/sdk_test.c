@@ -1,0 +1,454 @@
+// The rest of the SDK: memory, texts, errors, conditions, owners, the manifest; and the host of tests itself.
+
+#include <stdlib.h>
+
+#include <windlass_test.h>
+
+#include "../windlass_internal.h"
+
+// --- A plugin to call: carries out what its primary's `spec.do` says ---
+
+static const windlass_metric counted = {
+    .name = "counted_total", .type = WINDLASS_COUNTER, .help = "What was counted.", .labels = WINDLASS_TEXTS("color", "size")};
+
+static const windlass_manifest manifest = {
+    .name = "tried",
+    .version = "1.2.3",
+    .controllers = WINDLASS_CONTROLLERS({
+        .name = "things",
+        .primary =
+            {
+                .api_version = "example.com/v1",
+                .kind = "Thing",
+                .predicates = WINDLASS_PREDICATES(WINDLASS_WHEN_GENERATION, WINDLASS_WHEN_FIELDS("/data", "/spec")),
+                .indexes = WINDLASS_INDEXES(WINDLASS_INDEX_FIELD("by-secret", "/spec/secret"), WINDLASS_INDEX_LABEL("tier", "tier")),
+            },
+        .owns = WINDLASS_WATCHES({.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA}),
+        .watches = WINDLASS_MAPPED_WATCHES(
+            {{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
+            {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL}),
+        .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .backoff.base_ms = 7},
+    }),
+    .metrics = WINDLASS_METRICS(&counted),
+    .http = WINDLASS_HTTP_HOSTS({.host = "example.com", .methods = WINDLASS_TEXTS("GET")}),
+    .config_schema = WINDLASS_JSON({"type": "object"}),
+    .crds = WINDLASS_TEXTS(WINDLASS_JSON({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"})),
+};
+
+static windlass_outcome reconcile(const windlass_request *request, windlass_failures *failures) {
+    const windlass_json *spec = windlass_json_get(request->object, "spec");
+    windlass_json_each(object, windlass_json_get(spec, "apply")) {
+        windlass_fail(failures, windlass_writes_apply(object, &(windlass_write_options){.owned = true, .force = true}, NULL));
+    }
+    return windlass_requeue_after_ms((uint64_t)windlass_json_int_at(spec, "/later", 0));
+}
+
+WINDLASS_RECONCILER(manifest, reconcile);
+
+// --- Memory and texts ---
+
+WINDLASS_TEST(memory_is_zero_aligned_and_may_be_large) {
+    for (size_t size = 1; size < 2000000; size = size * 3 + 1) {
+        char *piece = windlass_alloc(size);
+        WINDLASS_CHECK((uintptr_t)piece % 8 == 0);
+        for (size_t i = 0; i < size; i++) {
+            WINDLASS_CHECK(piece[i] == 0);
+        }
+        memset(piece, 1, size);
+    }
+}
+
+WINDLASS_TEST(memory_behind_a_mark_is_given_back) {
+    windlass_text kept = windlass_text_copy(windlass_text("kept"));
+    windlass_mark mark = windlass_memory_mark();
+    void *first = windlass_alloc(100);
+    for (int i = 0; i < 100; i++) {
+        windlass_memory_release(mark);
+        windlass_alloc(1000000);
+        windlass_alloc(10);
+    }
+    windlass_memory_release(mark);
+    WINDLASS_CHECK(windlass_alloc(100) == first);
+    WINDLASS_CHECK_TEXT(kept, "kept");
+}
+
+WINDLASS_TEST(a_buffer_grows_in_place_and_elsewhere) {
+    windlass_buffer one = {0};
+    windlass_buffer other = {0};
+    for (int i = 0; i < 10000; i++) {
+        windlass_buffer_add(&one, "ab", 2);
+        windlass_buffer_add_byte(&other, 'x');
+    }
+    windlass_text text = windlass_buffer_text(&one);
+    WINDLASS_CHECK(text.length == 20000 && strlen(text.data) == 20000 && text.data[19999] == 'b');
+    WINDLASS_CHECK(windlass_buffer_text(&other).length == 10000);
+}
+
+WINDLASS_TEST(texts_are_compared_and_trimmed) {
+    WINDLASS_CHECK(windlass_text_equal(WINDLASS_NONE, WINDLASS_NONE));
+    WINDLASS_CHECK(!windlass_text_equal(WINDLASS_NONE, windlass_text("")));
+    WINDLASS_CHECK(windlass_text_compare(windlass_text("ab"), windlass_text("abc")) < 0);
+    WINDLASS_CHECK(windlass_text_compare(windlass_text("b"), windlass_text("abc")) > 0);
+    WINDLASS_CHECK_TEXT(windlass_text_trimmed(windlass_text(" \t a b\n")), "a b");
+    WINDLASS_CHECK(windlass_text_trimmed(windlass_text(" \n")).length == 0);
+    static const windlass_text constant = WINDLASS_TEXT("a\0b");
+    WINDLASS_CHECK(constant.length == 3);
+    WINDLASS_CHECK_TEXT(windlass_concat("a", "", NULL, "b"), "ab");
+    WINDLASS_CHECK_TEXT(windlass_decimal(INT64_MIN), "-9223372036854775808");
+    WINDLASS_CHECK_TEXT(windlass_format("%d of %s", 1, "two"), "1 of two");
+}
+
+// --- Errors ---
+
+static const windlass_api_error conflict = {
+    .code = 409,
+    .reason = WINDLASS_CONFLICT,
+    .status_reason = WINDLASS_TEXT("Conflict"),
+    .message = WINDLASS_TEXT("changed"),
+    .verb = WINDLASS_TEXT("patch"),
+    .resource = WINDLASS_TEXT("services"),
+    .has_object = true,
+    .object = {.kind = WINDLASS_TEXT("Service"), .namespace = WINDLASS_TEXT("prod"), .name = WINDLASS_TEXT("shop")},
+};
+
+WINDLASS_TEST(an_error_of_the_api_says_what_and_where_and_keeps_its_class_when_it_is_wrapped) {
+    const windlass_error *error = windlass_api(&conflict);
+    WINDLASS_CHECK_TEXT(error->message, "patch services Service prod/shop: Conflict: changed");
+    const windlass_error *wrapped = windlass_wrap(error, "cannot mend it");
+    WINDLASS_CHECK_TEXT(wrapped->message, "cannot mend it: patch services Service prod/shop: Conflict: changed");
+    WINDLASS_CHECK(windlass_is(wrapped, WINDLASS_CONFLICT) && wrapped->api.code == 409);
+    WINDLASS_CHECK(windlass_wrap(NULL, "nothing") == NULL && !windlass_is(NULL, WINDLASS_CONFLICT));
+}
+
+WINDLASS_TEST(failures_are_collected_in_their_order) {
+    windlass_failures failures = {0};
+    windlass_fail(&failures, NULL);
+    WINDLASS_CHECK(failures.count == 0);
+    for (int i = 0; i < 20; i++) {
+        windlass_fail_transient(&failures, "attempt %d", i);
+    }
+    windlass_fail_terminal(&failures, "%s", "never");
+    windlass_fail_api(&failures, &conflict);
+    WINDLASS_CHECK(failures.count == 22);
+    WINDLASS_CHECK_TEXT(failures.errors[19]->message, "attempt 19");
+    WINDLASS_CHECK(failures.errors[20]->kind == WINDLASS_ERROR_TERMINAL);
+    WINDLASS_CHECK(failures.errors[21]->kind == WINDLASS_ERROR_API);
+}
+
+WINDLASS_TEST(failures_stay_when_memory_is_released) {
+    windlass_failures failures = {0};
+    for (int i = 0; i < 100; i++) {
+        windlass_mark mark = windlass_memory_mark();
+        windlass_api_error api = conflict;
+        api.object.name = windlass_text(windlass_format("shop-%d", i));
+        api.verb = windlass_text_copy(windlass_text("patch"));
+        windlass_fail(&failures, windlass_wrap(windlass_api(&api), "in vain"));
+        windlass_memory_release(mark);
+        memset(windlass_alloc(5000), 'x', 5000);
+        windlass_memory_release(mark);
+    }
+    memset(windlass_alloc(100000), 'x', 100000);
+    WINDLASS_CHECK(failures.count == 100);
+    for (int i = 0; i < 100; i++) {
+        const windlass_error *error = failures.errors[i];
+        WINDLASS_CHECK_TEXT(error->api.object.name, windlass_format("shop-%d", i));
+        WINDLASS_CHECK_TEXT(error->api.verb, "patch");
+        WINDLASS_CHECK_TEXT(error->message, windlass_format("in vain: patch services Service prod/shop-%d: Conflict: changed", i));
+    }
+}
+
+WINDLASS_TEST(a_long_wait_is_cut) {
+    WINDLASS_CHECK(windlass_requeue_after_ms(UINT64_MAX).requeue_after_ms == INT32_MAX);
+    WINDLASS_CHECK(windlass_requeue_after_ms(5).requeue && !WINDLASS_DONE.requeue);
+}
+
+// --- Conditions, owners, time ---
+
+WINDLASS_TEST(a_condition_changes_its_time_with_its_status_alone) {
+    windlass_json *conditions = windlass_empty_array();
+    windlass_condition ready = {.type = windlass_text("Ready"), .status = WINDLASS_CONDITION_TRUE, .reason = windlass_text("A")};
+    windlass_conditions_set(conditions, &(windlass_condition){.type = windlass_text("Other")}, (windlass_instant){0, 0});
+    windlass_conditions_set(conditions, &ready, (windlass_instant){1795258125, 0});
+    ready.reason = windlass_text("B");
+    windlass_conditions_set(conditions, &ready, (windlass_instant){1795258126, 0});
+    const windlass_json *found = windlass_conditions_find(conditions, "Ready");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(found, "/lastTransitionTime"), "2026-11-21T10:48:45Z");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(found, "/reason"), "B");
+    WINDLASS_CHECK(windlass_conditions_is_true(conditions, "Ready") && !windlass_conditions_is_true(conditions, "Other"));
+    ready.status = WINDLASS_CONDITION_UNKNOWN;
+    windlass_conditions_set(conditions, &ready, (windlass_instant){1795258126, 0});
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(conditions, "/1/lastTransitionTime"), "2026-11-21T10:48:46Z");
+    windlass_conditions_remove(conditions, "Other");
+    windlass_conditions_remove(conditions, "Other");
+    WINDLASS_CHECK(conditions->count == 1);
+}
+
+static void set_in_nothing(void) {
+    const windlass_json *status = windlass_empty_object();
+    windlass_conditions_set(windlass_json_at(status, "/conditions"), &(windlass_condition){.type = windlass_text("Ready")}, (windlass_instant){0, 0});
+}
+
+static void set_in_a_list(void) {
+    windlass_conditions_set(windlass_empty_array(), &(windlass_condition){.type = windlass_text("Ready")}, (windlass_instant){0, 0});
+}
+
+WINDLASS_TEST(a_condition_without_a_list_ends_the_call_and_says_what_to_do) {
+    WINDLASS_CHECK(windlass_test_end_of(set_in_a_list) == NULL);
+    const char *why = windlass_test_end_of(set_in_nothing);
+    WINDLASS_CHECK(why != NULL && strstr(why, "windlass_empty_array()") != NULL);
+}
+
+WINDLASS_TEST(times_are_written_as_kubernetes_writes_them) {
+    const struct {
+        uint32_t seconds;
+        const char *text;
+    } times[] = {{0, "1970-01-01T00:00:00Z"}, {951782399, "2000-02-28T23:59:59Z"}, {951782400, "2000-02-29T00:00:00Z"},
+        {951868800, "2000-03-01T00:00:00Z"}, {4107542399, "2100-02-28T23:59:59Z"}, {4107542400, "2100-03-01T00:00:00Z"},
+        {1798761599, "2026-12-31T23:59:59Z"}, {4294967295, "2106-02-07T06:28:15Z"}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        WINDLASS_CHECK_TEXT(windlass_instant_text((windlass_instant){times[i].seconds, 0}), times[i].text);
+    }
+}
+
+WINDLASS_TEST(a_reference_names_an_object_and_finds_it_again) {
+    windlass_json *object = windlass_test_json(
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\",\"namespace\":\"prod\",\"uid\":\"u-1\"}}");
+    windlass_ref ref = windlass_ref_to(object);
+    WINDLASS_CHECK_TEXT(windlass_ref_text(&ref), "Pod prod/a");
+    WINDLASS_CHECK(windlass_find(&object, 1, &ref) == object);
+    ref.uid = WINDLASS_NONE;
+    WINDLASS_CHECK(windlass_find(&object, 1, &ref) == object);
+    ref.uid = windlass_text("u-2");
+    WINDLASS_CHECK(windlass_find(&object, 1, &ref) == NULL);
+    windlass_json *child = windlass_object({"metadata", windlass_object({"ownerReferences", windlass_array(windlass_owner_reference(object))})});
+    WINDLASS_CHECK(windlass_is_controlled_by(child, object));
+    WINDLASS_CHECK(!windlass_is_controlled_by(object, child) && !windlass_is_controlled_by(NULL, object));
+}
+
+// --- The manifest ---
+
+WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
+    const windlass_json *expected = windlass_test_json(WINDLASS_JSON({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "tried", "version": "1.2.3",
+        "controllers": [{
+            "name": "things",
+            "primary": {
+                "apiVersion": "example.com/v1", "kind": "Thing",
+                "indexes": [
+                    {"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}},
+                    {"name": "tier", "source": {"type": "label", "key": "tier"}}
+                ],
+                "predicates": [{"type": "generation"}, {"type": "fields", "pointers": ["/data", "/spec"]}]
+            },
+            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}}],
+            "watches": [
+                {"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "referencedBy", "index": "by-secret"}},
+                {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}}
+            ],
+            "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true}
+        }],
+        "crds": [{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}],
+        "metrics": [{"name": "counted_total", "type": "counter", "help": "What was counted.", "labels": ["color", "size"]}],
+        "http": [{"scheme": "https", "host": "example.com", "methods": ["GET"]}],
+        "config": {"schema": {"type": "object"}}
+    }));
+    WINDLASS_CHECK_TEXT(windlass_json_print(windlass_test_describe()), windlass_json_print(expected).data);
+}
+
+// --- The host of tests ---
+
+WINDLASS_TEST(applied_objects_are_owned_and_can_be_read_and_listed) {
+    windlass_outcome outcome = windlass_test_reconcile(WINDLASS_JSON({
+        "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u-1"},
+        "spec": {"later": 5, "apply": [
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"app": "x"}}},
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}
+        ]}}));
+    WINDLASS_CHECK(outcome.requeue && outcome.requeue_after_ms == 5 && windlass_test_failures.count == 0);
+    windlass_list list;
+    windlass_cache_query query = {.api_version = windlass_text("v1"), .kind = windlass_text("Pod"), .owned = true};
+    WINDLASS_CHECK(windlass_cache_list(&query, &list) == NULL && list.count == 2);
+    query.label_selector = windlass_text("app=x");
+    WINDLASS_CHECK(windlass_cache_list(&query, &list) == NULL && list.count == 1);
+    windlass_ref target = windlass_ref_to(list.items[0]);
+    WINDLASS_CHECK(windlass_writes_delete(&target, NULL, NULL) == NULL);
+    WINDLASS_CHECK(windlass_is(windlass_writes_delete(&target, NULL, NULL), WINDLASS_NOT_FOUND));
+    windlass_json *object;
+    WINDLASS_CHECK(windlass_live_get(&target, &object) == NULL && object == NULL);
+    WINDLASS_CHECK(windlass_test_write_count() == 4);
+}
+
+WINDLASS_TEST(writes_change_the_world_as_they_say) {
+    const windlass_json *map = windlass_test_json("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\"},\"data\":{\"a\":\"1\"}}");
+    windlass_json *object;
+    WINDLASS_CHECK(windlass_writes_create(map, NULL, &object) == NULL);
+    WINDLASS_CHECK(windlass_is(windlass_writes_create(map, NULL, NULL), WINDLASS_ALREADY_EXISTS));
+    windlass_ref target = windlass_ref_to(map);
+    const windlass_json *patch = windlass_test_json("{\"data\":{\"a\":null,\"b\":\"2\"}}");
+    WINDLASS_CHECK(windlass_writes_patch(&target, WINDLASS_PATCH_MERGE, patch, NULL, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_print(windlass_json_get(object, "data")), "{\"b\":\"2\"}");
+    WINDLASS_CHECK(windlass_writes_apply_status(&target, windlass_object({"ok", windlass_bool(true)})) == NULL);
+    WINDLASS_CHECK(windlass_json_is_true(windlass_json_at(windlass_test_object("v1", "ConfigMap", NULL, "m"), "/status/ok")));
+    windlass_operation operations[] = {
+        {.type = WINDLASS_UPDATE, .object = map},
+        {.type = WINDLASS_DELETE, .target = target},
+        {.type = WINDLASS_UPDATE, .object = map},
+    };
+    const windlass_result *results = windlass_writes_batch(operations, 3);
+    WINDLASS_CHECK(results[0].error == NULL && results[1].error == NULL && windlass_is(results[2].error, WINDLASS_NOT_FOUND));
+}
+
+WINDLASS_TEST(requests_fail_when_they_are_told_to_and_only_once) {
+    windlass_test_fail_next("get", "Pod", WINDLASS_TIMEOUT);
+    windlass_ref targets[2] = {windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("a")),
+        windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("b"))};
+    const windlass_result *results = windlass_cache_get_many(targets, 2, NULL);
+    WINDLASS_CHECK(windlass_is(results[0].error, WINDLASS_TIMEOUT) && results[1].error == NULL && results[1].object == NULL);
+    windlass_failures failures = {0};
+    windlass_test_fail_next("claim", "Pod", WINDLASS_FORBIDDEN);
+    WINDLASS_CHECK(!windlass_owners_claim(windlass_text("v1"), windlass_text("Pod"), windlass_text("a=b"), NULL, &failures));
+    WINDLASS_CHECK(failures.count == 1);
+}
+
+WINDLASS_TEST(lines_metrics_events_and_requests_are_recorded) {
+    windlass_log(WINDLASS_WARN, "one");
+    windlass_log(WINDLASS_INFO, "two", "name", "shop", "count", windlass_decimal(2));
+    WINDLASS_CHECK(windlass_test_line_count() == 2 && windlass_test_line_at(0)->field_count == 0);
+    WINDLASS_CHECK_TEXT(windlass_test_line_at(1)->fields[1].value, "2");
+    windlass_metric_add(&counted, 1.5, "red", "large");
+    WINDLASS_CHECK(windlass_test_metric_at(0)->label_count == 2);
+    WINDLASS_CHECK_TEXT(windlass_test_metric_at(0)->labels[1].value, "large");
+    windlass_events_warning("Failed", "Try", "why");
+    WINDLASS_CHECK(windlass_test_event_at(0)->type == WINDLASS_EVENT_WARNING);
+    windlass_test_answer_http(204, "");
+    windlass_http_request request = {.method = windlass_text("GET"), .url = windlass_text("https://example.com/a?secret=1")};
+    windlass_http_response response;
+    windlass_http_error error;
+    WINDLASS_CHECK(windlass_http_fetch(&request, &response, &error) && response.status == 204);
+    WINDLASS_CHECK(!windlass_http_fetch(&request, &response, &error));
+    WINDLASS_CHECK_TEXT(windlass_http_failure(&request, &error)->message, "GET https://example.com/a: not-granted: the test has no answer for it");
+    windlass_test_set_config("{\"a\":1}");
+    WINDLASS_CHECK(windlass_json_int_at(windlass_config_get(), "/a", 0) == 1);
+}
+
+static void overwrite(windlass_mark mark) {
+    windlass_memory_release(mark);
+    memset(windlass_alloc(100000), 'x', 100000);
+    windlass_memory_release(mark);
+}
+
+WINDLASS_TEST(the_world_and_the_record_stay_when_memory_is_released) {
+    windlass_mark mark = windlass_memory_mark();
+    windlass_test_put("{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"}}");
+    windlass_test_set_config(windlass_format("{\"a\":%d}", 1));
+    windlass_test_fail_next(windlass_format("%s", "get"), windlass_format("%s", "Pod"), WINDLASS_TIMEOUT);
+    windlass_test_answer_http(200, windlass_format("%s", "body"));
+    overwrite(mark);
+    for (int i = 0; i < 20; i++) {
+        const char *name = windlass_format("m-%d", i);
+        windlass_json *map = windlass_object({"apiVersion", windlass_string("v1")}, {"kind", windlass_string("ConfigMap")},
+            {"metadata", windlass_object({"name", windlass_string(name)})});
+        WINDLASS_CHECK(windlass_writes_apply(map, NULL, NULL) == NULL);
+        windlass_ref target = windlass_ref_of(windlass_format("%s", "v1"), windlass_format("%s", "ConfigMap"), WINDLASS_NONE,
+            windlass_text(name));
+        WINDLASS_CHECK(windlass_writes_patch(&target, WINDLASS_PATCH_MERGE, windlass_object({"data", windlass_string(name)}), NULL, NULL) == NULL);
+        windlass_log(WINDLASS_INFO, name, "name", name);
+        windlass_events_normal(name, "Try", name);
+        windlass_metric_add(&counted, 1, name, "large");
+        windlass_http_request request = {.method = windlass_text("GET"), .url = windlass_text(name)};
+        windlass_http_response response;
+        windlass_http_error error;
+        WINDLASS_CHECK(windlass_http_fetch(&request, &response, &error) == (i == 0));
+        WINDLASS_CHECK(i > 0 || windlass_text_is(response.body, "body"));
+        overwrite(mark);
+    }
+    for (size_t i = 0; i < 20; i++) {
+        const char *name = windlass_format("m-%d", (int)i);
+        WINDLASS_CHECK_TEXT(windlass_json_text_at(windlass_test_object("v1", "ConfigMap", NULL, name), "/data"), name);
+        WINDLASS_CHECK_TEXT(windlass_json_text_at(windlass_test_write_at(2 * i)->body, "/metadata/name"), name);
+        WINDLASS_CHECK_TEXT(windlass_test_write_at(2 * i + 1)->target.name, name);
+        WINDLASS_CHECK_TEXT(windlass_test_write_at(2 * i + 1)->target.kind, "ConfigMap");
+        WINDLASS_CHECK_TEXT(windlass_test_line_at(i)->fields[0].value, name);
+        WINDLASS_CHECK_TEXT(windlass_test_event_at(i)->note, name);
+        WINDLASS_CHECK_TEXT(windlass_test_metric_at(i)->labels[0].value, name);
+        WINDLASS_CHECK_TEXT(windlass_test_http_at(i)->url, name);
+    }
+    WINDLASS_CHECK(windlass_test_object("v1", "Pod", NULL, "a") != NULL);
+    WINDLASS_CHECK(windlass_json_int_at(windlass_config_get(), "/a", 0) == 1);
+    windlass_ref pod = windlass_ref_of("v1", "Pod", WINDLASS_NONE, windlass_text("a"));
+    windlass_json *object;
+    WINDLASS_CHECK(windlass_is(windlass_live_get(&pod, &object), WINDLASS_TIMEOUT));
+}
+
+static const char *const THING = WINDLASS_JSON({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"},
+    "spec": {"apply": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]}});
+
+WINDLASS_TEST(an_object_keeps_a_uid_of_its_own) {
+    windlass_test_reconcile(THING);
+    const char *uid = windlass_json_text_at(windlass_test_object("example.com/v1", "Thing", NULL, "t"), "/metadata/uid").data;
+    windlass_test_reconcile(THING);
+    const windlass_json *thing = windlass_test_object("example.com/v1", "Thing", NULL, "t");
+    const windlass_json *pod = windlass_test_object("v1", "Pod", NULL, "a");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(thing, "/metadata/uid"), uid);
+    WINDLASS_CHECK(!windlass_text_is(windlass_json_text_at(pod, "/metadata/uid"), uid));
+    WINDLASS_CHECK(windlass_is_controlled_by(pod, thing));
+    windlass_ref target = windlass_ref_to(pod);
+    WINDLASS_CHECK(windlass_writes_delete(&target, NULL, NULL) == NULL);
+    WINDLASS_CHECK(!windlass_text_equal(windlass_json_text_at(windlass_test_put(
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"b\"}}"), "/metadata/uid"), target.uid));
+    WINDLASS_CHECK(windlass_writes_update(windlass_test_json(THING), NULL, NULL) == NULL);
+    thing = windlass_test_object("example.com/v1", "Thing", NULL, "t");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(thing, "/metadata/uid"), uid);
+}
+
+static windlass_ref put_map(void) {
+    return windlass_ref_to(windlass_test_put(
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\",\"uid\":\"u-1\"},\"data\":{\"a\":\"1\"}}"));
+}
+
+WINDLASS_TEST(a_write_about_an_older_version_is_a_conflict) {
+    windlass_ref target = put_map();
+    windlass_json *object;
+    WINDLASS_CHECK(windlass_live_get(&target, &object) == NULL);
+    windlass_text version = windlass_json_text_at(object, "/metadata/resourceVersion");
+    windlass_write_options options = {.resource_version = version};
+    const windlass_json *patch = windlass_object({"data", windlass_object({"b", windlass_string("2")})});
+    WINDLASS_CHECK(windlass_writes_patch(&target, WINDLASS_PATCH_MERGE, patch, &options, NULL) == NULL);
+    WINDLASS_CHECK(windlass_is(windlass_writes_patch(&target, WINDLASS_PATCH_MERGE, patch, &options, NULL), WINDLASS_CONFLICT));
+    WINDLASS_CHECK(windlass_is(windlass_writes_update(object, NULL, NULL), WINDLASS_CONFLICT));
+    windlass_json_remove(windlass_json_at(object, "/metadata/resourceVersion"));
+    WINDLASS_CHECK(windlass_is(windlass_writes_apply(object, &options, NULL), WINDLASS_CONFLICT));
+    windlass_delete_options delete_options = {.resource_version = version};
+    WINDLASS_CHECK(windlass_is(windlass_writes_delete(&target, &delete_options, NULL), WINDLASS_CONFLICT));
+    object = windlass_test_object("v1", "ConfigMap", NULL, "m");
+    delete_options.resource_version = windlass_json_text_at(object, "/metadata/resourceVersion");
+    WINDLASS_CHECK(windlass_writes_delete(&target, &delete_options, NULL) == NULL);
+}
+
+WINDLASS_TEST(a_deletion_that_is_only_tried_deletes_nothing) {
+    windlass_ref target = put_map();
+    WINDLASS_CHECK(windlass_writes_delete(&target, &(windlass_delete_options){.dry_run = true}, NULL) == NULL);
+    WINDLASS_CHECK(windlass_test_object("v1", "ConfigMap", NULL, "m") != NULL && windlass_test_write_count() == 1);
+}
+
+static void patch_map(windlass_patch_type type) {
+    windlass_ref target = put_map();
+    windlass_json *object = NULL;
+    WINDLASS_CHECK(windlass_writes_patch(&target, type, windlass_empty_array(), NULL, &object) == NULL);
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(object, "/data/a"), "2");
+}
+
+static void patch_by_json(void) { patch_map(WINDLASS_PATCH_JSON); }
+static void patch_strategically(void) { patch_map(WINDLASS_PATCH_STRATEGIC); }
+
+WINDLASS_TEST(a_patch_that_cannot_be_applied_ends_the_test_unless_it_said_what_comes_of_it) {
+    const char *why = windlass_test_end_of(patch_by_json);
+    WINDLASS_CHECK(why != NULL && strstr(why, "not supported by the test host") != NULL);
+    WINDLASS_CHECK(windlass_test_end_of(patch_strategically) != NULL);
+    windlass_test_answer_patch("ConfigMap", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\"},\"data\":{\"a\":\"2\"}}");
+    WINDLASS_CHECK(windlass_test_end_of(patch_by_json) == NULL);
+    const windlass_json *map = windlass_test_object("v1", "ConfigMap", NULL, "m");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(map, "/data/a"), "2");
+    WINDLASS_CHECK_TEXT(windlass_json_text_at(map, "/metadata/uid"), "u-1");
+    WINDLASS_CHECK(windlass_test_end_of(patch_by_json) != NULL);
+}

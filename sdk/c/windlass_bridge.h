@@ -1,0 +1,155 @@
+// Between the SDK's types and those of the generated bindings, as far as both worlds have the same. Included by reconciler/host.c and
+// composer/host.c alone, each behind its generated header and these names for the types that are named after the world:
+// `wire_text`, `wire_option_text`, `wire_field`, `wire_fields`, `wire_option_u32`, `wire_bytes`.
+//
+// To lower is to give to the host, to lift to take from it. Nothing is copied but what is no valid UTF-8.
+
+#include "windlass_internal.h"
+
+static inline wire_text lower(windlass_text text) {
+    text = windlass_text_valid(text.data ? text : (windlass_text){"", 0});
+    return (wire_text){(uint8_t *)(uintptr_t)text.data, text.length};
+}
+
+static inline wire_option_text lower_option(windlass_text text) {
+    return (wire_option_text){.is_some = text.data != NULL, .val = lower(text)};
+}
+
+static inline windlass_text lift(wire_text text) {
+    return (windlass_text){text.ptr ? (const char *)text.ptr : "", text.len};
+}
+
+static inline windlass_text lift_option(wire_option_text text) {
+    return text.is_some ? lift(text.val) : WINDLASS_NONE;
+}
+
+static inline windlass_plugin_types_object_ref_t lower_ref(const windlass_ref *ref) {
+    return (windlass_plugin_types_object_ref_t){
+        .api_version = lower(ref->api_version),
+        .kind = lower(ref->kind),
+        .namespace_ = lower_option(ref->namespace),
+        .name = lower(ref->name),
+        .uid = lower_option(ref->uid),
+    };
+}
+
+static inline windlass_plugin_types_option_object_ref_t lower_option_ref(const windlass_ref *ref) {
+    windlass_plugin_types_option_object_ref_t wire = {.is_some = ref != NULL};
+    if (ref != NULL) {
+        wire.val = lower_ref(ref);
+    }
+    return wire;
+}
+
+static inline wire_fields lower_fields(const windlass_field *fields, size_t count) {
+    wire_field *wire = windlass_alloc_array(count, sizeof *wire);
+    for (size_t i = 0; i < count; i++) {
+        wire[i] = (wire_field){lower(fields[i].name), lower(fields[i].value)};
+    }
+    return (wire_fields){wire, count};
+}
+
+static inline windlass_plugin_types_api_error_t lower_error(const windlass_api_error *error) {
+    return (windlass_plugin_types_api_error_t){
+        .code = error->code,
+        .reason = (windlass_plugin_types_api_reason_t)error->reason,
+        .status_reason = lower(error->status_reason),
+        .message = lower(error->message),
+        .retry_after_ms = {.is_some = error->has_retry_after, .val = error->retry_after_ms},
+        .verb = lower(error->verb),
+        .resource = lower(error->resource),
+        .object = lower_option_ref(error->has_object ? &error->object : NULL),
+    };
+}
+
+static inline windlass_plugin_types_failure_t lower_failure(const windlass_error *error) {
+    windlass_plugin_types_failure_t wire = {0};
+    switch (error->kind) {
+        case WINDLASS_ERROR_API:
+            wire.tag = WINDLASS_PLUGIN_TYPES_FAILURE_API;
+            wire.val.api = lower_error(&error->api);
+            break;
+        case WINDLASS_ERROR_TRANSIENT:
+            wire.tag = WINDLASS_PLUGIN_TYPES_FAILURE_TRANSIENT;
+            wire.val.transient = lower(error->message);
+            break;
+        case WINDLASS_ERROR_TERMINAL:
+            wire.tag = WINDLASS_PLUGIN_TYPES_FAILURE_TERMINAL;
+            wire.val.terminal = lower(error->message);
+            break;
+    }
+    return wire;
+}
+
+static inline windlass_plugin_types_failure_t *lower_failures(const windlass_failures *failures) {
+    windlass_plugin_types_failure_t *wire = windlass_alloc_array(failures->count, sizeof *wire);
+    for (size_t i = 0; i < failures->count; i++) {
+        wire[i] = lower_failure(failures->errors[i]);
+    }
+    return wire;
+}
+
+static inline windlass_plugin_types_event_t lower_event(const windlass_event *event) {
+    return (windlass_plugin_types_event_t){
+        .regarding = lower_option_ref(event->regarding),
+        .related = lower_option_ref(event->related),
+        .event_type = event->type == WINDLASS_EVENT_WARNING ? WINDLASS_PLUGIN_TYPES_EVENT_TYPE_WARNING
+                                                            : WINDLASS_PLUGIN_TYPES_EVENT_TYPE_NORMAL,
+        .reason = lower(event->reason),
+        .action = lower(event->action),
+        .note = lower(event->note),
+    };
+}
+
+// A document of the host. One that cannot be read is a failure, since it will not be better next time.
+static inline windlass_json *lift_json(windlass_text text, const char *what, windlass_failures *failures) {
+    windlass_json_error error;
+    windlass_json *value = windlass_json_parse(text, &error);
+    if (value == NULL) {
+        windlass_fail(failures, windlass_error_of_json(what, &error));
+    }
+    return value;
+}
+
+static inline windlass_request lift_request(const windlass_plugin_types_request_t *wire, windlass_failures *failures) {
+    return (windlass_request){
+        .controller = lift(wire->controller),
+        .namespace = lift_option(wire->namespace_),
+        .name = lift(wire->name),
+        .uid = lift_option(wire->uid),
+        .object = wire->object.is_some ? lift_json(lift(wire->object.val), "the primary", failures) : NULL,
+        .deleting = wire->deleting,
+        .attempt = wire->attempt,
+        .trace_id = lift(wire->trace_id),
+    };
+}
+
+// --- The host's functions that both worlds have ---
+
+void windlass_host_log(windlass_level level, windlass_text message, const windlass_field *fields, size_t count) {
+    wire_text text = lower(message);
+    wire_fields wire = lower_fields(fields, count);
+    windlass_plugin_log_log((windlass_plugin_log_level_t)level, &text, &wire);
+}
+
+windlass_instant windlass_host_now(void) {
+    windlass_plugin_clock_instant_t now;
+    windlass_plugin_clock_now(&now);
+    return (windlass_instant){now.seconds, now.nanoseconds};
+}
+
+uint32_t windlass_host_random_u32(void) {
+    return windlass_plugin_random_get_u32();
+}
+
+void windlass_host_random_bytes(void *bytes, uint32_t length) {
+    wire_bytes wire;
+    windlass_plugin_random_get_bytes(length, &wire);
+    memcpy(bytes, wire.ptr, wire.len < length ? wire.len : length);
+}
+
+windlass_text windlass_host_config(void) {
+    windlass_plugin_config_json_t wire;
+    windlass_plugin_config_get(&wire);
+    return lift(wire);
+}

@@ -1,0 +1,90 @@
+// What the SDK's files share, and nobody else uses.
+#ifndef WINDLASS_INTERNAL_H
+#define WINDLASS_INTERNAL_H
+
+#include <stdarg.h>
+
+#include "windlass.h"
+
+// --- text.c ---
+
+const char *windlass_format_list(const char *format, va_list arguments);
+// How long the character is that begins here, in bytes; 0: it is none. Surrogates are characters in themselves: JSON may name them.
+size_t windlass_character(const char *at, size_t length, bool *is_surrogate);
+
+// --- json_number.c ---
+
+// Whether two numbers, as JSON writes them, are the same.
+bool windlass_number_equal(windlass_text one, windlass_text other);
+
+// --- arena.c ---
+
+// As `windlass_alloc`, with anything in it.
+void *windlass_alloc_raw(size_t length);
+// A piece made longer, which may move.
+void *windlass_regrow(void *piece, size_t before, size_t after);
+void windlass_memory_clear(void);
+// Whether what is asked for from now on outlives a release, until the memory of the call is emptied; returns what was so before.
+bool windlass_memory_keep(bool keep);
+
+// --- runtime.c ---
+
+// Says why in the log, and ends the call.
+_Noreturn void windlass_trap(const char *why);
+void windlass_call_begin(void);
+void windlass_call_end(void);
+
+// --- errors.c ---
+
+// JSON of the host that cannot be read.
+const windlass_error *windlass_error_of_json(const char *what, const windlass_json_error *error);
+
+// --- manifest.c ---
+
+windlass_text windlass_manifest_text(const windlass_manifest *manifest);
+
+// --- What the macros WINDLASS_RECONCILER and WINDLASS_COMPOSER define ---
+
+const windlass_manifest *windlass_plugin_manifest(void);
+windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures);
+void windlass_plugin_compose(const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures);
+
+// --- The host, by the bindings (reconciler/host.c, composer/host.c) or by the double (windlass_test.c) ---
+
+// An answer: the object, which may be none, or an error.
+typedef struct windlass_host_answer {
+    bool failed;
+    windlass_text object;
+    windlass_api_error error;
+} windlass_host_answer;
+
+typedef struct windlass_host_page {
+    bool failed;
+    windlass_text *items;
+    size_t count;
+    windlass_text next_token;
+    windlass_api_error error;
+} windlass_host_page;
+
+typedef enum windlass_host_metric { WINDLASS_HOST_ADD, WINDLASS_HOST_SET, WINDLASS_HOST_OBSERVE } windlass_host_metric;
+
+void windlass_host_log(windlass_level level, windlass_text message, const windlass_field *fields, size_t count);
+windlass_instant windlass_host_now(void);
+uint32_t windlass_host_random_u32(void);
+void windlass_host_random_bytes(void *bytes, uint32_t length);
+windlass_text windlass_host_config(void);
+
+void windlass_host_cache_get(const windlass_ref *target, const char *const *fields, windlass_host_answer *answer);
+void windlass_host_cache_get_many(const windlass_ref *targets, size_t count, const char *const *fields, windlass_host_answer *answers);
+void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_page *page);
+void windlass_host_live_get(const windlass_ref *target, windlass_host_answer *answer);
+void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page);
+void windlass_host_write(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer);
+void windlass_host_batch(const windlass_operation *operations, const windlass_text *bodies, size_t count, windlass_host_answer *answers);
+// The number of errors, which are put into an array of the call.
+size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windlass_text selector, windlass_claimed *claimed, windlass_api_error **errors);
+void windlass_host_emit(const windlass_event *event);
+void windlass_host_metric_value(windlass_host_metric what, windlass_text name, double value, const windlass_field *labels, size_t count);
+bool windlass_host_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error);
+
+#endif

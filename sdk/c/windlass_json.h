@@ -1,0 +1,150 @@
+// JSON: a tree in the memory of the call.
+//
+//     windlass_json *settings = windlass_object(
+//         {"apiVersion", windlass_string("v1")},
+//         {"kind", windlass_string("ConfigMap")},
+//         {"metadata", windlass_object({"name", windlass_string(request->name)})},
+//         {"data", windlass_object({"currency", windlass_string("EUR")})});
+//     windlass_text currency = windlass_json_text_at(settings, "/data/currency");
+//
+// Reading needs no checks on the way: whatever is not there is NULL, and every function takes NULL. Numbers keep the text that
+// they had, so that no digit is lost. Objects keep the order of their members; of members with one name the last one counts.
+#ifndef WINDLASS_JSON_H
+#define WINDLASS_JSON_H
+
+#include "windlass_text.h"
+
+typedef enum windlass_json_type {
+    WINDLASS_JSON_NULL,
+    WINDLASS_JSON_BOOL,
+    WINDLASS_JSON_NUMBER,
+    WINDLASS_JSON_STRING,
+    WINDLASS_JSON_ARRAY,
+    WINDLASS_JSON_OBJECT
+} windlass_json_type;
+
+// A value. Read its fields, and change them by the functions.
+typedef struct windlass_json {
+    windlass_json_type type;
+    bool boolean;
+    // Of a string, its text; of a number, its digits.
+    windlass_text text;
+    // Of a member of an object, its name.
+    windlass_text key;
+    // How many members or elements it has, and the first and the last of them.
+    size_t count;
+    struct windlass_json *first;
+    struct windlass_json *last;
+    // The next one in the same array or object.
+    struct windlass_json *next;
+    // What it is part of.
+    struct windlass_json *parent;
+} windlass_json;
+
+// How deep arrays and objects may lie in each other.
+#define WINDLASS_JSON_DEPTH 1000
+
+// --- Reading and writing ---
+
+// Where a text is no JSON, and why.
+typedef struct windlass_json_error {
+    size_t offset;
+    const char *message;
+} windlass_json_error;
+
+// NULL: it is no JSON, as `error` says unless it is NULL.
+windlass_json *windlass_json_parse(windlass_text text, windlass_json_error *error);
+windlass_text windlass_json_print(const windlass_json *value);
+
+// --- Looking ---
+
+// A member of an object.
+windlass_json *windlass_json_get(const windlass_json *object, const char *key);
+windlass_json *windlass_json_get_text(const windlass_json *object, windlass_text key);
+// An element of an array.
+windlass_json *windlass_json_element(const windlass_json *array, size_t index);
+// What is at a JSON pointer (RFC 6901), such as `/spec/containers/0/image`.
+windlass_json *windlass_json_at(const windlass_json *value, const char *pointer);
+
+// Walks the elements of an array or the members of an object.
+#define windlass_json_each(item, of) \
+    for (windlass_json *item = (of) ? (of)->first : NULL; item != NULL; item = item->next)
+
+static inline bool windlass_json_is(const windlass_json *value, windlass_json_type type) {
+    return value != NULL && value->type == type;
+}
+// Whether there is nothing, or null.
+static inline bool windlass_json_is_null(const windlass_json *value) {
+    return value == NULL || value->type == WINDLASS_JSON_NULL;
+}
+static inline bool windlass_json_is_true(const windlass_json *value) {
+    return windlass_json_is(value, WINDLASS_JSON_BOOL) && value->boolean;
+}
+// The text of a string; none: it is no string.
+static inline windlass_text windlass_json_text(const windlass_json *value) {
+    return windlass_json_is(value, WINDLASS_JSON_STRING) ? value->text : WINDLASS_NONE;
+}
+static inline windlass_text windlass_json_text_at(const windlass_json *value, const char *pointer) {
+    return windlass_json_text(windlass_json_at(value, pointer));
+}
+// False: it is no whole number, or too large.
+bool windlass_json_read_int(const windlass_json *value, int64_t *number);
+bool windlass_json_read_uint(const windlass_json *value, uint64_t *number);
+bool windlass_json_read_double(const windlass_json *value, double *number);
+// The whole number at a pointer, or `otherwise`.
+int64_t windlass_json_int_at(const windlass_json *value, const char *pointer, int64_t otherwise);
+
+// Whether two values mean the same: the order of members does not count, nor how a number is written.
+bool windlass_json_equal(const windlass_json *one, const windlass_json *other);
+// Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as an
+// apply leaves it: of a list, each wanted element must be there, wherever it stands.
+bool windlass_has_fields(const windlass_json *object, const windlass_json *wanted);
+
+// --- Making ---
+
+windlass_json *windlass_null(void);
+windlass_json *windlass_bool(bool value);
+windlass_json *windlass_int(int64_t number);
+windlass_json *windlass_uint(uint64_t number);
+// What is not finite ends the call, as `windlass_panic` does: JSON has no such number.
+windlass_json *windlass_double(double number);
+// A number by its digits; null: they are none.
+windlass_json *windlass_number(windlass_text digits);
+windlass_json *windlass_json_string(windlass_text text);
+// A string of a C string or of a text. No text becomes null.
+#define windlass_string(text) windlass_json_string(windlass_text(text))
+
+// A member of an object that is being made. One whose value is NULL is left out.
+typedef struct windlass_member {
+    const char *key;
+    windlass_json *value;
+} windlass_member;
+
+windlass_json *windlass_json_object(const windlass_member *members, size_t count);
+windlass_json *windlass_json_array(windlass_json *const *elements, size_t count);
+// `windlass_object({"name", value}, …)`. An empty one is `windlass_empty_object()`.
+#define windlass_object(...)                                    \
+    windlass_json_object((const windlass_member[]){__VA_ARGS__}, \
+        sizeof((const windlass_member[]){__VA_ARGS__}) / sizeof(windlass_member))
+// `windlass_array(value, …)`. An empty one is `windlass_empty_array()`.
+#define windlass_array(...)                                         \
+    windlass_json_array((windlass_json *const[]){__VA_ARGS__}, \
+        sizeof((windlass_json *const[]){__VA_ARGS__}) / sizeof(windlass_json *))
+static inline windlass_json *windlass_empty_object(void) { return windlass_json_object(NULL, 0); }
+static inline windlass_json *windlass_empty_array(void) { return windlass_json_array(NULL, 0); }
+windlass_json *windlass_json_copy(const windlass_json *value);
+
+// --- Changing ---
+//
+// A value that is part of something already is copied into its new place. They return the value in its place. Changing what is
+// no object or no array, or NULL, does nothing and returns NULL.
+
+windlass_json *windlass_json_set(windlass_json *object, const char *key, windlass_json *value);
+windlass_json *windlass_json_set_text(windlass_json *object, windlass_text key, windlass_json *value);
+// Sets what is at a pointer, and makes the objects on the way; `-` behind an array's pointer adds to it.
+windlass_json *windlass_json_set_at(windlass_json *value, const char *pointer, windlass_json *new_value);
+windlass_json *windlass_json_add(windlass_json *array, windlass_json *value);
+// Takes a value out of what it is part of.
+void windlass_json_remove(windlass_json *value);
+
+#endif

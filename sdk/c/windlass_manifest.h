@@ -1,0 +1,222 @@
+// The manifest: what a plugin watches, and what it may do beyond that. Constants, as initialisers:
+//
+//     static const windlass_manifest manifest = {
+//         .name = "shop",
+//         .version = "0.1.0",
+//         .controllers = WINDLASS_CONTROLLERS({
+//             .name = "shops",
+//             .primary = {.api_version = "example.com/v1", .kind = "Shop"},
+//             .owns = WINDLASS_WATCHES({.api_version = "v1", .kind = "ConfigMap"}),
+//         }),
+//     };
+//
+// What is left out has the host's default. The host checks the whole, and says in `windlass inspect` what is wrong.
+#ifndef WINDLASS_MANIFEST_H
+#define WINDLASS_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Lists of these end with an empty one, which the macros put there.
+#define WINDLASS_TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define WINDLASS_NUMBERS(...) \
+    {.values = (const double[]){__VA_ARGS__}, .count = sizeof((const double[]){__VA_ARGS__}) / sizeof(double)}
+#define WINDLASS_CONTROLLERS(...) ((const windlass_controller[]){__VA_ARGS__, {0}})
+#define WINDLASS_WATCHES(...) ((const windlass_watch[]){__VA_ARGS__, {0}})
+#define WINDLASS_MAPPED_WATCHES(...) ((const windlass_mapped_watch[]){__VA_ARGS__, {{0}, {0}}})
+#define WINDLASS_INDEXES(...) ((const windlass_index[]){__VA_ARGS__, {0}})
+#define WINDLASS_PREDICATES(...) ((const windlass_predicate[]){__VA_ARGS__, {0}})
+#define WINDLASS_PERMISSIONS(...) ((const windlass_permission[]){__VA_ARGS__, {0}})
+#define WINDLASS_METRICS(...) ((const windlass_metric *const[]){__VA_ARGS__, NULL})
+#define WINDLASS_HTTP_HOSTS(...) ((const windlass_http_access[]){__VA_ARGS__, {0}})
+// A JSON document as it stands: `WINDLASS_JSON({"type": "object"})`.
+#define WINDLASS_JSON(...) #__VA_ARGS__
+
+// How much of an object the cache keeps.
+typedef struct windlass_projection {
+    enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS } type;
+    const char *const *pointers;
+} windlass_projection;
+// What identifies the object, and its metadata.
+#define WINDLASS_KEEP_METADATA {.type = WINDLASS_PROJECTION_METADATA}
+// The metadata, and the values at JSON pointers.
+#define WINDLASS_KEEP_FIELDS(...) {.type = WINDLASS_PROJECTION_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
+
+// A way to find objects by a value in them: by a field (or each element of a list of texts), or by a label.
+typedef struct windlass_index {
+    const char *name;
+    const char *pointer;
+    const char *label;
+} windlass_index;
+#define WINDLASS_INDEX_FIELD(index, json_pointer) {.name = index, .pointer = json_pointer}
+#define WINDLASS_INDEX_LABEL(index, key) {.name = index, .label = key}
+
+// Which changes of an object count; of several, any. Deletions always do.
+typedef struct windlass_predicate {
+    enum {
+        WINDLASS_PREDICATE_UNSET,
+        WINDLASS_PREDICATE_GENERATION,
+        WINDLASS_PREDICATE_LABELS,
+        WINDLASS_PREDICATE_ANNOTATIONS,
+        WINDLASS_PREDICATE_FIELDS
+    } type;
+    const char *const *pointers;
+} windlass_predicate;
+// What is asked for, where the kind counts generations.
+#define WINDLASS_WHEN_GENERATION {.type = WINDLASS_PREDICATE_GENERATION}
+#define WINDLASS_WHEN_LABELS {.type = WINDLASS_PREDICATE_LABELS}
+#define WINDLASS_WHEN_ANNOTATIONS {.type = WINDLASS_PREDICATE_ANNOTATIONS}
+// The values at JSON pointers.
+#define WINDLASS_WHEN_FIELDS(...) {.type = WINDLASS_PREDICATE_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
+
+// How a composer's children of a kind change.
+typedef enum windlass_update_strategy {
+    WINDLASS_UPDATE_DEFAULT,
+    // By applying, which is the default.
+    WINDLASS_UPDATE_IN_PLACE,
+    // By deleting the child, and creating it anew when it has gone; what is metadata only is applied.
+    WINDLASS_UPDATE_RECREATE,
+    // Not at all, until somebody else deletes it.
+    WINDLASS_UPDATE_ON_DELETE
+} windlass_update_strategy;
+
+// Objects of one kind that the host keeps in its cache for the plugin.
+typedef struct windlass_watch {
+    // Such as `apps/v1`.
+    const char *api_version;
+    const char *kind;
+    // Only objects in these; none: in all.
+    const char *const *namespaces;
+    // In Kubernetes' syntax.
+    const char *label_selector;
+    // In Kubernetes' syntax, where the API supports it.
+    const char *field_selector;
+    windlass_projection projection;
+    const windlass_index *indexes;
+    const windlass_predicate *predicates;
+    // For what a composer owns, and for nothing else.
+    windlass_update_strategy update_strategy;
+} windlass_watch;
+
+// How a changed object leads to the primaries that run.
+typedef struct windlass_mapping {
+    enum {
+        WINDLASS_MAPPING_UNSET,
+        WINDLASS_MAPPING_OWNER,
+        WINDLASS_MAPPING_LABEL,
+        WINDLASS_MAPPING_ANNOTATION,
+        WINDLASS_MAPPING_FIELD,
+        WINDLASS_MAPPING_REFERENCED_BY,
+        WINDLASS_MAPPING_SAME_NAME,
+        WINDLASS_MAPPING_ALL
+    } type;
+    const char *value;
+} windlass_mapping;
+// The primary that controls the object.
+#define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
+// The primary that a label, an annotation or a field names.
+#define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
+#define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}
+#define WINDLASS_MAP_FIELD(pointer) {.type = WINDLASS_MAPPING_FIELD, .value = pointer}
+// Every primary whose index holds the object's name.
+#define WINDLASS_MAP_REFERENCED_BY(index) {.type = WINDLASS_MAPPING_REFERENCED_BY, .value = index}
+// The primary with the object's own name.
+#define WINDLASS_MAP_SAME_NAME {.type = WINDLASS_MAPPING_SAME_NAME}
+// Every primary.
+#define WINDLASS_MAP_ALL {.type = WINDLASS_MAPPING_ALL}
+
+typedef struct windlass_mapped_watch {
+    windlass_watch watch;
+    // Needed.
+    windlass_mapping mapping;
+} windlass_mapped_watch;
+
+// How a controller's loop runs. 0 is the host's default.
+typedef struct windlass_options {
+    // How many objects are reconciled at once. Default: 4.
+    uint32_t workers;
+    // How many counted retries an object gets before the slow lane; WINDLASS_NO_RETRIES: none. Default: 15.
+    int32_t max_retries;
+    // The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`.
+    struct {
+        uint32_t base_ms;
+        uint32_t max_ms;
+    } backoff;
+    // How often every object runs again without a reason. Default: ten hours.
+    uint32_t resync_ms;
+    // How long a call may take. Default: 30 seconds.
+    uint32_t deadline_ms;
+    // Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. It keeps an object that is being
+    // deleted until a call with `deleting` has ended without failure and without asking for another.
+    bool finalizer;
+    // What happens to an object whose own writes do not appear in the caches for too long. Default: probe.
+    enum { WINDLASS_EXPECTATION_DEFAULT, WINDLASS_EXPECTATION_PROBE, WINDLASS_EXPECTATION_RUN } expectation_timeout;
+} windlass_options;
+#define WINDLASS_NO_RETRIES (-1)
+
+// One reconcile loop: a primary kind, and what else makes its objects run again.
+typedef struct windlass_controller {
+    // A DNS label, unique in the plugin.
+    const char *name;
+    windlass_watch primary;
+    // Children: a change of one runs the primary that controls it.
+    const windlass_watch *owns;
+    // Other objects: a change of one runs the primaries that the mapping finds.
+    const windlass_mapped_watch *watches;
+    windlass_options options;
+} windlass_controller;
+
+// Access to resources of the API, as a rule in a Kubernetes Role.
+typedef struct windlass_permission {
+    const char *const *api_groups;
+    const char *const *resources;
+    const char *const *verbs;
+    const char *const *namespaces;
+    const char *const *names;
+} windlass_permission;
+
+// A metric that the plugin may set: a constant that the manifest declares and the code uses, so that the two cannot differ.
+typedef struct windlass_metric {
+    const char *name;
+    enum { WINDLASS_COUNTER, WINDLASS_GAUGE, WINDLASS_HISTOGRAM } type;
+    const char *help;
+    const char *const *labels;
+    // A histogram's upper bounds, rising: `.buckets = WINDLASS_NUMBERS(1.5, 10)`.
+    struct {
+        const double *values;
+        size_t count;
+    } buckets;
+} windlass_metric;
+
+// An HTTP host that the plugin may ask.
+typedef struct windlass_http_access {
+    enum { WINDLASS_HTTPS, WINDLASS_HTTP } scheme;
+    // `*` stands for one label, as in `*.example.com`.
+    const char *host;
+    // 0: the scheme's own.
+    uint16_t port;
+    const char *const *methods;
+} windlass_http_access;
+
+typedef struct windlass_manifest {
+    // The plugin's name: the stem of the file that it is installed as.
+    const char *name;
+    // By semver.org.
+    const char *version;
+    // What the plugin is for, in a sentence.
+    const char *description;
+    const windlass_controller *controllers;
+    // CustomResourceDefinitions, as JSON texts.
+    const char *const *crds;
+    // Access beyond what the watches imply: to read what is watched, to change what is owned, and to write the status of primaries.
+    const windlass_permission *permissions;
+    // Finalizers that are not the plugin's own and that it adds or removes; `*` for any.
+    const char *const *finalizers;
+    const windlass_metric *const *metrics;
+    const windlass_http_access *http;
+    // Which configuration an operator may give, as the text of a JSON schema.
+    const char *config_schema;
+} windlass_manifest;
+
+#endif

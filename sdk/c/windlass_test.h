@@ -1,0 +1,126 @@
+// A host for unit tests: objects in memory, and a record of all that a plugin does.
+//
+// A test file is compiled natively with the plugin and the SDK, and run; there is no `main` to write:
+//
+//     #include <windlass_test.h>
+//
+//     WINDLASS_TEST(the_settings_are_applied) {
+//         windlass_test_reconcile("{\"apiVersion\": \"example.com/v1\", \"kind\": \"Shop\", \"metadata\": {\"name\": \"one\"}}");
+//         WINDLASS_CHECK(windlass_test_failures.count == 0);
+//         WINDLASS_CHECK(windlass_test_object("v1", "ConfigMap", NULL, "one") != NULL);
+//     }
+//
+//     cc -std=c11 -I sdk -o build/tests *.c tests/*.c sdk/*.c sdk/reconciler/*.c -lm && build/tests
+//
+// The memory of the call lasts as long as the test; the world and the record stay when the plugin releases some. Each test begins with an empty world, at 2026-01-01T00:00:00Z.
+#ifndef WINDLASS_TEST_H
+#define WINDLASS_TEST_H
+
+#include "windlass.h"
+
+// --- Tests ---
+
+typedef struct windlass_test_case {
+    const char *name;
+    void (*run)(void);
+    struct windlass_test_case *next;
+} windlass_test_case;
+
+void windlass_test_register(windlass_test_case *test);
+void windlass_test_fail_check(const char *file, int line, const char *expression, const char *detail);
+
+#define WINDLASS_TEST(name)                                                                \
+    static void name(void);                                                                \
+    __attribute__((constructor)) static void register_##name(void) {                       \
+        static windlass_test_case test = {#name, name, NULL};                              \
+        windlass_test_register(&test);                                                     \
+    }                                                                                      \
+    static void name(void)
+
+// Ends the test unless it is true.
+#define WINDLASS_CHECK(expression) \
+    ((expression) ? (void)0 : windlass_test_fail_check(__FILE__, __LINE__, #expression, NULL))
+// Ends the test unless a text (or C string) is this C string, and shows what it is.
+#define WINDLASS_CHECK_TEXT(text, expected) \
+    windlass_test_check_text(__FILE__, __LINE__, #text, windlass_text(text), expected)
+void windlass_test_check_text(const char *file, int line, const char *expression, windlass_text text, const char *expected);
+// Runs something that is to end the call (`windlass_panic` and the like), and returns why it did; NULL: it did not.
+const char *windlass_test_end_of(void (*run)(void));
+
+// --- Calls ---
+
+// What the last call came to.
+extern windlass_failures windlass_test_failures;
+
+// A JSON text, as a value; it ends the test if it is none.
+windlass_json *windlass_test_json(const char *text);
+// Calls the plugin with an object as its primary, given as JSON; NULL: it is gone.
+windlass_outcome windlass_test_reconcile(const char *object);
+// The same with any request.
+windlass_outcome windlass_test_reconcile_request(const windlass_request *request);
+// Composes for a parent, with the children and the related objects of two JSON arrays, which may be NULL.
+windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related);
+// What `describe` answers.
+windlass_json *windlass_test_describe(void);
+
+// --- The world ---
+
+// Puts an object into the world, as the server has it and as the caches show it.
+windlass_json *windlass_test_put(const char *object);
+// An object of the world, or NULL; the namespace may be NULL.
+windlass_json *windlass_test_object(const char *api_version, const char *kind, const char *namespace, const char *name);
+// The next request with this verb (get, list, create, update, apply, patch, delete, claim) about this kind fails so.
+void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason);
+void windlass_test_set_now(windlass_instant now);
+void windlass_test_set_config(const char *config);
+// What the next JSON or strategic merge patch of this kind makes of its object, as JSON: this host cannot apply these two itself, and
+// ends the call if the test has not said it.
+void windlass_test_answer_patch(const char *kind, const char *object);
+// The next HTTP request is answered so.
+void windlass_test_answer_http(uint16_t status, const char *body);
+
+// --- The record ---
+
+typedef struct windlass_test_write {
+    // create, update, apply, patch or delete.
+    const char *verb;
+    windlass_ref target;
+    // The object or the patch; NULL for a deletion.
+    windlass_json *body;
+    windlass_write_options options;
+    windlass_patch_type patch_type;
+    windlass_delete_options delete_options;
+} windlass_test_write;
+
+typedef struct windlass_test_line {
+    windlass_level level;
+    windlass_text message;
+    const windlass_field *fields;
+    size_t field_count;
+} windlass_test_line;
+
+typedef struct windlass_test_metric {
+    // add, set or observe.
+    const char *what;
+    windlass_text name;
+    double value;
+    const windlass_field *labels;
+    size_t label_count;
+} windlass_test_metric;
+
+// All so far, those that failed included.
+size_t windlass_test_write_count(void);
+// It ends the test if there is none of that number; so do the others.
+const windlass_test_write *windlass_test_write_at(size_t index);
+size_t windlass_test_event_count(void);
+const windlass_event *windlass_test_event_at(size_t index);
+size_t windlass_test_line_count(void);
+const windlass_test_line *windlass_test_line_at(size_t index);
+size_t windlass_test_metric_count(void);
+const windlass_test_metric *windlass_test_metric_at(size_t index);
+// How many reads there were, of caches and live.
+size_t windlass_test_read_count(void);
+size_t windlass_test_http_count(void);
+const windlass_http_request *windlass_test_http_at(size_t index);
+
+#endif
