@@ -1,0 +1,166 @@
+// The WebApp plugin in C: a Deployment and a Service for each `WebApp`.
+//
+// This file reads, writes and reports. What the children should be and what the status is are pure functions in children.c and
+// status.c.
+
+#include "children.h"
+#include "status.h"
+
+// How often a name that belongs to another object is looked at again: no watch tells when it becomes free.
+enum { NAME_TAKEN_RETRY_MS = 60 * 1000 };
+
+static const windlass_manifest manifest = {
+    .name = "webapp-c",
+    .version = "0.1.0",
+    .description = "Runs each WebApp as a Deployment behind a Service.",
+    .controllers = WINDLASS_CONTROLLERS({
+        .name = "webapp",
+        .primary = {.api_version = API_VERSION, .kind = KIND, .predicates = WINDLASS_PREDICATES(WINDLASS_WHEN_GENERATION)},
+        .owns = WINDLASS_WATCHES({.api_version = "apps/v1", .kind = "Deployment"}, {.api_version = "v1", .kind = "Service"}),
+    }),
+};
+
+// What became of the children.
+struct progress {
+    // As it is after this call. NULL: unknown.
+    windlass_json *deployment;
+    struct problem problem;
+    bool is_name_taken;
+};
+
+// Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older spec too.
+static const windlass_error *cut(const struct child *child, const windlass_json *cached) {
+    windlass_json *patch = surplus(cached, child->wanted);
+    if (patch->count == 0) {
+        return NULL;
+    }
+    windlass_text version = windlass_json_text_at(cached, "/metadata/resourceVersion");
+    windlass_write_options options = {.resource_version = version.data ? version : windlass_text("")};
+    return windlass_writes_patch(&child->target, WINDLASS_PATCH_JSON, patch, &options, NULL);
+}
+
+static void announce(const struct child *child, decision change) {
+    static const struct {
+        const char *reason;
+        const char *action;
+        const char *what;
+    } words[] = {
+        [CREATE] = {"Created", "Create", "created"},
+        [UPDATE] = {"Updated", "Update", "updated to the new spec"},
+        [HEAL] = {"Healed", "Heal", "was deleted or edited, and is as asked for again"},
+    };
+    const char *kind = child->target.kind.data;
+    windlass_log(WINDLASS_INFO, "applied a child", "kind", kind, "reason", words[change].reason);
+    const char *note = windlass_concat(kind, " ", child->target.name.data, ": ", words[change].what);
+    windlass_events_normal(words[change].reason, words[change].action, note);
+}
+
+// Makes one child what it should be, and tells what it is then.
+static const windlass_error *ensure(const web_app *app, const struct child *child, windlass_json **object, bool *is_name_taken) {
+    const windlass_error *error = windlass_cache_get(&child->target, NULL, object);
+    if (error != NULL) {
+        return error;
+    }
+    decision change = decide(app, child, *object);
+    if (change == LEAVE) {
+        return NULL;
+    }
+    if (change == NAME_TAKEN) {
+        *is_name_taken = true;
+        return NULL;
+    }
+    if (*object != NULL) {
+        error = cut(child, *object);
+        if (error != NULL) {
+            return error;
+        }
+    }
+    // By force: a field that someone edited is ours again.
+    error = windlass_writes_apply(child->wanted, &(windlass_write_options){.owned = true, .force = true}, object);
+    if (error == NULL) {
+        announce(child, change);
+    }
+    return error;
+}
+
+// Brings one child about. NULL: it could not be.
+static windlass_json *bring_about(const web_app *app, const struct child *child, struct progress *progress, windlass_failures *failures) {
+    windlass_json *object = NULL;
+    bool is_name_taken = false;
+    const windlass_error *error = ensure(app, child, &object, &is_name_taken);
+    windlass_fail(failures, error);
+    if (progress->problem.reason == NULL) {
+        progress->problem = is_name_taken ? problem_of_name(&child->target) : problem_of_error(error);
+    }
+    progress->is_name_taken |= is_name_taken;
+    return error == NULL && !is_name_taken ? object : NULL;
+}
+
+// The Deployment that the status is about. What a problem asks for cannot be had; what there is may still run.
+static const windlass_error *deployment_to_report(const web_app *app, struct progress *progress) {
+    if (progress->problem.reason == NULL) {
+        return NULL;
+    }
+    if (is_news(&progress->problem, app)) {
+        windlass_events_emit(&(windlass_event){
+            .type = WINDLASS_EVENT_WARNING,
+            .reason = windlass_text(progress->problem.reason),
+            .action = windlass_text("Reconcile"),
+            .note = progress->problem.message,
+        });
+    }
+    windlass_ref target = windlass_sibling(app->object, "apps/v1", "Deployment");
+    const windlass_error *error = windlass_cache_get(&target, NULL, &progress->deployment);
+    if (!windlass_is_controlled_by(progress->deployment, app->object)) {
+        progress->deployment = NULL;
+    }
+    return error;
+}
+
+// Writes the status, if it has changed, and reports a new problem.
+static const windlass_error *report(const web_app *app, struct progress *progress, bool has_failed) {
+    // What passes by itself leaves the status alone: the retry that succeeds will write it.
+    if (has_failed && progress->problem.reason == NULL) {
+        return NULL;
+    }
+    const windlass_error *error = deployment_to_report(app, progress);
+    if (error != NULL) {
+        return error;
+    }
+    windlass_json *status = status_of(app, progress->deployment, &progress->problem, windlass_clock_now());
+    if (windlass_json_equal(status, app->status)) {
+        return NULL;
+    }
+    windlass_ref target = windlass_sibling(app->object, API_VERSION, KIND);
+    return windlass_writes_apply_status(&target, status);
+}
+
+static windlass_outcome reconcile_app(const web_app *app, windlass_failures *failures) {
+    struct progress progress = {.problem = problem_of_spec(app)};
+    if (progress.problem.reason != NULL) {
+        windlass_fail(failures, windlass_terminal_text(progress.problem.message));
+    } else {
+        // Trouble with one does not keep the other from being tried.
+        struct child deployment = deployment_of(app);
+        progress.deployment = bring_about(app, &deployment, &progress, failures);
+        struct child service = service_of(app);
+        bring_about(app, &service, &progress, failures);
+    }
+    windlass_fail(failures, report(app, &progress, failures->count > 0));
+    return progress.is_name_taken ? windlass_requeue_after_ms(NAME_TAKEN_RETRY_MS) : WINDLASS_DONE;
+}
+
+static windlass_outcome reconcile(const windlass_request *request, windlass_failures *failures) {
+    // The garbage collector takes the children: they are owned.
+    if (request->object == NULL) {
+        return WINDLASS_DONE;
+    }
+    web_app app;
+    const windlass_error *error = read_app(request->object, &app);
+    if (error != NULL) {
+        return windlass_fail(failures, error);
+    }
+    return request->deleting ? WINDLASS_DONE : reconcile_app(&app, failures);
+}
+
+WINDLASS_RECONCILER(manifest, reconcile);

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/writes"
+)
+
+// The children of a WebApp, as they should be, and how they differ from what is. Pure: no call to the host.
+
+const (
+	// The Service's port. The container's own may be any, so the two meet by name.
+	servicePort = 80
+	// The name of the port, in the container and in the Service.
+	portName = "http"
+	// The name of the container.
+	container = "web"
+)
+
+type (
+	object = windlass.Object
+	list   = []any
+)
+
+// Decision is what to do with a child, by what the cache knows of it.
+type Decision int
+
+const (
+	// Leave: it is as it should be, or is going away, and its end will run the key again.
+	Leave Decision = iota
+	// NameTaken: the name belongs to an object that is not ours.
+	NameTaken
+	// Create: it never existed.
+	Create
+	// Update: the WebApp asks for something else than before.
+	Update
+	// Heal: someone deleted or edited it.
+	Heal
+)
+
+// Child is a child as it should be.
+type Child struct {
+	target windlass.Ref
+	// The fields to apply.
+	wanted object
+}
+
+func deploymentOf(app *WebApp) Child {
+	port := object{"name": portName, "containerPort": app.Spec.Port, "protocol": "TCP"}
+	web := object{"name": container, "image": strings.TrimSpace(app.Spec.Image), "ports": list{port}}
+	template := object{"metadata": object{"labels": labels(app)}, "spec": object{"containers": list{web}}}
+	return child(app, "apps/v1", "Deployment", object{
+		"replicas": app.Spec.Replicas, "selector": object{"matchLabels": selector(app)}, "template": template,
+	})
+}
+
+func serviceOf(app *WebApp) Child {
+	port := object{"name": portName, "port": int64(servicePort), "targetPort": portName, "protocol": "TCP"}
+	return child(app, "v1", "Service", object{"selector": selector(app), "ports": list{port}})
+}
+
+func child(app *WebApp, apiVersion, kind string, spec object) Child {
+	target := app.beside(apiVersion, kind)
+	metadata := object{"name": target.Name, "namespace": target.Namespace, "labels": labels(app)}
+	return Child{target, object{"apiVersion": apiVersion, "kind": kind, "metadata": metadata, "spec": spec}}
+}
+
+func selector(app *WebApp) object {
+	return object{"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app.Metadata.Name}
+}
+
+func labels(app *WebApp) object {
+	labels := selector(app)
+	labels["app.kubernetes.io/managed-by"] = "windlass"
+	return labels
+}
+
+// decide decides about a child; cached is what it is, nil if it is not there.
+func decide(app *WebApp, child Child, cached object) Decision {
+	mend := Heal
+	if app.isChanged() {
+		mend = Update
+	}
+	if cached == nil {
+		if app.Status.ObservedGeneration == 0 {
+			return Create
+		}
+		return mend
+	}
+	metadata, _ := cached["metadata"].(object)
+	isTerminating := metadata["deletionTimestamp"] != nil
+	switch {
+	case isOurs(app, cached):
+		isRight := windlass.HasFields(cached, child.wanted) && len(surplus(cached, child.wanted)) == 0
+		if isTerminating || isRight {
+			return Leave
+		}
+		return mend
+	// An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+	case controller(cached) == "" && windlass.HasFields(metadata["labels"], labels(app)) && !isTerminating:
+		return mend
+	default:
+		return NameTaken
+	}
+}
+
+// isOurs says whether the WebApp controls an object.
+func isOurs(app *WebApp, of object) bool {
+	return app.Metadata.UID != "" && controller(of) == app.Metadata.UID
+}
+
+// controller is the UID of the owner that controls an object; empty: none does.
+func controller(of object) string {
+	metadata, _ := of["metadata"].(object)
+	owners, _ := metadata["ownerReferences"].(list)
+	for _, owner := range owners {
+		if owner, is := owner.(object); is && owner["controller"] == true {
+			uid, _ := owner["uid"].(string)
+			return uid
+		}
+	}
+	return ""
+}
+
+// surplus is the JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
+// labels in a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair, since both
+// have one name.
+func surplus(actual, wanted any) []writes.Step { return collectSurplus(actual, wanted, "", nil) }
+
+func collectSurplus(actual, wanted any, pointer string, steps []writes.Step) []writes.Step {
+	if isOursAlone(pointer) && exceeds(actual, wanted) {
+		return append(steps, writes.Step{Op: "replace", Path: pointer, Value: wanted})
+	}
+	switch wanted := wanted.(type) {
+	case object:
+		actual, is := actual.(object)
+		if !is {
+			return steps
+		}
+		for _, key := range keysWithin {
+			if actual, has := actual[key]; has {
+				steps = collectSurplus(actual, wanted[key], pointer+"/"+key, steps)
+			}
+		}
+	case list:
+		actual, _ := actual.(list)
+		for _, wanted := range wanted {
+			if place := named(actual, name(wanted)); place >= 0 {
+				steps = collectSurplus(actual[place], wanted, fmt.Sprintf("%s/%d", pointer, place), steps)
+			}
+		}
+	}
+	return steps
+}
+
+// keysWithin are those that lead to what collectSurplus looks for, in order: a map has none.
+var keysWithin = []string{"containers", "ports", "selector", "spec", "template"}
+
+// name is that of an element of a list; nil: it has none.
+func name(element any) any {
+	fields, _ := element.(object)
+	return fields["name"]
+}
+
+func named(elements list, wanted any) int {
+	for place, element := range elements {
+		if name(element) == wanted {
+			return place
+		}
+	}
+	return -1
+}
+
+// isOursAlone says whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can.
+func isOursAlone(pointer string) bool {
+	return strings.HasSuffix(pointer, "/ports") || pointer == "/spec/selector"
+}
+
+// exceeds says whether there is an entry that is not wanted.
+func exceeds(actual, wanted any) bool {
+	switch actual := actual.(type) {
+	case list:
+		wanted, is := wanted.(list)
+		for _, element := range actual {
+			if is && !isAmong(element, wanted) {
+				return true
+			}
+		}
+	case object:
+		wanted, is := wanted.(object)
+		for key := range actual {
+			if _, has := wanted[key]; is && !has {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isAmong(element any, wanted list) bool {
+	for _, wanted := range wanted {
+		if windlass.HasFields(element, wanted) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,182 @@
+// The WebApp plugin: a Deployment and a Service for each WebApp.
+//
+// This file reads, writes and reports. What the children should be and what the status is are pure functions in children.go and
+// status.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/cache"
+	"windlass.dev/sdk/clock"
+	"windlass.dev/sdk/events"
+	"windlass.dev/sdk/manifest"
+	"windlass.dev/sdk/reconciler"
+	"windlass.dev/sdk/writes"
+)
+
+// How often a name that belongs to another object is looked at again: no watch tells when it becomes free.
+const nameTakenRetry = time.Minute
+
+var plugin = manifest.Manifest{
+	Name:        "webapp-go",
+	Version:     "0.1.0",
+	Description: "Runs each WebApp as a Deployment behind a Service.",
+	Controllers: []manifest.Controller{{
+		Name: "webapp",
+		Primary: manifest.Watch{
+			APIVersion: apiVersion, Kind: kind, Predicates: []manifest.Predicate{manifest.GenerationChanged},
+		},
+		Owns: []manifest.Watch{{APIVersion: "apps/v1", Kind: "Deployment"}, {APIVersion: "v1", Kind: "Service"}},
+	}},
+}
+
+func init() { reconciler.Register(plugin, reconcile) }
+
+func main() {}
+
+func reconcile(_ context.Context, request windlass.Request) (windlass.Outcome, error) {
+	app := defaulted()
+	is, err := request.Object(&app)
+	if err != nil || !is || request.Deleting {
+		// The garbage collector takes the children: they are owned.
+		return windlass.Done, err
+	}
+	progress := progress{problem: specProblem(app.Spec)}
+	if progress.problem == nil {
+		progress.bringAbout(&app)
+	} else {
+		progress.failures = append(progress.failures, windlass.Terminal(errors.New(progress.problem.message)))
+	}
+	if err := report(&app, &progress); err != nil {
+		progress.failures = append(progress.failures, err)
+	}
+	if err := errors.Join(progress.failures...); err != nil || !progress.isNameTaken {
+		return windlass.Done, err
+	}
+	return windlass.RequeueAfter(nameTakenRetry), nil
+}
+
+// progress is what became of the children.
+type progress struct {
+	// deployment is as it is after this call; nil: unknown.
+	deployment  object
+	problem     *Problem
+	isNameTaken bool
+	failures    []error
+}
+
+// bringAbout brings both children about. Trouble with one does not keep the other from being tried.
+func (progress *progress) bringAbout(app *WebApp) {
+	var err error
+	if progress.deployment, err = ensure(app, deploymentOf(app)); err != nil {
+		progress.note(err)
+	}
+	if _, err = ensure(app, serviceOf(app)); err != nil {
+		progress.note(err)
+	}
+}
+
+func (progress *progress) note(err error) {
+	if progress.problem == nil {
+		progress.problem = lastingProblem(err)
+	}
+	if errors.As(err, new(errNameTaken)) {
+		progress.isNameTaken = true
+	} else {
+		progress.failures = append(progress.failures, err)
+	}
+}
+
+// ensure makes one child what it should be, and returns what it is then.
+func ensure(app *WebApp, child Child) (object, error) {
+	cached, err := read(child.target)
+	if err != nil {
+		return nil, err
+	}
+	decision := decide(app, child, cached)
+	switch decision {
+	case Leave:
+		return cached, nil
+	case NameTaken:
+		return nil, errNameTaken{child.target}
+	}
+	if cached != nil {
+		if err := cut(child, cached); err != nil {
+			return nil, err
+		}
+	}
+	// By force: a field that someone edited is ours again.
+	applied, err := writes.Apply(child.wanted, writes.Owned(), writes.Force())
+	if err != nil {
+		return nil, err
+	}
+	announce(child, decision)
+	return applied, nil
+}
+
+// read returns what the cache knows of an object; nil: it is not there.
+func read(target windlass.Ref) (object, error) {
+	cached, err := cache.Get[object](target)
+	if cached == nil {
+		return nil, err
+	}
+	return *cached, err
+}
+
+// cut takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older spec
+// too.
+func cut(child Child, cached object) error {
+	steps := surplus(cached, child.wanted)
+	if len(steps) == 0 {
+		return nil
+	}
+	metadata, _ := cached["metadata"].(object)
+	version, _ := metadata["resourceVersion"].(string)
+	_, err := writes.JSONPatch[object](child.target, steps, writes.IfVersion(version))
+	return err
+}
+
+func announce(child Child, decision Decision) {
+	reason, action, what := "Healed", "Heal", "was deleted or edited, and is as asked for again"
+	switch decision {
+	case Create:
+		reason, action, what = "Created", "Create", "created"
+	case Update:
+		reason, action, what = "Updated", "Update", "updated to the new spec"
+	}
+	slog.Info("applied a child", "kind", child.target.Kind, "reason", reason)
+	events.Normal(reason, action, fmt.Sprintf("%s %s: %s", child.target.Kind, child.target.Name, what))
+}
+
+// report writes the status, if it has changed, and reports a new problem.
+func report(app *WebApp, progress *progress) error {
+	deployment := progress.deployment
+	switch problem := progress.problem; {
+	case problem != nil:
+		if problem.isNews(app) {
+			events.Warning(problem.reason, "Reconcile", problem.message)
+		}
+		// What it asks for cannot be had; what it has may still run.
+		cached, err := read(deploymentOf(app).target)
+		if err != nil {
+			return err
+		}
+		if deployment = cached; cached != nil && !isOurs(app, cached) {
+			deployment = nil
+		}
+	case len(progress.failures) > 0:
+		// What passes by itself leaves the status alone: the retry that succeeds will write it.
+		return nil
+	}
+	status := statusOf(app, deployment, progress.problem, clock.Now())
+	if status.equals(app.Status) {
+		return nil
+	}
+	return writes.ApplyStatus(app.beside(apiVersion, kind), status)
+}

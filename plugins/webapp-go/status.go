@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/conditions"
+)
+
+// The status of a WebApp, computed from its Deployment and from what failed. Pure: no call to the host.
+
+const (
+	// ready is the condition that says whether all replicas of the present spec are ready.
+	ready = "Ready"
+	// progressing is the condition that says whether the present spec is still being brought about.
+	progressing = "Progressing"
+)
+
+// Problem is why a WebApp cannot become what it asks for, until someone does something.
+type Problem struct {
+	// reason is in CamelCase, for conditions and events: Invalid, NameTaken or ApplyFailed.
+	reason string
+	// message is the text for people.
+	message string
+}
+
+// specProblem is what is wrong with a spec that the CRD's schema lets pass; nil: nothing.
+func specProblem(spec Spec) *Problem {
+	if strings.TrimSpace(spec.Image) == "" {
+		return &Problem{"Invalid", "spec.image is empty"}
+	}
+	return nil
+}
+
+// errNameTaken: the name of a child belongs to someone else.
+type errNameTaken struct{ child windlass.Ref }
+
+func (err errNameTaken) Error() string {
+	return fmt.Sprintf("%s exists and is not this WebApp's", err.child)
+}
+
+// lastingProblem is what stays until someone does something. What passes by itself is retried, and is no problem: nil.
+func lastingProblem(err error) *Problem {
+	if taken := (errNameTaken{}); errors.As(err, &taken) {
+		return &Problem{"NameTaken", taken.Error()}
+	}
+	for _, reason := range []windlass.Reason{windlass.Invalid, windlass.Forbidden, windlass.NotGranted, windlass.TooLarge} {
+		if windlass.Is(err, reason) {
+			return &Problem{"ApplyFailed", err.Error()}
+		}
+	}
+	return nil
+}
+
+// isNews says whether it is worth an event: each is reported once, not at every reconcile that meets it.
+func (problem *Problem) isNews(app *WebApp) bool {
+	known := conditions.Find(app.Status.Conditions, ready)
+	return known == nil || known.Reason != problem.reason || known.Message != problem.message ||
+		known.ObservedGeneration != app.Metadata.Generation
+}
+
+// rollout is what the Deployment reports.
+type rollout struct {
+	readyReplicas int64
+	// isComplete: the report is about the spec that we ask for, and all replicas have it.
+	isComplete bool
+}
+
+// statusOf is the new status. It equals the old one if nothing has changed, so that it need not be written. The Deployment is nil if
+// there is none.
+func statusOf(app *WebApp, deployment object, problem *Problem, now time.Time) Status {
+	var rollout rollout
+	if deployment != nil {
+		rollout = rolloutOf(app, deployment)
+	}
+	isReady := problem == nil && rollout.isComplete && rollout.readyReplicas >= app.Spec.Replicas
+	entered := conditionsOf(app, rollout, isReady, problem)
+	return Status{
+		ObservedGeneration: app.Metadata.Generation,
+		ReadyReplicas:      rollout.readyReplicas,
+		Phase:              phaseOf(app, isReady),
+		Conditions:         conditions.Set(app.Status.Conditions, app.Metadata.Generation, now, entered...),
+	}
+}
+
+func rolloutOf(app *WebApp, deployment object) rollout {
+	status, _ := deployment["status"].(object)
+	metadata, _ := deployment["metadata"].(object)
+	number := func(of object, name string) int64 { number, _ := of[name].(int64); return number }
+	isAboutThis := number(status, "observedGeneration") >= number(metadata, "generation")
+	return rollout{
+		readyReplicas: number(status, "readyReplicas"),
+		isComplete:    isAboutThis && number(status, "updatedReplicas") >= app.Spec.Replicas,
+	}
+}
+
+func phaseOf(app *WebApp, isReady bool) Phase {
+	wasReady := app.Status.Phase == Running || app.Status.Phase == Degraded
+	switch {
+	case isReady:
+		return Running
+	case wasReady && !app.isChanged():
+		return Degraded
+	default:
+		return Pending
+	}
+}
+
+func conditionsOf(app *WebApp, rollout rollout, isReady bool, problem *Problem) []conditions.Condition {
+	condition := func(name string, holds bool, reason, message string) conditions.Condition {
+		return conditions.Condition{Type: name, Status: conditions.Status(holds), Reason: reason, Message: message}
+	}
+	if problem != nil {
+		return []conditions.Condition{
+			condition(ready, false, problem.reason, problem.message), condition(progressing, false, problem.reason, problem.message),
+		}
+	}
+	count := fmt.Sprintf("%d of %d replicas are ready", rollout.readyReplicas, app.Spec.Replicas)
+	readyReason := "ReplicasNotReady"
+	if isReady {
+		readyReason = "ReplicasReady"
+	}
+	isProgressing := condition(progressing, true, "RollingOut", "the Deployment is on its way to this spec")
+	if rollout.isComplete {
+		isProgressing = condition(progressing, false, "RolledOut", "the Deployment runs this spec")
+	}
+	return []conditions.Condition{condition(ready, isReady, readyReason, count), isProgressing}
+}

@@ -1,0 +1,99 @@
+"""The `WebApp` kind, as far as the plugin reads and writes it. The CRD is in examples/webapp/crd.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import windlass
+from windlass import ObjectRef
+
+#: The group and version.
+API_VERSION = "apps.kubedojo.io/v1beta1"
+#: The kind.
+KIND = "WebApp"
+
+#: The states in one word: this spec has not been ready yet; all replicas of it are; it was ready, and is not now.
+PENDING, RUNNING, DEGRADED = "Pending", "Running", "Degraded"
+
+
+@dataclass(slots=True)
+class Spec:
+    """What is asked for. The defaults are the CRD's."""
+
+    #: The container image.
+    image: str
+    #: How many Pods.
+    replicas: int = 2
+    #: The port that the container listens on.
+    port: int = 8080
+
+
+@dataclass(slots=True)
+class Status:
+    """What is, as this plugin wrote it last."""
+
+    #: The generation that the rest is about. None: not reconciled yet.
+    observed_generation: int | None = None
+    #: How many Pods are ready.
+    ready_replicas: int = 0
+    #: The state in one word. None: not reconciled yet.
+    phase: str | None = None
+    #: The state in detail: `Ready` and `Progressing`.
+    conditions: list[dict[str, Any]] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """The status as JSON has it."""
+        document: dict[str, Any] = {}
+        if self.observed_generation is not None:
+            document["observedGeneration"] = self.observed_generation
+        document["readyReplicas"] = self.ready_replicas
+        if self.phase is not None:
+            document["phase"] = self.phase
+        document["conditions"] = self.conditions
+        return document
+
+
+@dataclass(slots=True)
+class WebApp:
+    """An application that answers HTTP."""
+
+    name: str
+    namespace: str | None
+    uid: str | None
+    generation: int | None
+    #: What is asked for.
+    spec: Spec
+    #: What is.
+    status: Status = field(default_factory=Status)
+
+    @classmethod
+    def of(cls, obj: windlass.Object) -> WebApp:
+        """Reads the object. One of another shape stays so until somebody changes it."""
+        try:
+            metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+            asked = {name: spec[name] for name in ("image", "replicas", "port") if name in spec}
+            return cls(
+                metadata["name"],
+                metadata.get("namespace"),
+                metadata.get("uid"),
+                metadata.get("generation"),
+                Spec(**asked),
+                Status(
+                    status.get("observedGeneration"),
+                    status.get("readyReplicas", 0),
+                    status.get("phase"),
+                    list(status.get("conditions") or []),
+                ),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise windlass.Terminal(f"the primary is no WebApp: {error!r}") from None
+
+    def sibling(self, api_version: str, kind: str) -> ObjectRef:
+        """An object in the same namespace and of the same name."""
+        return ObjectRef(api_version, kind, self.name, self.namespace)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the spec is another than the one that the status is about."""
+        return self.status.observed_generation != self.generation

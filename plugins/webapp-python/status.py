@@ -1,0 +1,98 @@
+"""The status of a `WebApp`, computed from its Deployment and from what failed. Pure: no call to the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api import DEGRADED, PENDING, RUNNING, Spec, Status, WebApp
+from windlass import ApiError, Object, ObjectRef, Reason, conditions
+from windlass.clock import Timestamp
+
+#: The condition that says whether all replicas of the present spec are ready.
+READY = "Ready"
+#: The condition that says whether the present spec is still being brought about.
+PROGRESSING = "Progressing"
+
+#: Refusals that stay until someone does something. What passes by itself is retried, and is no problem.
+LASTING = (Reason.INVALID, Reason.FORBIDDEN, Reason.NOT_GRANTED, Reason.TOO_LARGE)
+
+
+@dataclass(slots=True)
+class Problem:
+    """Why a `WebApp` cannot become what it asks for, until someone does something."""
+
+    #: In CamelCase, for conditions and events: `Invalid`, `NameTaken` or `ApplyFailed`.
+    reason: str
+    #: The text for people.
+    message: str
+
+    @classmethod
+    def of_spec(cls, spec: Spec) -> Problem | None:
+        """What is wrong with a spec that the CRD's schema lets pass."""
+        return cls("Invalid", "spec.image is empty") if not spec.image.strip() else None
+
+    @classmethod
+    def name_taken(cls, child: ObjectRef) -> Problem:
+        """The name of a child belongs to someone else."""
+        return cls("NameTaken", f"{child} exists and is not this WebApp's")
+
+    @classmethod
+    def lasting(cls, error: ApiError) -> Problem | None:
+        """A refusal that stays until someone does something."""
+        return cls("ApplyFailed", str(error)) if error.reason in LASTING else None
+
+    def is_news(self, app: WebApp) -> bool:
+        """Whether it is worth an event: each is reported once, not at every reconcile that meets it."""
+        ready = conditions.find(app.status.conditions, READY)
+        if ready is None:
+            return True
+        is_known = ready["reason"] == self.reason and ready.get("message", "") == self.message
+        return not is_known or ready.get("observedGeneration") != app.generation
+
+
+@dataclass(slots=True)
+class Rollout:
+    """What the Deployment reports."""
+
+    ready_replicas: int = 0
+    #: The report is about the spec that we ask for, and all replicas have it.
+    is_complete: bool = False
+
+    @classmethod
+    def of(cls, app: WebApp, deployment: Object | None) -> Rollout:
+        if deployment is None:
+            return cls()
+        status, metadata = deployment.get("status") or {}, deployment.get("metadata") or {}
+        is_about_this = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
+        is_complete = is_about_this and status.get("updatedReplicas", 0) >= app.spec.replicas
+        return cls(status.get("readyReplicas", 0), is_complete)
+
+
+def new_status(app: WebApp, deployment: Object | None, problem: Problem | None, now: Timestamp) -> Status:
+    """The new status. It equals the old one if nothing has changed, so that it need not be written."""
+    rollout = Rollout.of(app, deployment)
+    is_ready = problem is None and rollout.is_complete and rollout.ready_replicas >= app.spec.replicas
+    new = _conditions(app, rollout, is_ready, problem)
+    return Status(
+        app.generation,
+        rollout.ready_replicas,
+        _phase(app, is_ready),
+        conditions.updated(app.status.conditions, *new, generation=app.generation, now=now),
+    )
+
+
+def _phase(app: WebApp, is_ready: bool) -> str:
+    if is_ready:
+        return RUNNING
+    was_ready = app.status.phase in (RUNNING, DEGRADED)
+    return DEGRADED if was_ready and not app.is_changed else PENDING
+
+
+def _conditions(app: WebApp, rollout: Rollout, is_ready: bool, problem: Problem | None) -> list[Object]:
+    if problem is not None:
+        return [conditions.condition(name, False, problem.reason, problem.message) for name in (READY, PROGRESSING)]
+    count = f"{rollout.ready_replicas} of {app.spec.replicas} replicas are ready"
+    ready = conditions.condition(READY, is_ready, "ReplicasReady" if is_ready else "ReplicasNotReady", count)
+    if rollout.is_complete:
+        return [ready, conditions.condition(PROGRESSING, False, "RolledOut", "the Deployment runs this spec")]
+    return [ready, conditions.condition(PROGRESSING, True, "RollingOut", "the Deployment is on its way to this spec")]

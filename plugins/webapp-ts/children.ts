@@ -1,0 +1,118 @@
+// The children of a WebApp, as they should be, and how they differ from what is. Pure: no call to the host.
+
+import { controllerOf, hasFields, isControlledBy, type KubernetesObject, type ObjectRef, sibling } from 'windlass';
+import { isChanged, type WebApp } from './api.js';
+
+/** The Service's port. The container's own may be any, so the two meet by name. */
+const SERVICE_PORT = 80;
+/** The name of the port, in the container and in the Service. */
+const PORT_NAME = 'http';
+/** The name of the container. */
+const CONTAINER = 'web';
+
+/** What must be done about a child: it never existed, the WebApp asks for something else, or someone deleted or edited it. */
+export type Change = 'create' | 'update' | 'heal';
+
+/** What to do with a child: nothing, to apply it, or nothing because the name belongs to an object that is not ours. */
+export type Decision = 'leave' | Change | 'nameTaken';
+
+/** A child as it should be. */
+export interface Child {
+  target: ObjectRef;
+  /** The fields to apply. */
+  wanted: KubernetesObject;
+}
+
+/** The Deployment that a WebApp asks for. */
+export function deployment(app: WebApp): Child {
+  const container = {
+    name: CONTAINER,
+    image: app.spec.image.trim(),
+    ports: [{ name: PORT_NAME, containerPort: app.spec.port, protocol: 'TCP' }],
+  };
+  return child(app, 'apps/v1', 'Deployment', {
+    replicas: app.spec.replicas,
+    selector: { matchLabels: selector(app) },
+    template: { metadata: { labels: labels(app) }, spec: { containers: [container] } },
+  });
+}
+
+/** The Service that a WebApp asks for. */
+export function service(app: WebApp): Child {
+  const port = { name: PORT_NAME, port: SERVICE_PORT, targetPort: PORT_NAME, protocol: 'TCP' };
+  return child(app, 'v1', 'Service', { selector: selector(app), ports: [port] });
+}
+
+function child(app: WebApp, apiVersion: string, kind: string, spec: object): Child {
+  const target = sibling(app, apiVersion, kind);
+  const metadata = { name: target.name, namespace: target.namespace as string, labels: labels(app) };
+  return { target, wanted: { apiVersion, kind, metadata, spec } };
+}
+
+function selector({ metadata }: WebApp): Record<string, string> {
+  return { 'app.kubernetes.io/name': 'webapp', 'app.kubernetes.io/instance': metadata.name };
+}
+
+function labels(app: WebApp): Record<string, string> {
+  return { ...selector(app), 'app.kubernetes.io/managed-by': 'windlass' };
+}
+
+/** Decides about a child; `cached` is what it is. */
+export function decide(app: WebApp, { wanted }: Child, cached: KubernetesObject | undefined): Decision {
+  const mend = isChanged(app) ? 'update' : 'heal';
+  const isNew = app.status.observedGeneration === undefined;
+  if (cached === undefined) return isNew ? 'create' : mend;
+  const isTerminating = cached.metadata.deletionTimestamp !== undefined;
+  if (isControlledBy(cached, app)) {
+    const isRight = hasFields(cached, wanted) && surplus(cached, wanted).length === 0;
+    return isTerminating || isRight ? 'leave' : mend;
+  }
+  // An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+  const isOurOrphan = controllerOf(cached) === undefined && hasFields(cached.metadata.labels, labels(app));
+  return isOurOrphan && !isTerminating ? mend : 'nameTaken';
+}
+
+/** An operation of a JSON patch. */
+export interface Replacement {
+  op: 'replace';
+  path: string;
+  value: unknown;
+}
+
+/**
+ * The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
+ * labels in a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair,
+ * since both have one name.
+ */
+export function surplus(actual: unknown, wanted: unknown, pointer = ''): Replacement[] {
+  if (isOursAlone(pointer) && exceeds(actual, wanted)) return [{ op: 'replace', path: pointer, value: wanted }];
+  if (isRecord(actual) && isRecord(wanted)) {
+    // Keys that hold a slash, which a pointer would escape, are labels: there is nothing below them.
+    const shared = Object.keys(wanted).sort().filter((key) => Object.hasOwn(actual, key));
+    return shared.flatMap((key) => surplus(actual[key], wanted[key], `${pointer}/${key}`));
+  }
+  if (Array.isArray(actual) && Array.isArray(wanted)) {
+    return wanted.flatMap((part) => {
+      const place = actual.findIndex((element) => element?.name === part?.name);
+      return place === -1 ? [] : surplus(actual[place], part, `${pointer}/${place}`);
+    });
+  }
+  return [];
+}
+
+/** Whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can. */
+function isOursAlone(pointer: string): boolean {
+  return pointer.endsWith('/ports') || pointer === '/spec/selector';
+}
+
+/** Whether there is an entry that is not wanted. */
+function exceeds(actual: unknown, wanted: unknown): boolean {
+  if (Array.isArray(actual) && Array.isArray(wanted)) {
+    return actual.some((element) => !wanted.some((part) => hasFields(element, part)));
+  }
+  return isRecord(actual) && isRecord(wanted) && Object.keys(actual).some((key) => !Object.hasOwn(wanted, key));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

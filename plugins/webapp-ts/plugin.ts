@@ -1,0 +1,136 @@
+// The WebApp plugin: a Deployment and a Service for each WebApp.
+//
+// This file reads, writes and reports. What the children should be and what the status is are pure functions in children.ts
+// and status.ts.
+
+import {
+  cache, deepEqual, defineReconciler, events, isControlledBy, type KubernetesObject, type Manifest, type Outcome, type Request,
+  requeueAfter, sibling, Terminal, throwAll, writes,
+} from 'windlass';
+import { API_VERSION, KIND, type WebApp, webAppOf } from './api.js';
+import { type Change, type Child, decide, deployment, service, surplus } from './children.js';
+import { isNews, lastingProblem, nameTaken, type Problem, problemOfSpec, statusOf } from './status.js';
+
+/** How often a name that belongs to another object is looked at again: no watch tells when it becomes free. */
+const NAME_TAKEN_RETRY = 60_000;
+
+const manifest: Manifest = {
+  name: 'webapp-ts',
+  version: '0.1.0',
+  description: 'Runs each WebApp as a Deployment behind a Service.',
+  controllers: [{
+    name: 'webapp',
+    primary: { apiVersion: API_VERSION, kind: KIND, predicates: [{ type: 'generation' }] },
+    owns: [{ apiVersion: 'apps/v1', kind: 'Deployment' }, { apiVersion: 'v1', kind: 'Service' }],
+  }],
+};
+
+function reconcile({ object, deleting }: Request): Outcome | void {
+  // The garbage collector takes the children: they are owned.
+  if (object === undefined || deleting) return;
+  const app = webAppOf(object);
+  const problem = problemOfSpec(app.spec);
+  const progress = problem === undefined ? bringAbout(app) : new Progress(problem, [new Terminal(problem.message)]);
+  try {
+    report(app, progress);
+  } catch (error) {
+    progress.errors.push(error);
+  }
+  throwAll(progress.errors);
+  if (progress.isNameTaken) return requeueAfter(NAME_TAKEN_RETRY);
+}
+
+/** What became of the children. */
+class Progress {
+  /** As it is after this call. Undefined: unknown. */
+  deployment: KubernetesObject | undefined;
+  isNameTaken = false;
+
+  constructor(
+    public problem?: Problem,
+    readonly errors: unknown[] = [],
+  ) {}
+
+  note(child: Child, error: unknown): void {
+    if (error instanceof NameTaken) {
+      this.problem ??= nameTaken(child.target);
+      this.isNameTaken = true;
+    } else {
+      this.problem ??= lastingProblem(error);
+      this.errors.push(error);
+    }
+  }
+}
+
+/** The name of a child belongs to an object that is not ours. */
+class NameTaken extends Error {}
+
+/** Brings both children about. Trouble with one does not keep the other from being tried. */
+function bringAbout(app: WebApp): Progress {
+  const progress = new Progress();
+  const [first, second] = [deployment(app), service(app)];
+  try {
+    progress.deployment = ensure(app, first);
+  } catch (error) {
+    progress.note(first, error);
+  }
+  try {
+    ensure(app, second);
+  } catch (error) {
+    progress.note(second, error);
+  }
+  return progress;
+}
+
+/** Makes one child what it should be, and returns what it is then. */
+function ensure(app: WebApp, child: Child): KubernetesObject {
+  const cached = cache.get(child.target);
+  const decision = decide(app, child, cached);
+  if (decision === 'nameTaken') throw new NameTaken();
+  if (decision === 'leave') return cached as KubernetesObject;
+  if (cached !== undefined) cut(child, cached);
+  // By force: a field that someone edited is ours again.
+  const applied = writes.apply(child.wanted, { owned: true, force: true });
+  announce(child, decision);
+  return applied.object;
+}
+
+/**
+ * Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an older
+ * spec too.
+ */
+function cut({ target, wanted }: Child, cached: KubernetesObject): void {
+  const operations = surplus(cached, wanted);
+  if (operations.length > 0) {
+    writes.patch(target, 'json', operations, { resourceVersion: cached.metadata.resourceVersion ?? '' });
+  }
+}
+
+const ANNOUNCEMENTS = {
+  create: ['Created', 'Create', 'created'],
+  update: ['Updated', 'Update', 'updated to the new spec'],
+  heal: ['Healed', 'Heal', 'was deleted or edited, and is as asked for again'],
+} as const;
+
+function announce({ target: { kind, name } }: Child, change: Change): void {
+  const [reason, action, what] = ANNOUNCEMENTS[change];
+  console.info('applied a child', { kind, reason });
+  events.normal(reason, action, `${kind} ${name}: ${what}`);
+}
+
+/** Writes the status, if it has changed, and reports a new problem. */
+function report(app: WebApp, { problem, deployment: known, errors }: Progress): void {
+  // What passes by itself leaves the status alone: the retry that succeeds will write it.
+  if (problem === undefined && errors.length > 0) return;
+  if (problem !== undefined && isNews(problem, app)) events.warning(problem.reason, 'Reconcile', problem.message);
+  const status = statusOf(app, problem === undefined ? known : ownDeployment(app), problem);
+  if (!deepEqual(status, app.status)) writes.applyStatus(sibling(app, API_VERSION, KIND), status);
+}
+
+/** What a WebApp asks for cannot be had; what it has may still run. */
+function ownDeployment(app: WebApp): KubernetesObject | undefined {
+  const cached = cache.get(deployment(app).target);
+  return cached !== undefined && isControlledBy(cached, app) ? cached : undefined;
+}
+
+export const reconciler = defineReconciler({ manifest, reconcile });
