@@ -5,26 +5,35 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
-use windlass_kube::client::{self, ConnectOptions};
+use windlass_kube::client::{self, ConnectOptions, Connection};
 
 use super::PluginArgs;
+use crate::author::file::{self, BuildFile};
+use crate::author::follow::Followed;
 use crate::leadership::LeaseMode;
 use crate::manager::{self, Settings};
-use crate::policies::GrantMode;
+use crate::policies::{GrantMode, SUFFIX};
 use crate::shutdown;
+
+/// Where the API server's kubeconfig is written, from the folder or from here.
+const KUBECONFIG: &str = ".windlass/kubeconfig";
 
 /// Arguments of `windlass dev`.
 #[derive(Debug, Args)]
 pub(super) struct DevArgs {
+    /// The plugin's folder, which has a windlass.yaml. Default: this one, unless --plugins names plugins that are built already.
+    #[arg(value_name = "DIR", conflicts_with = "plugins")]
+    folder: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
     /// Where the API server listens. It has no authentication, so only loopback addresses are allowed. Port 0: any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = loopback)]
     listen: SocketAddr,
-    /// Where the API server's kubeconfig is written.
-    #[arg(long, value_name = "FILE", default_value = ".windlass/kubeconfig")]
-    kubeconfig_out: PathBuf,
+    /// Where the API server's kubeconfig is written. Default: .windlass/kubeconfig, in the plugin's folder or here.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -37,24 +46,88 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl DevArgs {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    /// Whether a plugin is built of its folder.
+    pub(super) fn is_in_folder(&self) -> bool {
+        self.plugins.plugins.is_none()
+    }
+
+    pub(super) async fn run(mut self) -> anyhow::Result<()> {
+        let folder = if self.is_in_folder() { Some(self.folder()?) } else { None };
+        let authored = folder.as_ref().map(|(folder, file)| self.prepare(folder, file)).transpose()?;
         let settings = Settings::new(self.plugins, GrantMode::Manifest, LeaseMode::None)?;
         let stop = shutdown::on_signal()?;
         let server = ApiServer::start(Config { address: self.listen, ..Config::default() })
             .await
             .with_context(|| format!("cannot start the embedded API server on {}", self.listen))?;
-        write_kubeconfig(&self.kubeconfig_out, &server.kubeconfig())?;
+        let kubeconfig = self.kubeconfig_out.unwrap_or_else(|| match &folder {
+            Some((folder, _)) => folder.join(KUBECONFIG),
+            None => KUBECONFIG.into(),
+        });
+        write_kubeconfig(&kubeconfig, &server.kubeconfig())?;
         tracing::info!(
             server = server.url(),
             "embedded API server is ready: kubectl --kubeconfig {} get all",
-            self.kubeconfig_out.display()
+            shortened(&kubeconfig).display()
         );
-        let options = ConnectOptions { kubeconfig: Some(self.kubeconfig_out), ..ConnectOptions::default() };
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
         let connection = client::connect(&options).await?;
-        let result = manager::run(connection, settings, stop).await;
+        let result = match authored {
+            None => manager::run(connection, settings, stop).await,
+            Some(sandbox) => {
+                let (folder, file) = folder.context("a sandbox is for a folder")?;
+                let followed = Followed { folder, file, sandbox, connection: connection.clone() };
+                serve(followed, connection, settings, stop).await
+            }
+        };
         server.shutdown().await;
         result
     }
+
+    /// The plugin's folder, and what is built of it.
+    fn folder(&self) -> anyhow::Result<(PathBuf, BuildFile)> {
+        let named = self.folder.clone().unwrap_or_else(|| ".".into());
+        let folder = named.canonicalize().with_context(|| format!("no folder {}", named.display()))?;
+        let file = file::read(&folder).with_context(|| {
+            "no plugin to run: `windlass dev` runs in a plugin's folder, `windlass dev --plugins DIR` runs plugins that are built"
+        })?;
+        Ok((folder, file))
+    }
+
+    /// Has the host run what is built in `folder`, by the policy and the configuration that are there.
+    fn prepare(&mut self, folder: &Path, file: &BuildFile) -> anyhow::Result<windlass_wasm::Sandbox> {
+        let built = folder.join("build");
+        std::fs::create_dir_all(&built).with_context(|| format!("cannot make the directory {}", built.display()))?;
+        let has_policy = folder.join(format!("{}{SUFFIX}", file.name)).exists();
+        let plugins = &mut self.plugins;
+        plugins.plugins = Some(built);
+        plugins.config_dir.get_or_insert_with(|| folder.to_owned());
+        plugins.policy_dir.get_or_insert_with(|| folder.to_owned());
+        // A plugin whose policy is there is to be tried by it, as a cluster will.
+        plugins.grants.get_or_insert(if has_policy { GrantMode::Policy } else { GrantMode::Manifest });
+        super::build::sandbox(&plugins.limits, plugins.cache_dir.clone())
+    }
+}
+
+/// Builds, and serves what is built, until `stop`.
+async fn serve(
+    followed: Followed,
+    connection: Connection,
+    settings: Settings,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let Some(sources) = stop.run_until_cancelled(followed.begin()).await else { return Ok(()) };
+    let following = tokio::spawn(followed.run(sources, stop.clone()));
+    let result = manager::run(connection, settings, stop.clone()).await;
+    // The host may have ended by itself.
+    stop.cancel();
+    following.await.context("the sources are not followed any more")?;
+    result
+}
+
+/// As one would type it here.
+pub(super) fn shortened(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
+    here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or_else(|| path.to_owned())
 }
 
 fn write_kubeconfig(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! `windlass inspect`: what a plugin is, asks for, has and lacks.
 
+mod made;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,7 +12,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
-use windlass_wasm::Plugin;
+use windlass_wasm::{Contents, Entry, Need, Plugin};
 
 use super::examine::{self, ClusterArgs};
 use super::limits::LimitArgs;
@@ -54,6 +56,12 @@ enum Output {
     Json,
 }
 
+/// What is known of the file itself.
+struct Made {
+    contents: Contents,
+    needs: Vec<Need>,
+}
+
 /// The operator's side.
 struct Given {
     file: PathBuf,
@@ -76,7 +84,16 @@ impl InspectArgs {
 
     /// Whether nothing is lacking.
     async fn inspect(self) -> anyhow::Result<bool> {
-        let plugin = examine::load(&self.plugin, &self.limits).await?;
+        let limits = self.limits.limits()?;
+        let contents = Contents::read(&self.plugin, &limits)?;
+        let made = Made { needs: contents.needs(&limits), contents };
+        let plugin = match examine::load(&self.plugin, &self.limits).await {
+            Ok(plugin) => plugin,
+            Err(error) => {
+                self.print_unloaded(&made, &error)?;
+                return Err(error);
+            }
+        };
         let file = match (&self.policy, &self.policy_dir) {
             (Some(file), _) => file.clone(),
             (None, Some(directory)) => directory.join(format!("{}{SUFFIX}", plugin.name())),
@@ -96,15 +113,31 @@ impl InspectArgs {
         let review = review(&plugin, asks, &layers);
         let given = Given { file, policy, ceiling };
         let text = match self.output {
-            Output::Text => text(&plugin, &given, &review),
-            Output::Json => format!("{:#}\n", json(&plugin, &given, &review)),
+            Output::Text => text(&plugin, &made, &given, &review),
+            Output::Json => format!("{:#}\n", json(&plugin, &made, &given, &review)),
         };
-        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        print(&text)?;
         Ok(review.is_complete())
+    }
+
+    /// Shows what there is to know of a file that is no plugin for this host, for it is what its author wants to know then.
+    fn print_unloaded(&self, made: &Made, error: &anyhow::Error) -> anyhow::Result<()> {
+        let Made { contents, needs } = made;
+        print(&match self.output {
+            Output::Text => made::unloaded(&self.plugin, contents, needs),
+            Output::Json => {
+                let problem = telemetry::explained(error);
+                format!("{:#}\n", made::unloaded_json(&self.plugin, contents, needs, &problem))
+            }
+        })
     }
 }
 
-fn text(plugin: &Plugin, given: &Given, review: &Review) -> String {
+fn print(text: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+fn text(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> String {
     let manifest = plugin.manifest();
     let policy = match &given.policy {
         None => format!("none ({} is not there)", given.file.display()),
@@ -112,14 +145,19 @@ fn text(plugin: &Plugin, given: &Given, review: &Review) -> String {
         Some(_) => given.file.display().to_string(),
     };
     let mut text = format!(
-        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n  imports  {}\n  policy   {policy}\n",
+        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}, and {} of machine code\n  abi      {}, {}\n{}  imports  {}\n  policy   \
+         {policy}\n{}",
         manifest.name,
         manifest.version,
         plugin.path().display(),
         plugin.digest(),
         plugin.size(),
+        plugin.compiled_size(),
         plugin.abi(),
+        entry(plugin),
+        made::origin(&made.contents),
         plugin.imports().join(", "),
+        made::needs(&made.needs),
     );
     text.push_str("\nasks for:\n");
     for Reviewed { asked, lacks, sensitive } in &review.rules {
@@ -139,6 +177,14 @@ fn text(plugin: &Plugin, given: &Given, review: &Review) -> String {
         let _ = write!(text, "\nlacks, as it would stand in the policy{}:\n{}", above(given), review.lacking());
     }
     text
+}
+
+/// What it is asked for.
+fn entry(plugin: &Plugin) -> &'static str {
+    match plugin.entry() {
+        Entry::Reconciler => "reconciler",
+        Entry::Composer => "composer",
+    }
 }
 
 /// A policy is not all that can be lacking.
@@ -174,7 +220,7 @@ fn http_line(rule: &HttpRule) -> String {
     format!("HTTP {} {}://{:?} port {}", rule.methods.join(" "), rule.scheme, rule.host, rule.port())
 }
 
-fn json(plugin: &Plugin, given: &Given, review: &Review) -> Value {
+fn json(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> Value {
     let manifest = plugin.manifest();
     let names = |list: &[Reviewed<String, bool>]| -> Vec<Value> {
         list.iter().map(|it| json!({"name": it.asked, "granted": !it.lacks, "sensitive": it.sensitive})).collect()
@@ -194,13 +240,15 @@ fn json(plugin: &Plugin, given: &Given, review: &Review) -> Value {
             "methods": it.asked.methods, "granted": it.lacks.is_none(), "sensitive": it.sensitive,
         })
     });
-    json!({
+    let mut json = json!({
         "name": manifest.name,
         "version": manifest.version,
         "file": plugin.path(),
         "sha256": &**plugin.digest(),
         "bytes": plugin.size(),
+        "compiledBytes": plugin.compiled_size(),
         "abi": plugin.abi().to_string(),
+        "entry": entry(plugin),
         "imports": plugin.imports(),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
         "granted": review.is_complete(),
@@ -210,7 +258,9 @@ fn json(plugin: &Plugin, given: &Given, review: &Review) -> Value {
             "crds": names(&review.crds),
             "finalizers": names(&review.finalizers),
         },
-    })
+    });
+    made::add(&mut json, &made.contents, &made.needs);
+    json
 }
 
 fn rule_json(rule: &Rule) -> Value {

@@ -66,7 +66,7 @@ fn parse(unit: Unit, text: &str) -> Result<u64, String> {
 }
 
 /// As it is written on the command line.
-fn shown(unit: Unit, value: u64) -> String {
+pub(super) fn shown(unit: Unit, value: u64) -> String {
     match unit {
         Unit::Bytes => Size(usize::try_from(value).unwrap_or(usize::MAX)).to_string(),
         Unit::Count => value.to_string(),

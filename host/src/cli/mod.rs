@@ -1,5 +1,6 @@
 //! The command line, one file a subcommand.
 
+mod build;
 mod change;
 mod children;
 mod dev;
@@ -11,6 +12,7 @@ mod inspect;
 mod leases;
 mod limits;
 mod marked;
+mod new;
 mod run;
 mod size;
 
@@ -51,12 +53,13 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 struct LogArgs {
-    /// How log lines look.
-    #[arg(long, global = true, value_enum, default_value = "text", env = "WINDLASS_LOG_FORMAT")]
-    log_format: LogFormat,
-    /// What is logged: a level (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`.
-    #[arg(long, global = true, default_value = "info", env = "WINDLASS_LOG")]
-    log_level: String,
+    /// How log lines look. Default: text; for `dev` in a plugin's folder, brief.
+    #[arg(long, global = true, value_enum, env = "WINDLASS_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+    /// What is logged: a level (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default: info; with
+    /// `brief`, calls and events too.
+    #[arg(long, global = true, env = "WINDLASS_LOG")]
+    log_level: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -72,14 +75,36 @@ enum Command {
     #[command(after_help = "Examples:\n  windlass run --plugins /etc/windlass/plugins --context staging\n  \
         windlass run --plugins target/plugins --namespace try-out --grants=manifest   # to try plugins out")]
     Run(run::RunArgs),
-    /// Run plugins against an embedded API server, to develop and try them.
+    /// Run a plugin from its sources, or a directory of plugins, against an embedded API server.
+    ///
+    /// In a plugin's folder, which has a windlass.yaml: builds the plugin, puts crd.yaml and sample.yaml into the API server, and shows what the
+    /// plugin does. When a source changes, it is built again and takes over; a build that fails is shown, and what runs goes on. The plugin may do
+    /// what NAME.policy.yaml in the folder grants. With --plugins, the plugins of a directory run, and nothing is built.
     ///
     /// The API server lives in this process, on a loopback port, with its state in memory. Its kubeconfig is written to
     /// .windlass/kubeconfig, so `kubectl --kubeconfig .windlass/kubeconfig` works against it.
-    #[command(after_help = "Example:\n  windlass dev --plugins target/plugins\n  \
+    #[command(after_help = "Examples:\n  windlass dev                    # in the folder of a plugin\n  \
+        windlass dev --plugins target/plugins\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/crd.yaml\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/webapp.yaml")]
     Dev(dev::DevArgs),
+    /// Make a folder for a new plugin, which builds and runs at once.
+    ///
+    /// It has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how it is built.
+    #[command(
+        after_help = "Examples:\n  windlass new go my-shop\n  windlass new python quotas --composite --dir work/quotas"
+    )]
+    New(new::NewArgs),
+    /// Build a plugin from the sources in a folder.
+    ///
+    /// The folder has a windlass.yaml, which says the plugin's name and its language. The language's own compiler is run, its output is made a
+    /// component, loaded as a host loads it, and put to build/NAME.wasm in one step, so that a `windlass dev` that follows it sees it
+    /// whole. What is missing on this machine is told, and how to get it.
+    ///
+    /// The exit code is for scripts: 1 if the sources do not make a plugin, 2 if that could not be tried.
+    #[command(after_help = "Examples:\n  windlass build                 # in the plugin's folder\n  \
+        windlass build plugins/shop --out target/plugins/shop.wasm")]
+    Build(build::BuildArgs),
     /// Show the feature gates: what can be switched on or off, how far it is, and what is enabled.
     ///
     /// With --feature-gates, or `WINDLASS_FEATURE_GATES`, shows what these would enable, and refuses what `run` would refuse.
@@ -120,7 +145,7 @@ enum Command {
 pub(crate) struct PluginArgs {
     /// The directory of plugins: each NAME.wasm in it is one. It may be empty at first.
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
-    pub(crate) plugins: PathBuf,
+    pub(crate) plugins: Option<PathBuf>,
     /// Where the configurations of plugins are, each as NAME.config.yaml. Default: beside the plugins.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
     pub(crate) config_dir: Option<PathBuf>,
@@ -197,10 +222,25 @@ fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
+impl Command {
+    /// How its log lines look unless somebody says otherwise.
+    fn log_format(&self) -> LogFormat {
+        match self {
+            Self::Dev(args) if args.is_in_folder() => LogFormat::Brief,
+            _ => LogFormat::Text,
+        }
+    }
+}
+
 impl Cli {
     /// Runs the subcommand to its end.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        telemetry::start(self.log.log_format, &self.log.log_level)?;
+        let format = self.log.log_format.unwrap_or_else(|| self.command.log_format());
+        let filter = self.log.log_level.as_deref().unwrap_or(match format {
+            LogFormat::Brief => telemetry::brief::FILTER,
+            LogFormat::Text | LogFormat::Json => "info",
+        });
+        telemetry::start(format, filter)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("windlass").build()?;
         run_to_end(runtime, async {
             match self.command {
@@ -209,6 +249,8 @@ impl Cli {
                 Command::Children(args) => args.run().await.map(|()| ExitCode::SUCCESS),
                 Command::Features(args) => args.run().map(|()| ExitCode::SUCCESS),
                 Command::Finalizers(args) => args.run().await.map(|()| ExitCode::SUCCESS),
+                Command::New(args) => args.run(),
+                Command::Build(args) => args.run().await,
                 Command::Grant(args) => args.run().await,
                 Command::Inspect(args) => args.run().await,
             }
@@ -284,6 +326,16 @@ mod tests {
             let error = parsed(command, "WatchLists=true").expect_err("no such gate");
             assert!(error.contains("--feature-gates") && error.contains("AllAlpha, AllBeta, "), "{error}");
         }
+    }
+
+    #[test]
+    fn dev_runs_in_a_folder_or_on_a_directory_of_plugins_and_not_on_both() {
+        let parsed = |words: &[&str]| Cli::try_parse_from([&["windlass", "dev"], words].concat());
+        let format = |words: &[&str]| parsed(words).expect("it is right").command.log_format();
+        assert_eq!(format(&[]), LogFormat::Brief);
+        assert_eq!(format(&["shop"]), LogFormat::Brief);
+        assert_eq!(format(&["--plugins", "p"]), LogFormat::Text);
+        assert!(parsed(&["shop", "--plugins", "p"]).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::shutdown;
 
 /// Arguments of `windlass run`.
 #[derive(Debug, Args)]
+#[command(mut_arg("plugins", |plugins| plugins.required(true)))]
 pub(super) struct RunArgs {
     #[command(flatten)]
     plugins: PluginArgs,

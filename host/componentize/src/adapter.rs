@@ -1,0 +1,83 @@
+//! The adapter: what languages that insist on an operating system find in the place of one. What it does is in `adapter.wat`.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use wit_component::{StringEncoding, embed_component_metadata};
+
+use crate::world;
+
+#[cfg(test)]
+mod tests;
+
+/// What it asks of the host: the log.
+pub(crate) const WORLD: &str = "windlass:adapter/adapter";
+
+const SOURCE: &str = include_str!("adapter.wat");
+
+/// Where the texts go in the source.
+const TEXTS_HERE: &str = "(;TEXTS;)";
+
+/// What it says, at most 448 bytes each, by the name of the function that puts it into memory.
+const TEXTS: [(&str, &str); 6] = [
+    ("plugin", "plugin"),
+    ("path", "path"),
+    (
+        "sleep",
+        "the plugin slept for more than a second within a call. No time passes in a call, so it went on at once: to look again later, \
+         return an outcome that asks to be called again",
+    ),
+    (
+        "file",
+        "the plugin asked for a file. A plugin has none: embed what it needs when it is built, or take it from its configuration or \
+         from an object of the cluster",
+    ),
+    (
+        "socket",
+        "the plugin used a socket. A plugin has none: read and write the cluster by the SDK, and fetch from granted hosts by the \
+         SDK's HTTP client",
+    ),
+    (
+        "exit",
+        "the plugin ended its process, as an uncaught panic, a failed assertion or `exit` do. A plugin returns an error instead; what \
+         it printed before is in the log",
+    ),
+];
+
+/// As a core module, with the section that says what it asks for.
+pub(crate) fn module() -> anyhow::Result<Vec<u8>> {
+    let mut module = core()?;
+    let (resolve, world) = world::resolve(WORLD)?;
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+    Ok(module)
+}
+
+/// Whether it has a function of this name.
+pub(crate) fn has(name: &str) -> bool {
+    SOURCE.contains(&format!("(export \"{name}\")"))
+}
+
+fn core() -> anyhow::Result<Vec<u8>> {
+    static TEXT: LazyLock<String> = LazyLock::new(|| SOURCE.replace(TEXTS_HERE, &texts()));
+    Ok(wat::parse_str(&*TEXT)?)
+}
+
+/// A function for each text that writes it, and nothing behind it, and returns its length.
+fn texts() -> String {
+    let mut source = String::new();
+    for (name, text) in TEXTS {
+        let _ = writeln!(source, "(func $text_{name} (param i32) (result i32)");
+        let mut place = 0;
+        for (size, store) in [(8, "i64.store"), (4, "i64.store32"), (2, "i64.store16"), (1, "i64.store8")] {
+            while text.len() - place >= size {
+                let mut number = [0; 8];
+                number[..size].copy_from_slice(&text.as_bytes()[place..place + size]);
+                let number = i64::from_le_bytes(number);
+                let _ = writeln!(source, "({store} offset={place} align=1 (local.get 0) (i64.const {number}))");
+                place += size;
+            }
+        }
+        let _ = writeln!(source, "(i32.const {}))", text.len());
+    }
+    source
+}

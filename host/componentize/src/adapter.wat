@@ -1,0 +1,400 @@
+;; What `wasi_snapshot_preview1` is to a plugin: no files, no sockets, no environment, one argument; a clock and randomness that stand
+;; in for the host's; and output that goes to the plugin's log. `$text_…` are written by adapter.rs: `(func (param i32) (result i32))`
+;; each puts a text at an address and returns its length, since an adapter may have no data of its own.
+;;
+;; An adapter has no memory either, so the plugin's SDK lends it some at the start of each call, with the host's time and a seed:
+;; `windlass_begin`. It cannot fetch them itself: Go asks for the time within `cabi_realloc`, where a component must not be left
+;; (wasmtime issue 14318). `windlass_end` ends the call.
+(module
+  (import "env" "memory" (memory 0))
+  (import "windlass:plugin/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+
+  ;; The monotonic clock in nanoseconds. It goes on by one step with each look at it, and over each sleep.
+  (global $now (mut i64) (i64.const 0))
+  ;; What the wall clock is ahead of it; until the first call begins, 2026-01-01T00:00:00Z.
+  (global $epoch (mut i64) (i64.const 1767225600000000000))
+  ;; The state of SplitMix64 (Steele, Lea, Flood 2014).
+  (global $random (mut i64) (i64.const 0x9E3779B97F4A7C15))
+  ;; The lent memory: 64 bytes for fields of the log and a text of ours, then one part for each stream's unfinished line. 0: none.
+  (global $lent (mut i32) (i32.const 0))
+  ;; How long each stream's part is, and how much of it is used.
+  (global $part (mut i32) (i32.const 0))
+  (global $out (mut i32) (i32.const 0))
+  (global $err (mut i32) (i32.const 0))
+  ;; How long this call has slept, in nanoseconds, and what has been said once in it: 1 of a sleep, 2 of a file, 4 of a socket.
+  (global $slept (mut i64) (i64.const 0))
+  (global $said (mut i32) (i32.const 0))
+
+  ;; A call begins at `$time` of the wall clock, with memory of at least 1 KiB lent for as long as the instance lives.
+  (func (export "windlass_begin") (param $time i64) (param $seed i64) (param $memory i32) (param $length i32)
+    (global.set $epoch (i64.sub (local.get $time) (global.get $now)))
+    (global.set $random (local.get $seed))
+    (global.set $slept (i64.const 0))
+    (global.set $said (i32.const 0))
+    (if (i32.ne (global.get $lent) (local.get $memory)) (then
+      (global.set $out (i32.const 0))
+      (global.set $err (i32.const 0))))
+    (global.set $lent (local.get $memory))
+    (global.set $part (i32.shr_u (i32.sub (local.get $length) (i32.const 512)) (i32.const 1))))
+
+  ;; A call ends: what has no end of line is a line all the same.
+  (func $end (export "windlass_end")
+    (call $flush (i32.const 1))
+    (call $flush (i32.const 2)))
+
+  ;; --- Output ---
+
+  ;; Where stream 1 or 2 keeps its unfinished line.
+  (func $line (param $fd i32) (result i32)
+    (i32.add (i32.add (global.get $lent) (i32.const 512))
+      (i32.mul (i32.sub (local.get $fd) (i32.const 1)) (global.get $part))))
+
+  (func $used (param $fd i32) (result i32)
+    (select (global.get $out) (global.get $err) (i32.eq (local.get $fd) (i32.const 1))))
+
+  (func $use (param $fd i32) (param $used i32)
+    (if (i32.eq (local.get $fd) (i32.const 1))
+      (then (global.set $out (local.get $used)))
+      (else (global.set $err (local.get $used)))))
+
+  ;; How long the character of UTF-8 is that begins here, in bytes; 0: it is none.
+  (func $character (param $at i32) (param $length i32) (result i32)
+    (local $first i32) (local $second i32) (local $size i32) (local $next i32)
+    (local.set $first (i32.load8_u (local.get $at)))
+    (if (i32.lt_u (local.get $first) (i32.const 0x80)) (then (return (i32.const 1))))
+    (if (i32.gt_u (i32.sub (local.get $first) (i32.const 0xC2)) (i32.const 0x32)) (then (return (i32.const 0))))
+    (local.set $size (i32.add (i32.const 2) (i32.add
+      (i32.ge_u (local.get $first) (i32.const 0xE0)) (i32.ge_u (local.get $first) (i32.const 0xF0)))))
+    (if (i32.gt_u (local.get $size) (local.get $length)) (then (return (i32.const 0))))
+    ;; Too long for what they say (E0, F0), surrogates (ED), beyond the last character (F4).
+    (local.set $second (i32.load8_u offset=1 (local.get $at)))
+    (if (i32.and (i32.eq (local.get $first) (i32.const 0xE0)) (i32.lt_u (local.get $second) (i32.const 0xA0)))
+      (then (return (i32.const 0))))
+    (if (i32.and (i32.eq (local.get $first) (i32.const 0xED)) (i32.gt_u (local.get $second) (i32.const 0x9F)))
+      (then (return (i32.const 0))))
+    (if (i32.and (i32.eq (local.get $first) (i32.const 0xF0)) (i32.lt_u (local.get $second) (i32.const 0x90)))
+      (then (return (i32.const 0))))
+    (if (i32.and (i32.eq (local.get $first) (i32.const 0xF4)) (i32.gt_u (local.get $second) (i32.const 0x8F)))
+      (then (return (i32.const 0))))
+    (local.set $next (i32.const 1))
+    (loop $more
+      (if (i32.ne (i32.and (i32.load8_u (i32.add (local.get $at) (local.get $next))) (i32.const 0xC0)) (i32.const 0x80))
+        (then (return (i32.const 0))))
+      (local.set $next (i32.add (local.get $next) (i32.const 1)))
+      (br_if $more (i32.lt_u (local.get $next) (local.get $size))))
+    (local.get $size))
+
+  ;; How many bytes are UTF-8, from the first on.
+  (func $good (param $at i32) (param $length i32) (result i32) (local $good i32) (local $size i32)
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $good) (local.get $length)))
+      (local.set $size (call $character
+        (i32.add (local.get $at) (local.get $good)) (i32.sub (local.get $length) (local.get $good))))
+      (br_if $done (i32.eqz (local.get $size)))
+      (local.set $good (i32.add (local.get $good) (local.get $size)))
+      (br $next)))
+    (local.get $good))
+
+  ;; Puts `?` in the place of each byte that is no UTF-8, since the host ends a call that passes one. (U+FFFD might not fit.)
+  (func $mend (param $at i32) (param $length i32) (local $good i32)
+    (block $done (loop $next
+      (local.set $good (call $good (local.get $at) (local.get $length)))
+      (br_if $done (i32.eq (local.get $good) (local.get $length)))
+      (local.set $at (i32.add (local.get $at) (local.get $good)))
+      (i32.store8 (local.get $at) (i32.const 63))
+      (local.set $length (i32.sub (local.get $length) (local.get $good)))
+      (br $next))))
+
+  ;; stdout is `info`, stderr `warn`.
+  (func $emit (param $fd i32) (param $at i32) (param $length i32)
+    (if (local.get $length) (then
+      (call $mend (local.get $at) (local.get $length))
+      (call $log (i32.add (local.get $fd) (i32.const 1)) (local.get $at) (local.get $length) (i32.const 0) (i32.const 0)))))
+
+  (func $flush (param $fd i32) (local $used i32)
+    (local.set $used (call $used (local.get $fd)))
+    ;; First, so that a trap in the log does not repeat it.
+    (call $use (local.get $fd) (i32.const 0))
+    (call $emit (local.get $fd) (call $line (local.get $fd)) (local.get $used)))
+
+  ;; Where the part of a line that fits into `$room` bytes ends: not within a character, as far as it can be told.
+  (func $whole (param $at i32) (param $length i32) (result i32) (local $end i32)
+    (local.set $end (local.get $length))
+    (block $done (loop $back
+      (br_if $done (i32.le_u (local.get $end) (i32.sub (local.get $length) (i32.const 4))))
+      (br_if $done (i32.eqz (local.get $end)))
+      (local.set $end (i32.sub (local.get $end) (i32.const 1)))
+      ;; 10xxxxxx goes on with a character.
+      (br_if $back (i32.eq (i32.and (i32.load8_u (i32.add (local.get $at) (local.get $end))) (i32.const 0xC0)) (i32.const 0x80)))
+      ;; 0xxxxxxx is one by itself.
+      (if (i32.lt_u (i32.load8_u (i32.add (local.get $at) (local.get $end))) (i32.const 0x80))
+        (then (return (local.get $length))))
+      (return (local.get $end))))
+    (local.get $length))
+
+  ;; Adds a byte to a stream's line.
+  (func $put (param $fd i32) (param $byte i32) (local $used i32) (local $whole i32) (local $at i32)
+    (if (i32.eq (local.get $byte) (i32.const 10)) (then (call $flush (local.get $fd)) (return)))
+    (local.set $used (call $used (local.get $fd)))
+    (local.set $at (call $line (local.get $fd)))
+    ;; A line that is longer than its place is several.
+    (if (i32.ge_u (local.get $used) (global.get $part)) (then
+      (local.set $whole (call $whole (local.get $at) (local.get $used)))
+      (call $emit (local.get $fd) (local.get $at) (local.get $whole))
+      (local.set $used (i32.sub (local.get $used) (local.get $whole)))
+      (memory.copy (local.get $at) (i32.add (local.get $at) (local.get $whole)) (local.get $used))))
+    (i32.store8 (i32.add (local.get $at) (local.get $used)) (local.get $byte))
+    (call $use (local.get $fd) (i32.add (local.get $used) (i32.const 1))))
+
+  ;; Before memory was lent: the text as it is, without the end of its last line. It is not ours to change, so bytes that are no
+  ;; UTF-8 are left out, and what surrounds them are lines.
+  (func $bare (param $fd i32) (param $at i32) (param $length i32) (local $good i32)
+    (if (local.get $length) (then
+      (if (i32.eq (i32.load8_u (i32.sub (i32.add (local.get $at) (local.get $length)) (i32.const 1))) (i32.const 10))
+        (then (local.set $length (i32.sub (local.get $length) (i32.const 1)))))
+      (loop $next
+        (local.set $good (call $good (local.get $at) (local.get $length)))
+        (call $emit (local.get $fd) (local.get $at) (local.get $good))
+        (if (i32.lt_u (local.get $good) (local.get $length)) (then
+          (local.set $good (i32.add (local.get $good) (i32.const 1)))
+          (local.set $at (i32.add (local.get $at) (local.get $good)))
+          (local.set $length (i32.sub (local.get $length) (local.get $good)))
+          (br $next)))))))
+
+  (func $write (param $fd i32) (param $at i32) (param $length i32) (local $end i32)
+    (if (i32.eqz (global.get $lent)) (then
+      (call $bare (local.get $fd) (local.get $at) (local.get $length))
+      (return)))
+    (local.set $end (i32.add (local.get $at) (local.get $length)))
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $at) (local.get $end)))
+      (call $put (local.get $fd) (i32.load8_u (local.get $at)))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $next))))
+
+  (func (export "fd_write") (param $fd i32) (param $parts i32) (param $count i32) (param $written i32) (result i32)
+    (local $sum i32) (local $length i32)
+    (if (i32.gt_u (i32.sub (local.get $fd) (i32.const 1)) (i32.const 1)) (then (return (i32.const 8))))
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $count)))
+      (local.set $length (i32.load offset=4 (local.get $parts)))
+      (call $write (local.get $fd) (i32.load (local.get $parts)) (local.get $length))
+      (local.set $sum (i32.add (local.get $sum) (local.get $length)))
+      (local.set $parts (i32.add (local.get $parts) (i32.const 8)))
+      (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+      (br $next)))
+    (i32.store (local.get $written) (local.get $sum))
+    (i32.const 0))
+
+  ;; --- What a plugin must not do, said once in a call ---
+
+  ;; Whether to say it: there is memory for the text, and it has not been said.
+  (func $is_news (param $what i32) (result i32) (local $is i32)
+    (local.set $is (i32.and (i32.ne (global.get $lent) (i32.const 0))
+      (i32.eqz (i32.and (global.get $said) (local.get $what)))))
+    (global.set $said (i32.or (global.get $said) (local.get $what)))
+    (local.get $is))
+
+  ;; A field of the log at the start of the lent memory: a name of `$name` bytes at 16, and a value.
+  (func $field (param $name i32) (param $value i32) (param $length i32)
+    (i32.store (global.get $lent) (i32.add (global.get $lent) (i32.const 16)))
+    (i32.store offset=4 (global.get $lent) (local.get $name))
+    (i32.store offset=8 (global.get $lent) (local.get $value))
+    (i32.store offset=12 (global.get $lent) (local.get $length)))
+
+  ;; Where our texts are put: behind the field and its name.
+  (func $place (result i32) (i32.add (global.get $lent) (i32.const 64)))
+
+  ;; A path that is no UTF-8 is told by a copy behind our text, as much of it as fits before the lines.
+  (func $no_file (param $path i32) (param $length i32) (local $text i32) (local $copy i32)
+    (if (call $is_news (i32.const 2)) (then
+      (local.set $text (call $text_file (call $place)))
+      (if (i32.lt_u (call $good (local.get $path) (local.get $length)) (local.get $length)) (then
+        (local.set $copy (i32.add (call $place) (local.get $text)))
+        (if (i32.gt_u (local.get $length) (i32.sub (i32.const 448) (local.get $text)))
+          (then (local.set $length (i32.sub (i32.const 448) (local.get $text)))))
+        (memory.copy (local.get $copy) (local.get $path) (local.get $length))
+        (call $mend (local.get $copy) (local.get $length))
+        (local.set $path (local.get $copy))))
+      (call $field (call $text_path (i32.add (global.get $lent) (i32.const 16))) (local.get $path) (local.get $length))
+      (call $log (i32.const 3) (call $place) (local.get $text) (global.get $lent) (i32.const 1)))))
+
+  (func $no_socket (result i32)
+    (if (call $is_news (i32.const 4)) (then
+      (call $log (i32.const 3) (call $place) (call $text_socket (call $place)) (i32.const 0) (i32.const 0))))
+    (i32.const 8))
+
+  (func (export "proc_exit") (param i32)
+    (call $end)
+    (if (global.get $lent) (then
+      (call $log (i32.const 4) (call $place) (call $text_exit (call $place)) (i32.const 0) (i32.const 0))))
+    (unreachable))
+
+  ;; --- Time ---
+
+  (func $look (result i64)
+    (global.set $now (i64.add (global.get $now) (i64.const 1000)))
+    (global.get $now))
+
+  ;; Clock 0 is the wall's; all others count from the start of the instance.
+  (func (export "clock_time_get") (param $clock i32) (param i64) (param $time i32) (result i32)
+    (i64.store (local.get $time)
+      (i64.add (call $look) (select (i64.const 0) (global.get $epoch) (local.get $clock))))
+    (i32.const 0))
+
+  (func (export "clock_res_get") (param i32) (param $step i32) (result i32)
+    (i64.store (local.get $step) (i64.const 1000))
+    (i32.const 0))
+
+  ;; Subscriptions are 48 bytes: user data at 0, kind at 8 (0: a clock), clock at 16, time at 24, flags at 40 (1: absolute).
+  ;; When one of a clock is due, by the monotonic clock.
+  (func $due (param $of i32) (result i64) (local $time i64)
+    (local.set $time (i64.load offset=24 (local.get $of)))
+    (if (i32.eqz (i32.and (i32.load16_u offset=40 (local.get $of)) (i32.const 1)))
+      (then (return (i64.add (local.get $time) (global.get $now)))))
+    (if (i32.eqz (i32.load offset=16 (local.get $of)))
+      (then (return (i64.sub (local.get $time) (global.get $epoch)))))
+    (local.get $time))
+
+  ;; Sleeping moves the clock and takes no time. Whoever sleeps long should know.
+  (func $sleep_until (param $due i64)
+    (if (i64.gt_s (local.get $due) (global.get $now)) (then
+      (global.set $slept (i64.add (global.get $slept) (i64.sub (local.get $due) (global.get $now))))
+      (global.set $now (local.get $due))))
+    (if (i64.ge_s (global.get $slept) (i64.const 1000000000)) (then
+      (if (call $is_news (i32.const 1)) (then
+        (call $log (i32.const 3) (call $place) (call $text_sleep (call $place)) (i32.const 0) (i32.const 0)))))))
+
+  ;; The first of the clocks that are waited for; the largest number if there is none, the smallest if something else is waited
+  ;; for, which is answered at once.
+  (func $first (param $in i32) (param $count i32) (result i64) (local $first i64) (local $due i64)
+    (local.set $first (i64.const 0x7fffffffffffffff))
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $count)))
+      (local.set $due (if (result i64) (i32.load8_u offset=8 (local.get $in))
+        (then (i64.const 0))
+        (else (call $due (local.get $in)))))
+      (if (i64.lt_s (local.get $due) (local.get $first)) (then (local.set $first (local.get $due))))
+      (local.set $in (i32.add (local.get $in) (i32.const 48)))
+      (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+      (br $next)))
+    (local.get $first))
+
+  ;; Events are 32 bytes: user data at 0, error at 8, kind at 10. There is nothing to wait for but clocks: the rest is error 8.
+  (func (export "poll_oneoff") (param $in i32) (param $events i32) (param $count i32) (param $stored i32) (result i32)
+    (local $first i64) (local $kind i32) (local $sum i32)
+    (if (i32.eqz (local.get $count)) (then (return (i32.const 28))))
+    (local.set $first (call $first (local.get $in) (local.get $count)))
+    ;; Relative ones are counted from before the sleep.
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $count)))
+      (local.set $kind (i32.load8_u offset=8 (local.get $in)))
+      (if (i32.or (i32.ne (local.get $kind) (i32.const 0)) (i64.le_s (call $due (local.get $in)) (local.get $first))) (then
+        (i64.store (local.get $events) (i64.load (local.get $in)))
+        (i64.store offset=8 (local.get $events) (i64.const 0))
+        (i64.store offset=16 (local.get $events) (i64.const 0))
+        (i64.store offset=24 (local.get $events) (i64.const 0))
+        (i32.store8 offset=10 (local.get $events) (local.get $kind))
+        (if (local.get $kind) (then (i32.store16 offset=8 (local.get $events) (i32.const 8))))
+        (local.set $events (i32.add (local.get $events) (i32.const 32)))
+        (local.set $sum (i32.add (local.get $sum) (i32.const 1)))))
+      (local.set $in (i32.add (local.get $in) (i32.const 48)))
+      (local.set $count (i32.sub (local.get $count) (i32.const 1)))
+      (br $next)))
+    (i32.store (local.get $stored) (local.get $sum))
+    (call $sleep_until (local.get $first))
+    (i32.const 0))
+
+  (func (export "sched_yield") (result i32) (i32.const 0))
+
+  ;; --- Randomness: repeatable from the seed, and therefore no secret. Keys are made of the host's `random` ---
+
+  (func $next (result i64) (local $z i64)
+    (global.set $random (i64.add (global.get $random) (i64.const 0x9E3779B97F4A7C15)))
+    (local.set $z (global.get $random))
+    (local.set $z (i64.mul (i64.xor (local.get $z) (i64.shr_u (local.get $z) (i64.const 30))) (i64.const 0xBF58476D1CE4E5B9)))
+    (local.set $z (i64.mul (i64.xor (local.get $z) (i64.shr_u (local.get $z) (i64.const 27))) (i64.const 0x94D049BB133111EB)))
+    (i64.xor (local.get $z) (i64.shr_u (local.get $z) (i64.const 31))))
+
+  (func (export "random_get") (param $at i32) (param $length i32) (result i32) (local $end i32)
+    (local.set $end (i32.add (local.get $at) (local.get $length)))
+    (block $done (loop $more
+      (br_if $done (i32.ge_u (local.get $at) (local.get $end)))
+      (i32.store8 (local.get $at) (i32.wrap_i64 (i64.shr_u (call $next) (i64.const 56))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br $more)))
+    (i32.const 0))
+
+  ;; --- One argument, `plugin`, which some Go libraries read as they start; no environment ---
+
+  (func (export "args_sizes_get") (param $count i32) (param $length i32) (result i32)
+    (i32.store (local.get $count) (i32.const 1))
+    (i32.store (local.get $length) (i32.const 7))
+    (i32.const 0))
+  (func (export "args_get") (param $arguments i32) (param $text i32) (result i32)
+    (i32.store (local.get $arguments) (local.get $text))
+    (i32.store8 (i32.add (local.get $text) (call $text_plugin (local.get $text))) (i32.const 0))
+    (i32.const 0))
+  (func (export "environ_sizes_get") (param $count i32) (param $length i32) (result i32)
+    (i32.store (local.get $count) (i32.const 0))
+    (i32.store (local.get $length) (i32.const 0))
+    (i32.const 0))
+  (func (export "environ_get") (param i32 i32) (result i32) (i32.const 0))
+
+  ;; --- The three streams are all the files there are: character devices (kind 2), open for writing (64) ---
+
+  (func (export "fd_fdstat_get") (param $fd i32) (param $stat i32) (result i32)
+    (if (i32.gt_u (local.get $fd) (i32.const 2)) (then (return (i32.const 8))))
+    (i64.store (local.get $stat) (i64.const 2))
+    (i64.store offset=8 (local.get $stat) (select (i64.const 64) (i64.const 2) (local.get $fd)))
+    (i64.store offset=16 (local.get $stat) (i64.const 0))
+    (i32.const 0))
+  ;; The end of the input.
+  (func (export "fd_read") (param $fd i32) (param i32 i32) (param $read i32) (result i32)
+    (if (local.get $fd) (then (return (i32.const 8))))
+    (i32.store (local.get $read) (i32.const 0))
+    (i32.const 0))
+  (func (export "fd_close") (param i32) (result i32) (i32.const 8))
+  (func (export "fd_seek") (param i32 i64 i32 i32) (result i32) (i32.const 8))
+  (func (export "fd_tell") (param i32 i32) (result i32) (i32.const 8))
+  (func (export "fd_fdstat_set_flags") (param i32 i32) (result i32) (i32.const 8))
+  (func (export "fd_fdstat_set_rights") (param i32 i64 i64) (result i32) (i32.const 8))
+  (func (export "fd_prestat_get") (param i32 i32) (result i32) (i32.const 8))
+  (func (export "fd_prestat_dir_name") (param i32 i32 i32) (result i32) (i32.const 8))
+  (func (export "fd_advise") (param i32 i64 i64 i32) (result i32) (i32.const 8))
+  (func (export "fd_allocate") (param i32 i64 i64) (result i32) (i32.const 8))
+  (func (export "fd_datasync") (param i32) (result i32) (i32.const 8))
+  (func (export "fd_sync") (param i32) (result i32) (i32.const 8))
+  (func (export "fd_filestat_get") (param i32 i32) (result i32) (i32.const 8))
+  (func (export "fd_filestat_set_size") (param i32 i64) (result i32) (i32.const 8))
+  (func (export "fd_filestat_set_times") (param i32 i64 i64 i32) (result i32) (i32.const 8))
+  (func (export "fd_pread") (param i32 i32 i32 i64 i32) (result i32) (i32.const 8))
+  (func (export "fd_pwrite") (param i32 i32 i32 i64 i32) (result i32) (i32.const 8))
+  (func (export "fd_readdir") (param i32 i32 i32 i64 i32) (result i32) (i32.const 8))
+  (func (export "fd_renumber") (param i32 i32) (result i32) (i32.const 8))
+
+  ;; Paths: not permitted (63), whatever is asked.
+  (func (export "path_open") (param i32 i32) (param $path i32) (param $length i32) (param i32 i64 i64 i32 i32) (result i32)
+    (call $no_file (local.get $path) (local.get $length))
+    (i32.const 63))
+  (func (export "path_filestat_get") (param i32 i32) (param $path i32) (param $length i32) (param i32) (result i32)
+    (call $no_file (local.get $path) (local.get $length))
+    (i32.const 63))
+  (func (export "path_create_directory") (param i32) (param $path i32) (param $length i32) (result i32)
+    (call $no_file (local.get $path) (local.get $length))
+    (i32.const 63))
+  (func (export "path_filestat_set_times") (param i32 i32 i32 i32 i64 i64 i32) (result i32) (i32.const 63))
+  (func (export "path_link") (param i32 i32 i32 i32 i32 i32 i32) (result i32) (i32.const 63))
+  (func (export "path_readlink") (param i32 i32 i32 i32 i32 i32) (result i32) (i32.const 63))
+  (func (export "path_remove_directory") (param i32 i32 i32) (result i32) (i32.const 63))
+  (func (export "path_rename") (param i32 i32 i32 i32 i32 i32) (result i32) (i32.const 63))
+  (func (export "path_symlink") (param i32 i32 i32 i32 i32) (result i32) (i32.const 63))
+  (func (export "path_unlink_file") (param i32 i32 i32) (result i32) (i32.const 63))
+
+  (func (export "sock_accept") (param i32 i32 i32) (result i32) (call $no_socket))
+  (func (export "sock_recv") (param i32 i32 i32 i32 i32 i32) (result i32) (call $no_socket))
+  (func (export "sock_send") (param i32 i32 i32 i32 i32) (result i32) (call $no_socket))
+  (func (export "sock_shutdown") (param i32 i32) (result i32) (call $no_socket))
+  (func (export "proc_raise") (param i32) (result i32) (i32.const 52))
+
+  (;TEXTS;))

@@ -1,0 +1,123 @@
+//! Makes a plugin of what a language's own compiler wrote: from a core module to a component that imports nothing but
+//! Windlass.
+//!
+//! `windlass build` calls it, so that an author needs no other tool. Compiling is the language's business, running is
+//! `windlass-wasm`'s; this crate reads and writes bytes only.
+
+mod adapter;
+mod imports;
+mod world;
+
+use wasmparser::{Encoding, Parser, Payload};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+
+pub use self::imports::Foreign;
+pub use self::world::Interface;
+
+/// Why no plugin can be made of a file.
+#[derive(Debug, thiserror::Error)]
+pub enum ComponentizeError {
+    /// It is no WebAssembly, or damaged.
+    #[error("it is no WebAssembly module: {0}")]
+    NotWasm(String),
+    /// It exports no interface of Windlass.
+    #[error(
+        "it is no plugin: it exports neither `{}` nor `{}`. Is the plugin registered with the SDK, and built as a library?",
+        Interface::Reconciler,
+        Interface::Composer
+    )]
+    NoPlugin,
+    /// It exports one of a version that this Windlass does not know.
+    #[error(
+        "it exports `{found}`, and this windlass knows `{known}`: build it with the SDK of this windlass, or get the windlass that its SDK is for"
+    )]
+    OtherAbi {
+        /// As the module says.
+        found: String,
+        /// Ours.
+        known: Interface,
+    },
+    /// It exports both kinds of plugin.
+    #[error("it is both a reconciler and a composer: a plugin is one of the two")]
+    Both,
+    /// It needs what neither Windlass nor the adapter gives.
+    #[error(transparent)]
+    Foreign(#[from] Foreign),
+    /// It does not fit the interface.
+    #[error("it does not fit Windlass's interface: {0}")]
+    Misfit(String),
+}
+
+/// Makes a component of a core module. What is a component already is returned as it is.
+///
+/// A module without the section that describes its world (`wit-bindgen go` writes none) is given that of the interface
+/// which it exports.
+///
+/// # Errors
+///
+/// What the author of the plugin is to mend.
+pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
+    let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
+    if shape.is_component {
+        return Ok(module.to_vec());
+    }
+    let interface = world::exported(&shape.exports)?;
+    imports::check(&shape.imports)?;
+    encode(module, &shape, interface).map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))
+}
+
+/// The WIT files of Windlass's interface, by name: for tools of languages that read them.
+#[must_use]
+pub fn wit() -> &'static [(&'static str, &'static str)] {
+    world::FILES
+}
+
+fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<Vec<u8>> {
+    let mut module = module.to_vec();
+    if !shape.has_world {
+        let (resolve, world) = world::resolve(interface.world())?;
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
+    }
+    let encoder = ComponentEncoder::default().validate(true).module(&module)?;
+    encoder.adapter(imports::WASI, &adapter::module()?)?.encode()
+}
+
+/// What matters of a module.
+#[derive(Default)]
+struct Shape {
+    is_component: bool,
+    /// It says which world it is of.
+    has_world: bool,
+    /// Module and name.
+    imports: Vec<(String, String)>,
+    exports: Vec<String>,
+}
+
+impl Shape {
+    fn of(bytes: &[u8]) -> Result<Self, wasmparser::BinaryReaderError> {
+        let mut shape = Self::default();
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload? {
+                Payload::Version { encoding: Encoding::Component, .. } => {
+                    return Ok(Self { is_component: true, ..Self::default() });
+                }
+                Payload::ImportSection(imports) => {
+                    for import in imports.into_imports() {
+                        let import = import?;
+                        shape.imports.push((import.module.to_owned(), import.name.to_owned()));
+                    }
+                }
+                Payload::ExportSection(exports) => {
+                    for export in exports {
+                        shape.exports.push(export?.name.to_owned());
+                    }
+                }
+                Payload::CustomSection(section) if section.name().starts_with("component-type") => {
+                    shape.has_world = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(shape)
+    }
+}

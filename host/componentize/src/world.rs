@@ -1,0 +1,126 @@
+//! The interface of Windlass, as this build of it has it.
+
+use std::fmt;
+
+use wit_parser::{Resolve, SourceMap, WorldId};
+
+use crate::ComponentizeError;
+
+/// The package's files. A test holds the list against the folder.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../wit/", $name)))),*] };
+}
+
+pub(crate) const FILES: &[(&str, &str)] = files![
+    "cache.wit",
+    "clock.wit",
+    "composer.wit",
+    "config.wit",
+    "events.wit",
+    "http.wit",
+    "live.wit",
+    "log.wit",
+    "metrics.wit",
+    "owners.wit",
+    "random.wit",
+    "reconciler.wit",
+    "types.wit",
+    "world.wit",
+    "writes.wit",
+];
+
+/// The world of the adapter: what it asks of the host.
+const ADAPTER: &str = "package windlass:adapter;
+world adapter { import windlass:plugin/log@0.1.0; }
+";
+
+/// An interface that a plugin exports: what kind of plugin it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// It reconciles.
+    Reconciler,
+    /// It composes.
+    Composer,
+}
+
+impl Interface {
+    const ALL: [Self; 2] = [Self::Reconciler, Self::Composer];
+
+    /// With package, without version.
+    fn stem(self) -> &'static str {
+        match self {
+            Self::Reconciler => "windlass:plugin/reconciler@",
+            Self::Composer => "windlass:plugin/composer@",
+        }
+    }
+
+    pub(crate) fn world(self) -> &'static str {
+        match self {
+            Self::Reconciler => "windlass:plugin/reconciler-plugin@0.1.0",
+            Self::Composer => "windlass:plugin/composer-plugin@0.1.0",
+        }
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}0.1.0", self.stem())
+    }
+}
+
+/// Which interface a module exports, going by the names of its functions (`INTERFACE#FUNCTION`).
+pub(crate) fn exported(names: &[String]) -> Result<Interface, ComponentizeError> {
+    let mut found = None;
+    for interface in Interface::ALL {
+        let mut all = names.iter().filter_map(|name| name.split_once('#')).map(|(of, _)| of);
+        let Some(exported) = all.find(|of| of.starts_with(interface.stem())) else {
+            continue;
+        };
+        if exported != interface.to_string() {
+            return Err(ComponentizeError::OtherAbi { found: exported.to_owned(), known: interface });
+        }
+        if found.replace(interface).is_some() {
+            return Err(ComponentizeError::Both);
+        }
+    }
+    found.ok_or(ComponentizeError::NoPlugin)
+}
+
+/// The package, and a world of it or the adapter's.
+pub(crate) fn resolve(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
+    let mut resolve = Resolve::default();
+    let mut files = SourceMap::default();
+    for (name, text) in FILES {
+        files.push_str(name, *text);
+    }
+    let package = files.parse().map_err(|(_, error)| anyhow::anyhow!("{error}"))?;
+    let package = resolve.push_group(package)?;
+    let adapter = resolve.push_str("adapter.wit", ADAPTER)?;
+    let world = resolve.select_world(&[package, adapter], Some(world))?;
+    Ok((resolve, world))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_package_is_in_the_list() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit");
+        let mut there: Vec<_> = std::fs::read_dir(folder)
+            .expect("the repository is whole")
+            .map(|entry| entry.expect("it can be read").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "wit"))
+            .map(|path| path.file_name().expect("a file").to_string_lossy().into_owned())
+            .collect();
+        there.sort();
+        assert_eq!(there, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn both_worlds_and_the_adapters_resolve() {
+        for world in [Interface::Reconciler.world(), Interface::Composer.world(), crate::adapter::WORLD] {
+            resolve(world).unwrap_or_else(|error| panic!("{world}: {error:#}"));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What an author can do about the usual failures of a compiler that builds for WebAssembly, which its messages do not say.
+
+use super::file::Language;
+
+/// Words of a compiler's output, and what they mean here.
+type Hint = (&'static [&'static str], &'static str);
+
+const RUST: &[Hint] = &[
+    (
+        &["target may not be installed"],
+        "Rust's standard library for plugins is missing: rustup target add wasm32-unknown-unknown",
+    ),
+    (
+        &["getrandom", "not supported"],
+        "a dependency wants random numbers of an operating system, and a plugin has none: turn that feature of it off (often \
+         `default-features = false`), and take random numbers from `windlass_sdk::random`",
+    ),
+    (
+        &["unsupported by mio"],
+        "a dependency wants sockets or threads, and a plugin has none: read and write the cluster by the SDK, and fetch by \
+         `windlass_sdk::http`",
+    ),
+    (
+        &["failed to run custom build command"],
+        "a dependency compiles native code or looks for a library of the system, which a plugin cannot have: look for one of pure Rust, \
+         or for a feature that makes it so",
+    ),
+];
+
+const GO: &[Hint] = &[
+    (
+        &["build constraints exclude all Go files"],
+        "a package has no code for GOOS=wasip1: it needs an operating system or C. A plugin has neither files nor sockets; use what the \
+         SDK has in its place, or a package of pure Go",
+    ),
+    (&["missing go.sum entry"], "go.sum does not know a package yet: go mod tidy"),
+    (&["no required module provides package"], "a package is not in go.mod yet: go mod tidy"),
+    (
+        &["undefined: syscall."],
+        "a package uses system calls that GOOS=wasip1 does not have: use what the SDK has in its place, or a newer version of it",
+    ),
+];
+
+const PYTHON: &[Hint] = &[
+    (
+        &["ModuleNotFoundError"],
+        "Python does not find a module. Packages of pure Python are installed beside the sources: pip install --target packages \
+         NAME. One with native code (it has .so files) cannot be part of a plugin, unless it was compiled to WebAssembly",
+    ),
+    (
+        &["ImportError"],
+        "a module that is imported needs native code (.so), which cannot be part of a plugin unless it was compiled to WebAssembly: look \
+         for a package of pure Python",
+    ),
+    (&["unresolved", "stub"], "something that is imported wants files or sockets, and a plugin has none"),
+];
+
+const JAVASCRIPT: &[Hint] = &[
+    (
+        &["Could not resolve \"windlass"],
+        "the SDK is not installed: npm install, in this folder (its package.json has \"windlass\": \"file:./sdk\")",
+    ),
+    (
+        &["The package", "built into node"],
+        "a dependency wants modules of Node.js (files, sockets, processes), and a plugin has none: use what the SDK has in their place, \
+         or a package for browsers",
+    ),
+    (&["Could not resolve \"node:"], "a plugin has no modules of Node.js: use what the SDK has in their place"),
+    (&["Could not resolve"], "a package is not installed: npm install, in this folder"),
+];
+
+const C: &[Hint] = &[
+    (
+        &["undefined symbol"],
+        "a function has no code: a library that was not compiled to WebAssembly, or one of an operating system, which a plugin does not have",
+    ),
+    (
+        &["file not found"],
+        "a header is missing: put the library's sources beside yours. What belongs to an operating system (sockets, processes, threads) \
+         a plugin does not have",
+    ),
+];
+
+/// What to do about what a compiler `said`, if that is known.
+pub(crate) fn hint(language: Language, said: &str) -> Option<&'static str> {
+    let known = match language {
+        Language::Rust => RUST,
+        Language::Go => GO,
+        Language::Python => PYTHON,
+        Language::JavaScript | Language::TypeScript => JAVASCRIPT,
+        Language::C => C,
+        Language::Other => &[],
+    };
+    known.iter().find(|(words, _)| words.iter().all(|word| said.contains(word))).map(|(_, hint)| *hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dependency_that_cannot_be_compiled_is_told_in_the_authors_terms() {
+        for (language, said, hints) in [
+            (Language::Go, "imports x: build constraints exclude all Go files in /go/x", "pure Go"),
+            (
+                Language::Rust,
+                "error: the wasm*-unknown-unknown targets are not supported by default ... getrandom",
+                "random",
+            ),
+            (Language::Rust, "error: failed to run custom build command for `openssl-sys v0.9.1`", "pure Rust"),
+            (Language::Python, "ModuleNotFoundError: No module named 'requests'", "pip install --target packages"),
+            (Language::TypeScript, "X [ERROR] Could not resolve \"node:fs\"", "Node.js"),
+            (Language::JavaScript, "X [ERROR] Could not resolve \"left-pad\"", "npm install"),
+            (Language::C, "wasm-ld: error: x.o: undefined symbol: socket", "operating system"),
+        ] {
+            assert!(hint(language, said).is_some_and(|hint| hint.contains(hints)), "{said}");
+        }
+        assert_eq!(hint(Language::Go, "syntax error"), None);
+    }
+}

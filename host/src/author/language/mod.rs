@@ -1,0 +1,73 @@
+//! How each language is built: one module a language, which says what it needs and what is run. Nothing is run here.
+//!
+//! All commands run in the author's folder.
+
+mod c;
+mod go;
+mod javascript;
+mod python;
+mod rust;
+
+pub(crate) use self::rust::TARGET as RUST_TARGET;
+use super::WORK;
+use super::facts::Facts;
+use super::file::{Language, Own};
+use super::plan::{Need, Output, Plan, Program, Step};
+
+/// Where packages of Python's are, if there are any: componentize-py looks for no requirements.
+pub(crate) const PACKAGES: &str = "packages";
+
+/// How the plugin in a folder is built.
+pub(crate) fn plan(facts: &Facts) -> Plan {
+    if let Some(own) = &facts.file.own {
+        return own_plan(own);
+    }
+    match facts.file.language {
+        Language::Rust => rust::plan(facts),
+        Language::Go => go::plan(facts),
+        Language::Python => python::plan(facts),
+        Language::JavaScript => javascript::plan(facts, "plugin.js", false),
+        Language::TypeScript => javascript::plan(facts, "plugin.ts", true),
+        Language::C => c::plan(facts),
+        // A file that says neither is refused when it is read.
+        Language::Other => unreachable!("the build file says how it is built"),
+    }
+}
+
+fn own_plan(own: &Own) -> Plan {
+    let step = Step { program: Program::Shell, arguments: vec![own.command.clone()], environment: vec![] };
+    Plan { needs: vec![], steps: vec![step], output: Output::File(own.output.clone()) }
+}
+
+/// The module that a language's compiler writes.
+fn core_module() -> String {
+    format!("{WORK}/core.wasm")
+}
+
+/// The component that a language's own componentizer writes.
+fn component() -> String {
+    format!("{WORK}/component.wasm")
+}
+
+/// Where the WIT files are, for tools that read them.
+fn wit() -> String {
+    format!("{WORK}/wit")
+}
+
+/// The SDK and, of the folder, `files` must be there.
+fn paths(facts: &Facts, files: &[&str]) -> Vec<Need> {
+    let sdk = facts.file.sdk.clone();
+    let advice = format!(
+        "windlass.yaml says `sdk: {}`: the folder that `windlass new` writes, or sdk/{} of Windlass's sources",
+        sdk.display(),
+        facts.file.language_name
+    );
+    let here = |file: &&str| Need::Path {
+        path: file.into(),
+        advice: "a plugin of this language has it; `windlass new` shows how it looks".to_owned(),
+    };
+    std::iter::once(Need::Path { path: sdk, advice }).chain(files.iter().map(here)).collect()
+}
+
+#[cfg(test)]
+mod tests;

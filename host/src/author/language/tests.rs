@@ -1,0 +1,127 @@
+//! What is run for which folder.
+
+use std::path::Path;
+
+use super::super::file;
+use super::*;
+
+fn facts(text: &str) -> Facts {
+    Facts {
+        folder: "/author/shop".into(),
+        file: file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file"),
+        c_sources: vec!["plugin.c".into(), "sdk/windlass.c".into()],
+        has_packages: false,
+        has_typescript: false,
+    }
+}
+
+/// Each step in one line.
+fn commands(plan: &Plan) -> Vec<String> {
+    let name = |program: &Program| match program {
+        Program::Tool(tool) => tool.name,
+        Program::Shell => "sh -c",
+    };
+    let line = |step: &Step| {
+        let environment: String =
+            step.environment.iter().fold(String::new(), |text, (name, value)| format!("{text}{name}={value} "));
+        format!("{environment}{} {}", name(&step.program), step.arguments.join(" "))
+    };
+    plan.steps.iter().map(line).collect()
+}
+
+fn tools(plan: &Plan) -> Vec<&'static str> {
+    let name = |need: &Need| match need {
+        Need::Tool(tool) => Some(tool.name),
+        Need::RustTarget => Some("target"),
+        Need::Path { .. } => None,
+    };
+    plan.needs.iter().filter_map(name).collect()
+}
+
+#[test]
+fn every_language_is_built_by_its_own_compiler() {
+    for (language, needs, runs, output) in [
+        (
+            "rust",
+            &["cargo", "target"][..],
+            &["cargo build --release --target wasm32-unknown-unknown --message-format json-render-diagnostics"][..],
+            Output::SaidByCargo,
+        ),
+        (
+            "go",
+            &["go"],
+            &[
+                "GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 go build -buildmode=c-shared -trimpath -ldflags=-checklinkname=0 -s -w \
+               -o build/.windlass/core.wasm .",
+            ],
+            Output::File("build/.windlass/core.wasm".into()),
+        ),
+        (
+            "python",
+            &["componentize-py"],
+            &["componentize-py -d build/.windlass/wit -w reconciler-plugin componentize --stub-wasi -p . -p sdk app \
+               -o build/.windlass/component.wasm"],
+            Output::File("build/.windlass/component.wasm".into()),
+        ),
+        (
+            "js",
+            &["node", "esbuild", "componentize-qjs"],
+            &[
+                "esbuild plugin.js --bundle --format=esm --target=es2022 --external:windlass:* --log-level=warning \
+                 --outfile=build/.windlass/plugin.js",
+                "componentize-qjs -w build/.windlass/wit -j build/.windlass/plugin.js -n reconciler-plugin --sync --stub-wasi \
+                 -o build/.windlass/component.wasm",
+            ],
+            Output::File("build/.windlass/component.wasm".into()),
+        ),
+        (
+            "c",
+            &["zig"],
+            &[
+                "zig cc --target=wasm32-wasi -mexec-model=reactor -Os -s -Wl,-z,stack-size=1048576 -I sdk -o build/.windlass/core.wasm plugin.c \
+               sdk/windlass.c",
+            ],
+            Output::File("build/.windlass/core.wasm".into()),
+        ),
+    ] {
+        let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")));
+        assert_eq!((tools(&plan), commands(&plan)), (needs.to_vec(), runs.iter().map(ToString::to_string).collect()));
+        assert_eq!(plan.output, output);
+    }
+}
+
+#[test]
+fn a_composer_is_built_for_its_own_world() {
+    for language in ["python", "js", "ts"] {
+        let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\nplugin: composer\n")));
+        assert!(commands(&plan).iter().any(|line| line.contains("composer-plugin")), "{language}");
+        assert!(!commands(&plan).iter().any(|line| line.contains("reconciler-plugin")), "{language}");
+    }
+}
+
+#[test]
+fn types_are_checked_where_their_checker_is_installed() {
+    let typescript = |has_typescript| {
+        let plan = plan(&Facts { has_typescript, ..facts("name: shop\nlanguage: ts\n") });
+        (tools(&plan), commands(&plan).remove(0))
+    };
+    assert_eq!(typescript(true), (vec!["node", "esbuild", "componentize-qjs", "tsc"], "tsc --noEmit".into()));
+    assert!(typescript(false).1.starts_with("esbuild plugin.ts "));
+}
+
+#[test]
+fn packages_of_python_are_beside_the_sources() {
+    let plan = plan(&Facts { has_packages: true, ..facts("name: shop\nlanguage: python\nsdk: ../sdk\n") });
+    assert!(commands(&plan)[0].contains(" -p . -p ../sdk -p packages app "), "{:?}", commands(&plan));
+}
+
+#[test]
+fn the_authors_own_command_comes_before_what_is_usual() {
+    for language in ["zig", "go"] {
+        let plan = plan(&facts(&format!(
+            "name: shop\nlanguage: {language}\nbuild: {{command: \"make x\", output: x.wasm}}\n"
+        )));
+        assert_eq!((tools(&plan), commands(&plan)), (vec![], vec!["sh -c make x".to_owned()]));
+        assert_eq!(plan.output, Output::File("x.wasm".into()));
+    }
+}

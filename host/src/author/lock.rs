@@ -1,0 +1,23 @@
+//! One build of a folder at a time: `windlass dev` may be building it.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+/// Held while a build works in a folder; it is given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+
+impl Lock {
+    /// Waits for other builds of the folder that has this working directory.
+    pub(crate) async fn take(work: &Path) -> std::io::Result<Self> {
+        let file = File::options().create(true).truncate(false).write(true).open(work.join("lock"))?;
+        match file.try_lock() {
+            Ok(()) => return Ok(Self(file)),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        eprintln!("another build of this folder is at work: waiting for it");
+        let waited = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await;
+        Ok(Self(waited.map_err(std::io::Error::other)??))
+    }
+}

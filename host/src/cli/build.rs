@@ -1,0 +1,168 @@
+//! `windlass build`: a plugin of an author's folder.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use windlass_wasm::manifest::Watch;
+use windlass_wasm::{Entry, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
+
+use super::limits::LimitArgs;
+use crate::author::build::{self, Built, Wish};
+use crate::policies::{SUFFIX, read_policy};
+use crate::policy::asks;
+use crate::policy::review::review;
+use crate::telemetry;
+
+/// The sources do not make a plugin.
+const BROKEN: u8 = 1;
+/// It could not be tried.
+const FAILED: u8 = 2;
+
+/// How long the plugin may take to become machine code, unless somebody says otherwise.
+const COMPILE_DEADLINE: Duration = Duration::from_mins(10);
+
+/// Arguments of `windlass build`.
+#[derive(Debug, Args)]
+pub(super) struct BuildArgs {
+    /// The plugin's folder, which has a windlass.yaml.
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// Where the plugin goes. Default: build/NAME.wasm in the folder.
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Show the commands that are run.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Where compiled plugins are kept, for this user alone. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+impl BuildArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let sandbox = match sandbox(&self.limits, self.cache_dir) {
+            Ok(sandbox) => sandbox,
+            Err(error) => {
+                eprintln!("windlass: {}", telemetry::explained(&error));
+                return Ok(ExitCode::from(FAILED));
+            }
+        };
+        let wish = Wish { folder: self.folder, out: self.out, verbose: self.verbose };
+        match build::build(&wish, &sandbox).await {
+            Ok(built) => {
+                let text = summary(&built, &wish.folder).await;
+                super::print(&text).context("cannot write to standard output")?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                eprintln!("windlass: {error}");
+                Ok(ExitCode::from(if error.is_of_the_sources() { BROKEN } else { FAILED }))
+            }
+        }
+    }
+}
+
+/// What the plugin is tried in. What is compiled for that is kept, for the host that runs it.
+pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Result<Sandbox> {
+    let (compiler, mut limits) = (super::compiler()?, limits.limits()?);
+    if limits.compile_deadline == Limits::default().compile_deadline {
+        // It is the author's own plugin, on a machine that has just compiled it.
+        limits.compile_deadline = COMPILE_DEADLINE;
+    }
+    let cache = cache.or_else(windlass_wasm::default_cache_dir);
+    Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
+}
+
+/// What was built, in a few lines.
+pub(super) async fn summary(built: &Built, folder: &Path) -> String {
+    let Built { plugin, path, changed, took } = built;
+    let path = super::dev::shortened(path);
+    let mut text = format!(
+        "{} {} ({}) in {:.1} s\n",
+        if *changed { "built" } else { "built, and the same as before:" },
+        path.display(),
+        size(plugin.size()),
+        took.as_secs_f64()
+    );
+    let manifest = plugin.manifest();
+    let kind = if plugin.entry() == Entry::Composer { "a composer" } else { "a reconciler" };
+    let _ = writeln!(text, "  plugin      {} {}, {kind} of ABI {}", manifest.name, manifest.version, plugin.abi());
+    for line in controllers(manifest) {
+        let _ = writeln!(text, "  controller  {line}");
+    }
+    let _ = writeln!(text, "  imports     {}", imports(plugin));
+    let _ = writeln!(text, "  rights      {}", rights(plugin, folder).await);
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a digit behind the point is shown")]
+fn size(bytes: u64) -> String {
+    if bytes < 1 << 20 {
+        format!("{:.1} KiB", bytes as f64 / 1024.0)
+    } else {
+        format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+    }
+}
+
+fn controllers(manifest: &Manifest) -> Vec<String> {
+    let kinds = |watches: &[Watch]| -> String {
+        watches.iter().map(|watch| watch.object_kind().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let line = |controller: &windlass_wasm::manifest::Controller| {
+        let mut line = format!("{}: {}", controller.name, controller.primary.object_kind());
+        for (what, watches) in [("owns", &controller.owns), ("watches", &controller.watches)] {
+            if !watches.is_empty() {
+                let _ = write!(line, "; {what} {}", kinds(watches));
+            }
+        }
+        line
+    };
+    manifest.controllers.iter().map(line).collect()
+}
+
+/// Without what they have in common.
+fn imports(plugin: &Plugin) -> String {
+    let short = |import: &String| {
+        let name = import.rsplit_once('/').map_or(&**import, |(_, name)| name);
+        name.split('@').next().unwrap_or(name).to_owned()
+    };
+    let names: Vec<_> = plugin.imports().iter().map(short).filter(|name| name != "types").collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// What of the plugin's wishes the folder's policy grants.
+async fn rights(plugin: &Plugin, folder: &Path) -> String {
+    let name = plugin.name();
+    let file = format!("{name}{SUFFIX}");
+    let path = folder.join(&file);
+    if !path.exists() {
+        return format!("there is no {file}: `windlass grant` writes one for review");
+    }
+    let policy = match read_policy(&path, name) {
+        Ok(policy) => policy,
+        Err(error) => return error,
+    };
+    let names = asks::names(plugin.manifest(), None).await;
+    let review = review(plugin, asks::asks(plugin.manifest(), &names), &[&policy.allowance]);
+    if review.is_complete() {
+        return format!("{file} grants all that it asks for");
+    }
+    let lacking: String = review.lacking().lines().fold(String::new(), |text, line| text + "\n    " + line);
+    format!("{file} lacks, of what it asks for:{lacking}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!((size(512), size(36_000), size(3_300_000)), ("0.5 KiB".into(), "35.2 KiB".into(), "3.1 MiB".into()));
+    }
+}

@@ -1,0 +1,74 @@
+//! `windlass new`: a folder for a new plugin.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use crate::author::file::Kind;
+use crate::author::new::{self, NameError, Names, WriteError};
+
+/// Nothing was made.
+const FAILED: u8 = 2;
+
+/// Arguments of `windlass new`.
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    /// What the plugin is written in.
+    #[arg(value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(new::languages()))]
+    language: String,
+    /// The plugin's name, such as my-shop. Its kind is then `MyShop`, of example.com/v1.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A composer, which only computes children and status from an object, instead of a reconciler.
+    #[arg(long)]
+    composite: bool,
+    /// The folder. Default: NAME. It must not exist, or be empty.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Why there is no new folder.
+#[derive(Debug, thiserror::Error)]
+enum NewError {
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("there is no template of a {} in {language} in this windlass", kind.as_str())]
+    NoTemplate { language: String, kind: Kind },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl NewArgs {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.make() {
+            Ok(text) => {
+                super::print(&text).context("cannot write to standard output")?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                eprintln!("windlass: {error}");
+                Ok(ExitCode::from(FAILED))
+            }
+        }
+    }
+
+    fn make(self) -> Result<String, NewError> {
+        let names = Names::of(&self.name)?;
+        let kind = if self.composite { Kind::Composer } else { Kind::Reconciler };
+        let files = new::files(&self.language, kind, &names);
+        let files = files.ok_or_else(|| NewError::NoTemplate { language: self.language.clone(), kind })?;
+        let folder = self.dir.unwrap_or_else(|| names.name.clone().into());
+        new::write(&folder, &files)?;
+        let mut text = format!("made {}: a {} for {} objects\n", folder.display(), kind.as_str(), names.kind);
+        text.push_str("next:\n");
+        for step in new::next_steps(&self.language, &folder, &names) {
+            // Writing into a text cannot fail.
+            let _ = writeln!(text, "  {step}");
+        }
+        Ok(text)
+    }
+}
