@@ -1,0 +1,171 @@
+//! One call of a probe, with everything in it that it can depend on; and everything that came of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::CallContext;
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_wasm::{CallLimits, Instances, Plugin, Replay, Request};
+
+use crate::languages::RUNTIME;
+use crate::lines;
+use crate::ports::{Answers, Recorder};
+use crate::wire;
+
+/// The time of calls: 2026-11-21T10:48:45.123456789Z.
+pub(crate) const NOW: Duration = Duration::new(1_795_258_125, 123_456_789);
+
+/// What a call is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) namespace: Option<&'static str>,
+    pub(crate) name: String,
+    pub(crate) uid: Option<String>,
+    pub(crate) object: Option<Arc<str>>,
+    pub(crate) deleting: bool,
+    pub(crate) attempt: u32,
+    pub(crate) config: String,
+    pub(crate) trace_id: Arc<str>,
+    pub(crate) instances: Instances,
+    pub(crate) seed: u8,
+    pub(crate) deadline: Duration,
+}
+
+impl Call {
+    /// A call about the primary `prod/probe` with this text, in an instance of its own.
+    pub(crate) fn about(object: impl Into<Arc<str>>) -> Self {
+        static CALLS: AtomicU64 = AtomicU64::new(1);
+        Self {
+            namespace: Some("prod"),
+            name: "probe".to_owned(),
+            uid: Some("u-1".to_owned()),
+            object: Some(object.into()),
+            deleting: false,
+            attempt: 0,
+            config: "{}".to_owned(),
+            // What is logged is found by it.
+            trace_id: format!("{:032x}", CALLS.fetch_add(1, Ordering::Relaxed)).into(),
+            instances: Instances::Fresh,
+            seed: 7,
+            deadline: Duration::from_secs(20),
+        }
+    }
+
+    /// A call about a primary with these steps.
+    pub(crate) fn with_steps(steps: &Value) -> Self {
+        Self::about(primary(&steps.to_string()))
+    }
+
+    /// The same in an instance that has served calls before, if there is one.
+    pub(crate) fn again(self) -> Self {
+        Self { instances: Instances::Reuse, ..self }
+    }
+
+    /// Makes it.
+    pub(crate) fn make(&self, plugin: &Arc<Plugin>, answers: Answers) -> Seen {
+        lines::listen();
+        let recorder = Recorder::new(answers);
+        let called = RUNTIME.block_on(plugin.reconcile(
+            self.request(plugin),
+            &recorder.ports(),
+            self.context(plugin),
+            self.limits(),
+        ));
+        Seen {
+            asked: recorder.asked(),
+            report: recorder.report(),
+            lines: lines::take(&self.trace_id),
+            ended: wire::ended(&called.result),
+        }
+    }
+
+    /// Which object, and why now.
+    pub(crate) fn request(&self, plugin: &Plugin) -> Request {
+        Request {
+            controller: plugin.manifest().controllers[0].name.as_str().into(),
+            key: self.key(),
+            uid: self.uid.as_deref().map(Arc::from),
+            object: self.object.clone(),
+            deleting: self.deleting,
+            attempt: self.attempt,
+            trace_id: self.trace_id.clone(),
+        }
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.map(Arc::from), name: self.name.as_str().into() }
+    }
+
+    /// What the call's imports are told beside it.
+    pub(crate) fn context(&self, plugin: &Plugin) -> Arc<CallContext> {
+        let controller = &plugin.manifest().controllers[0];
+        Arc::new(CallContext {
+            principal: Arc::new(Principal {
+                role: Role::Plugin,
+                plugin: plugin.name().clone(),
+                digest: plugin.short_digest().into(),
+                replica: "test".into(),
+                grants: LiveGrants::default(),
+                impersonate: None,
+                fence: Fenced::default(),
+            }),
+            controller: controller.name.as_str().into(),
+            primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
+            primary_key: self.key(),
+            primary: None,
+            trace_id: self.trace_id.clone(),
+            hold: Hold::detached(),
+            overlay: Overlay::default(),
+            turn: windlass_core::fair::Turn::default(),
+            config: self.config.as_str().into(),
+        })
+    }
+
+    pub(crate) fn limits(&self) -> CallLimits {
+        let replay = Some(Replay { now: NOW, seed: [self.seed; 32] });
+        CallLimits { deadline: Some(self.deadline), instances: self.instances, replay }
+    }
+}
+
+/// The text of a primary with steps, which are given as text: numbers are as they are written.
+pub(crate) fn primary(steps: &str) -> String {
+    let metadata = json!({"name": "probe", "namespace": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "5"});
+    format!(
+        r#"{{"apiVersion":"conformance.windlass.dev/v1","kind":"Conformance","metadata":{metadata},"spec":{{"steps":{steps}}}}}"#
+    )
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    /// What it asked for, in order; without the report.
+    pub(crate) asked: Vec<Value>,
+    /// The write of the report.
+    pub(crate) report: Option<Value>,
+    pub(crate) lines: Vec<Value>,
+    pub(crate) ended: Value,
+}
+
+impl Seen {
+    /// The results that the probe has reported; null if it has not.
+    pub(crate) fn results(&self) -> Value {
+        self.report.as_ref().map_or(Value::Null, |report| report["object"]["results"].clone())
+    }
+
+    /// The first result's value.
+    pub(crate) fn first(&self) -> Value {
+        self.results()[0]["ok"].clone()
+    }
+
+    /// All of it, to be compared.
+    pub(crate) fn all(&self) -> Value {
+        json!({"ended": self.ended, "asked": self.asked, "report": self.report, "lines": self.lines})
+    }
+}

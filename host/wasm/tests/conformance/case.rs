@@ -1,0 +1,140 @@
+//! A case: what a probe is told, and what must come of it. Each call is made twice, with the same answers, time and chance, and
+//! must come out the same.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::call::{Call, Seen, primary};
+use crate::languages::Language;
+use crate::ports::in_order;
+use crate::verdict::{self, same, shown};
+
+/// One line of the table. What a case does not say is as usual.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) request: RequestOf,
+    pub(crate) config: Option<Value>,
+    pub(crate) steps: Value,
+    /// The steps as text, where it matters how something is written.
+    #[serde(skip)]
+    pub(crate) text: Option<String>,
+    pub(crate) answers: Vec<Value>,
+    pub(crate) asked: Vec<Value>,
+    /// None: nothing is reported.
+    pub(crate) results: Option<Value>,
+    /// None: whatever is logged.
+    pub(crate) lines: Option<Vec<Value>>,
+    /// None: done.
+    pub(crate) ended: Option<Value>,
+    /// What comes of it depends on the instance's past.
+    pub(crate) keeps: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RequestOf {
+    namespace: Option<String>,
+    name: String,
+    uid: Option<String>,
+    deleting: bool,
+    attempt: u32,
+    has_object: bool,
+}
+
+impl Default for RequestOf {
+    fn default() -> Self {
+        let (namespace, uid) = (Some("prod".to_owned()), Some("u-1".to_owned()));
+        Self { namespace, name: "probe".to_owned(), uid, deleting: false, attempt: 0, has_object: true }
+    }
+}
+
+/// The cases of a file.
+///
+/// # Panics
+/// If it cannot be read.
+pub(crate) fn cases(text: &str) -> Vec<Case> {
+    serde_json::from_str(text).expect("the cases are well-formed")
+}
+
+impl Case {
+    /// The call that it is about.
+    pub(crate) fn call(&self) -> Call {
+        let RequestOf { namespace, name, uid, deleting, attempt, has_object } = self.request.clone();
+        let steps = self.text.clone().unwrap_or_else(|| self.steps.to_string());
+        let call = Call::about(primary(&steps));
+        Call {
+            namespace: namespace.map(|_| "prod"),
+            name,
+            uid,
+            deleting,
+            attempt,
+            object: call.object.clone().filter(|_| has_object),
+            config: self.config.as_ref().map_or_else(|| "{}".to_owned(), Value::to_string),
+            ..call
+        }
+    }
+
+    /// Has a language's probe do it, twice.
+    pub(crate) fn check(&self, language: &Language) -> Result<(), String> {
+        let plugin = language.plugin()?;
+        let call = self.call();
+        let first = call.make(&plugin, in_order(&self.answers));
+        self.compare(&first)?;
+        let is_lacking = is_unsupported(&first) && !self.calls().any(|call| language.may_lack(call));
+        if is_lacking {
+            return Err("it says that the language has no such thing, and it has".to_owned());
+        }
+        let second = call.make(&plugin, in_order(&self.answers));
+        same(&first.all(), &second.all()).map_err(|differs| {
+            format!("the same call again, with the same answers, time and chance, came out otherwise\n      {differs}")
+        })
+    }
+
+    fn calls(&self) -> impl Iterator<Item = &str> {
+        self.steps.as_array().into_iter().flatten().filter_map(|step| step["call"].as_str())
+    }
+
+    /// Compares what came with what must.
+    pub(crate) fn compare(&self, seen: &Seen) -> Result<(), String> {
+        let part = |name: &str, expected: &Value, got: &Value| {
+            same(expected, got).map_err(|differs| format!("{name}: {differs}{}", told(seen)))
+        };
+        part("how the call ended", self.ended.as_ref().unwrap_or(&json!({"done": true})), &seen.ended)?;
+        part("the results", self.results.as_ref().unwrap_or(&Value::Null), &seen.results())?;
+        part("what the host was asked for", &json!(self.asked), &json!(seen.asked))?;
+        if let Some(report) = &seen.report {
+            let usual = json!({"owned": false, "force": false, "dryRun": false, "fieldValidation": "strict"});
+            part("the options of the report's create", &usual, &report["options"])?;
+        }
+        match &self.lines {
+            Some(lines) if !is_unsupported(seen) => compare_lines(lines, &seen.lines),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Compares lines of the log. Of each only that is compared which the case says.
+pub(crate) fn compare_lines(expected: &[Value], seen: &[Value]) -> Result<(), String> {
+    let said = |(expected, got): (&Value, &Value)| {
+        let keys = expected.as_object().into_iter().flatten().map(|(key, _)| key.clone());
+        keys.map(|key| (key.clone(), got[&key].clone())).collect::<Value>()
+    };
+    let got: Vec<Value> =
+        if expected.len() == seen.len() { expected.iter().zip(seen).map(said).collect() } else { seen.to_vec() };
+    same(&json!(expected), &json!(got)).map_err(|differs| format!("the log: {differs}"))
+}
+
+/// Whether the language has no such thing as one of the steps.
+fn is_unsupported(seen: &Seen) -> bool {
+    let results = seen.results();
+    let results = results.as_array().into_iter().flatten();
+    results.into_iter().any(verdict::is_unsupported)
+}
+
+/// What an SDK's author looks at first where a call has failed that should not.
+fn told(seen: &Seen) -> String {
+    let errors = seen.lines.iter().filter(|line| line["level"] == "error").take(3);
+    errors.flat_map(|line| ["\n      logged: ".to_owned(), shown(line)]).collect()
+}

@@ -1,0 +1,157 @@
+//! Instances that serve many calls: what they keep, that they do not grow, and that each call is as if it were the first.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_wasm::{Instances, Plugin, Sandbox};
+
+use crate::call::Call;
+use crate::case::{Case, cases};
+use crate::languages::{Language, Part, limits, sandbox, selected};
+use crate::ports::in_order;
+use crate::verdict::{Findings, same};
+
+/// How many calls an instance serves in the soak. None: this is none, and they are fewer.
+fn soak() -> Option<u64> {
+    let asked = std::env::var("WINDLASS_CONFORMANCE_CALLS").ok();
+    asked.map(|calls| calls.parse().expect("WINDLASS_CONFORMANCE_CALLS is a number"))
+}
+
+const CALLS: u64 = 2_000;
+
+/// What an instance may grow by when it has warmed up.
+const GROWTH: usize = 1 << 20;
+
+fn for_each(case: &str, check: impl Fn(&Language) -> Result<(), String>) {
+    let mut findings = Findings::default();
+    for language in selected(Part::Reconciler) {
+        findings.add(&language, case, check(&language));
+    }
+    findings.end();
+}
+
+fn counted(plugin: &Arc<Plugin>, instances: Instances) -> Value {
+    let call = Call { instances, ..Call::with_steps(&json!([{"call": "state"}])) };
+    call.make(plugin, in_order(&[])).first()
+}
+
+#[test]
+fn an_instance_keeps_what_it_has_if_it_is_used_again_and_only_then() {
+    for_each("state", |language| {
+        let sandbox = sandbox(limits());
+        let plugin = language.plugin_in(&sandbox)?;
+        let fresh: Vec<_> = (0..3).map(|_| counted(&plugin, Instances::Fresh)).collect();
+        same(&json!([1, 1, 1]), &json!(fresh)).map_err(|differs| format!("in fresh instances: {differs}"))?;
+        let again: Vec<_> = (0..3).map(|_| counted(&plugin, Instances::Reuse)).collect();
+        same(&json!([1, 2, 3]), &json!(again)).map_err(|differs| format!("in one instance: {differs}"))
+    });
+}
+
+/// Something of everything; without a soak only of what hands memory over in a way of its own.
+fn busy_steps() -> (Value, Vec<Value>) {
+    let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "a"});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"a": "b"}}, "data": {"k": "v".repeat(50)}});
+    let mut steps = json!([
+        {"call": "state"},
+        {"call": "cache.get", "target": target},
+        {"call": "cache.list", "query": {"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "labelSelector": "a=b"}},
+        {"call": "cache.get", "target": target},
+        {"call": "writes.apply", "object": object, "options": {"owned": true, "force": true}},
+        {"call": "log.log", "level": "info", "message": "applied", "fields": [["name", "a"]]},
+        {"call": "random.bytes", "length": 16},
+        {"call": "http.fetch", "request": {"method": "POST", "url": "https://api.example.com/", "headers": [["a", "b"]], "body": {"text": "hello"}}},
+        {"call": "echo", "value": {"list": [1, 2.5, "x", null, {"a": {}}]}},
+    ]);
+    let others = json!([
+        {"call": "writes.batch", "operations": [{"op": "apply", "object": object}]},
+        {"call": "events.emit", "event": {"eventType": "normal", "reason": "Applied", "action": "Apply", "note": "a ConfigMap"}},
+        {"call": "logger", "level": "info", "message": "applied", "fields": [["name", "a"]]},
+        {"call": "metrics.add", "name": "counted_total", "value": 1, "labels": [["color", "red"]]},
+        {"call": "config.get"}, {"call": "clock.now"}, {"call": "language.now"}, {"call": "language.random"},
+        {"call": "owners.claim", "kind": {"apiVersion": "v1", "kind": "Pod"}, "labelSelector": "a=b"},
+    ]);
+    if let (Some(steps), Some(others), Some(_)) = (steps.as_array_mut(), others.as_array(), soak()) {
+        steps.extend(others.iter().cloned());
+    }
+    let error = json!({"code": 404, "reason": "not-found", "statusReason": "NotFound", "message": "not there", "verb": "get", "resource": "configmaps"});
+    (steps, vec![json!({"ok": object}), json!({"ok": {"items": vec![object.clone(); 3]}}), json!({"error": error})])
+}
+
+/// Makes `count` calls in one instance, and returns the memory that it has then.
+fn serve(sandbox: &Sandbox, plugin: &Arc<Plugin>, count: u64, served: &mut u64) -> Result<usize, String> {
+    let (steps, answers) = busy_steps();
+    let call = Call::with_steps(&steps).again();
+    for _ in 0..count {
+        let seen = call.make(plugin, in_order(&answers));
+        *served += 1;
+        let expected = json!({"done": true});
+        same(&expected, &seen.ended).map_err(|differs| format!("call {served}: {differs}"))?;
+        same(&json!(served), &seen.first())
+            .map_err(|differs| format!("call {served} was in another instance: {differs}"))?;
+    }
+    Ok(sandbox.stats().reserved_memory)
+}
+
+#[test]
+fn an_instance_does_not_grow_with_its_calls() {
+    for_each("many calls in one instance", |language| {
+        let sandbox = sandbox(limits());
+        let plugin = language.plugin_in(&sandbox)?;
+        let (all, mut served) = (soak().unwrap_or(CALLS), 0);
+        let warm = serve(&sandbox, &plugin, all / 4, &mut served)?;
+        let end = serve(&sandbox, &plugin, all - all / 4, &mut served)?;
+        println!("figures: {language}: {served} calls in one instance, {warm} bytes after a quarter, {end} at the end");
+        if end > warm + GROWTH {
+            return Err(format!("the instance had {warm} bytes after {} calls, and {end} after {all}", all / 4));
+        }
+        Ok(())
+    });
+}
+
+fn every_case() -> Vec<Case> {
+    let files = [
+        include_str!("../../../../tests/conformance/cases/reads.json"),
+        include_str!("../../../../tests/conformance/cases/writes.json"),
+        include_str!("../../../../tests/conformance/cases/outside.json"),
+        include_str!("../../../../tests/conformance/cases/language.json"),
+        include_str!("../../../../tests/conformance/cases/endings.json"),
+    ];
+    files.into_iter().flat_map(cases).filter(|case| !case.keeps).collect()
+}
+
+#[test]
+fn a_call_in_a_used_instance_is_as_in_a_fresh_one() {
+    let mut findings = Findings::default();
+    for language in selected(Part::Reconciler) {
+        if let Err(found) = language.plugin() {
+            findings.add(&language, "every case", Err(found));
+            continue;
+        }
+        for case in every_case() {
+            let found = language.plugin().and_then(|plugin| {
+                let call = case.call();
+                let fresh = call.make(&plugin, in_order(&case.answers));
+                let used = call.again().make(&plugin, in_order(&case.answers));
+                same(&fresh.all(), &used.all())
+            });
+            findings.add(&language, &case.name, found);
+        }
+    }
+    findings.end();
+}
+
+#[test]
+fn chance_follows_from_the_hosts() {
+    for_each("language.random", |language| {
+        let plugin = language.plugin()?;
+        let drawn = |seed| {
+            let steps = json!([{"call": "language.random"}, {"call": "random.bytes", "length": 32}]);
+            Call { seed, ..Call::with_steps(&steps) }.make(&plugin, in_order(&[])).results()
+        };
+        let (one, other) = (drawn(1), drawn(2));
+        if one[0] == other[0] || one[1] == other[1] {
+            return Err(format!("with another seed of the host's the same is drawn: {one}"));
+        }
+        same(&one, &drawn(1))
+    });
+}

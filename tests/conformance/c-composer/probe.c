@@ -1,0 +1,74 @@
+// The composing probe of the conformance suite in C: answers what its parent says.
+
+#include "../c/probe.h"
+
+#include <stdlib.h>
+
+static const windlass_manifest manifest = {
+    .name = "conformance-composer",
+    .version = "0.1.0",
+    .controllers = WINDLASS_CONTROLLERS({
+        .name = "compositions",
+        .primary = {.api_version = "conformance.windlass.dev/v1", .kind = "Composition"},
+        .owns = WINDLASS_WATCHES({.api_version = "v1", .kind = "ConfigMap", .update_strategy = WINDLASS_UPDATE_RECREATE}),
+        .watches = WINDLASS_MAPPED_WATCHES({{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_SAME_NAME}),
+    }),
+};
+
+static int by_text(const void *one, const void *other) {
+    return windlass_text_compare(*(const windlass_text *)one, *(const windlass_text *)other);
+}
+
+// The names of objects, sorted.
+static windlass_json *names(windlass_json *const *objects, size_t count) {
+    windlass_text *texts = windlass_alloc_array(count, sizeof *texts);
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = windlass_json_text_at(objects[i], "/metadata/name");
+    }
+    qsort(texts, count, sizeof *texts, by_text);
+    windlass_json *list = windlass_empty_array();
+    for (size_t i = 0; i < count; i++) {
+        windlass_json_add(list, windlass_string(texts[i]));
+    }
+    return list;
+}
+
+// What the parent says that should be answered.
+static void answer_spec(const windlass_json *spec, windlass_composition *composition) {
+    windlass_json_each(child, windlass_json_get(spec, "children")) {
+        windlass_compose_child(composition, child);
+    }
+    windlass_json_each(item, windlass_json_get(spec, "events")) {
+        windlass_event event = event_in(item);
+        windlass_compose_event(composition, &event);
+    }
+    composition->requeue = !windlass_json_is_null(windlass_json_get(spec, "requeueAfterMs"));
+    composition->requeue_after_ms = number_in(spec, "requeueAfterMs", 0);
+    composition->allow_empty = truth_in(spec, "allowEmpty");
+}
+
+static void compose(
+    const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures) {
+    windlass_json *results = windlass_empty_array();
+    windlass_json_each(step, windlass_json_at(request->parent, "/spec/steps")) {
+        windlass_text call = text_in(step, "call");
+        struct ending end = common_end(call, step, failures);
+        if (end.has_ended) {
+            composition->requeue = end.outcome.requeue;
+            composition->requeue_after_ms = end.outcome.requeue_after_ms;
+            return;
+        }
+        struct answer answer;
+        if (!common_call(&request->request, call, step, &answer)) {
+            windlass_panic("conformance: there is no call %s", call.data ? call.data : "without a name");
+        }
+        windlass_json_add(results, shown(answer));
+    }
+    composition->status = windlass_object(
+        {"results", results},
+        {"children", names(request->children, request->child_count)},
+        {"related", names(request->related, request->related_count)});
+    answer_spec(windlass_json_get(request->parent, "spec"), composition);
+}
+
+WINDLASS_COMPOSER(manifest, compose);

@@ -1,0 +1,60 @@
+// The probe of the conformance suite in C: carries out the steps in its primary, each through the SDK's public functions.
+//
+// tests/conformance/README.md lists the steps. A step that cannot be read is a mistake of the suite's, and a panic.
+#ifndef PROBE_H
+#define PROBE_H
+
+#include <windlass.h>
+
+// What became of a step: a value or an error.
+struct answer {
+    windlass_json *ok;
+    windlass_json *error;
+};
+
+static inline struct answer good(windlass_json *value) {
+    return (struct answer){value ? value : windlass_null(), NULL};
+}
+
+// As results have it.
+windlass_json *shown(struct answer answer);
+
+// How a call ends by a step.
+struct ending {
+    bool has_ended;
+    windlass_outcome outcome;
+};
+
+// Each carries out a step if it knows the call. False: it does not.
+bool common_call(const windlass_request *request, windlass_text call, const windlass_json *step, struct answer *answer);
+bool read_call(windlass_text call, const windlass_json *step, struct answer *answer);
+bool write_call(windlass_text call, const windlass_json *step, struct answer *answer);
+bool outside_call(windlass_text call, const windlass_json *step, struct answer *answer);
+// Those that end a call.
+struct ending common_end(windlass_text call, const windlass_json *step, windlass_failures *failures);
+struct ending reading_end(windlass_text call, const windlass_json *step, windlass_failures *failures);
+
+// --- What steps are given ---
+
+windlass_text text_in(const windlass_json *step, const char *name);
+uint32_t number_in(const windlass_json *step, const char *name, uint32_t otherwise);
+bool truth_in(const windlass_json *step, const char *name);
+windlass_ref ref_in(const windlass_json *value);
+// The list of texts at a name, ended by NULL; NULL: there is none.
+const char *const *texts_in(const windlass_json *step, const char *name);
+// The list of pairs at a name.
+windlass_field *pairs_in(const windlass_json *step, const char *name, size_t *count);
+// Which of several words, ended by NULL, is at a name; -1: none.
+int word_in(const windlass_json *step, const char *name, const char *const *words);
+windlass_event event_in(const windlass_json *value);
+windlass_api_error api_error_in(const windlass_json *value);
+
+// --- What results show ---
+
+windlass_json *ref_shown(const windlass_ref *ref);
+windlass_json *api_error_shown(const windlass_api_error *error);
+windlass_json *error_shown(const windlass_error *error);
+// An object, or why there is none.
+struct answer object_or(windlass_json *object, const windlass_error *error);
+
+#endif

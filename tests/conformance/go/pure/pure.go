@@ -1,0 +1,331 @@
+// Package pure has the steps of the conformance probes that a composer can do as well as a reconciler.
+package pure
+
+import (
+	"context"
+
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/clock"
+	"windlass.dev/sdk/config"
+	"windlass.dev/sdk/log"
+	"windlass.dev/sdk/random"
+)
+
+// A Step is what a primary asks for.
+type Step struct {
+	Call     string
+	Level    string
+	Message  string
+	Fields   [][2]string
+	Text     string
+	Length   int
+	Value    any
+	Ms       int64
+	Failures []Failure
+	Path     string
+}
+
+// Failure is one that a step asks for: exactly one field is set.
+type Failure struct {
+	Transient, Terminal string
+	API                 *Error `json:"api"`
+}
+
+// Error is an API error as results have it.
+type Error struct {
+	Code         int     `json:"code"`
+	Reason       string  `json:"reason"`
+	StatusReason string  `json:"statusReason"`
+	Message      string  `json:"message"`
+	RetryAfterMs *int64  `json:"retryAfterMs"`
+	Verb         string  `json:"verb"`
+	Resource     string  `json:"resource"`
+	Object       *Target `json:"object"`
+}
+
+// Target is a reference as steps and results have it.
+type Target struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Namespace  *string `json:"namespace"`
+	Name       string  `json:"name"`
+	UID        *string `json:"uid"`
+}
+
+// Ref is the SDK's.
+func (target Target) Ref() windlass.Ref {
+	ref := windlass.Ref{APIVersion: target.APIVersion, Kind: target.Kind, Name: target.Name}
+	if target.Namespace != nil {
+		ref.Namespace = *target.Namespace
+	}
+	if target.UID != nil {
+		ref.UID = *target.UID
+	}
+	return ref
+}
+
+// TargetOf is a reference for a result.
+func TargetOf(ref windlass.Ref) Target {
+	return Target{
+		APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: Text(ref.Namespace), Name: ref.Name, UID: Text(ref.UID),
+	}
+}
+
+// Text is null for the empty text.
+func Text(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// Result is what came of a step.
+type Result map[string]any
+
+// Of is the result of a call of the SDK.
+func Of(value any, err error) Result {
+	if err != nil {
+		return Result{"error": Told(err)}
+	}
+	return Result{"ok": value}
+}
+
+// Told is an error as results have it.
+func Told(err error) any {
+	var api *windlass.APIError
+	if !errors.As(err, &api) {
+		return map[string]any{"message": err.Error()}
+	}
+	told := Error{
+		Code: api.Code, Reason: api.Reason.String(), StatusReason: api.StatusReason, Message: api.Message, Verb: api.Verb,
+		Resource: api.Resource,
+	}
+	if api.RetryAfter > 0 {
+		told.RetryAfterMs = new(api.RetryAfter.Milliseconds())
+	}
+	if api.Object != nil {
+		told.Object = new(TargetOf(*api.Object))
+	}
+	return told
+}
+
+func (told Error) error() *windlass.APIError {
+	api := &windlass.APIError{
+		Code: told.Code, StatusReason: told.StatusReason, Message: told.Message, Verb: told.Verb, Resource: told.Resource,
+	}
+	for api.Reason < windlass.Other && api.Reason.String() != told.Reason {
+		api.Reason++
+	}
+	if told.RetryAfterMs != nil {
+		api.RetryAfter = time.Duration(*told.RetryAfterMs) * time.Millisecond
+	}
+	if told.Object != nil {
+		api.Object = new(told.Object.Ref())
+	}
+	return api
+}
+
+// Asked is what a request says.
+func Asked(request windlass.Request) Result {
+	return Result{"ok": map[string]any{
+		"controller": request.Controller, "namespace": Text(request.Namespace), "name": request.Name, "uid": Text(request.UID),
+		"deleting": request.Deleting, "attempt": request.Attempt, "traceId": request.TraceID, "hasObject": len(request.Raw) > 0,
+	}}
+}
+
+// End is how a step ends a call.
+type End struct {
+	After time.Duration
+	Err   error
+}
+
+// How often this instance has carried out a step state.
+var states int
+
+// Do carries a step out. False: it is none of these.
+func Do(step Step) (Result, *End, bool) {
+	switch step.Call {
+	case "log.log":
+		fields := make([]log.Field, len(step.Fields))
+		for place, field := range step.Fields {
+			fields[place] = log.Field{Name: field[0], Value: field[1]}
+		}
+		log.Write(level(step.Level), step.Message, fields...)
+		return Result{"ok": nil}, nil, true
+	case "logger":
+		attributes := make([]slog.Attr, len(step.Fields))
+		for place, field := range step.Fields {
+			attributes[place] = slog.String(field[0], field[1])
+		}
+		slog.LogAttrs(context.Background(), log.LevelTrace+slog.Level(4*level(step.Level)), step.Message, attributes...)
+		return Result{"ok": nil}, nil, true
+	case "stdout":
+		fmt.Print(step.Text)
+		return Result{"ok": nil}, nil, true
+	case "stderr":
+		fmt.Fprint(os.Stderr, step.Text)
+		return Result{"ok": nil}, nil, true
+	case "config.get":
+		return Of(config.Get[any]()), nil, true
+	case "clock.now":
+		now := clock.Now()
+		return Result{"ok": map[string]any{"seconds": now.Unix(), "nanoseconds": now.Nanosecond()}}, nil, true
+	case "random.bytes":
+		return Result{"ok": Numbers(random.Bytes(step.Length))}, nil, true
+	case "echo":
+		return Result{"ok": step.Value}, nil, true
+	case "state":
+		states++
+		return Result{"ok": states}, nil, true
+	}
+	if result, is := runtime(step); is {
+		return result, nil, true
+	}
+	end := end(step)
+	return nil, end, end != nil
+}
+
+// runtime is the steps that are about Go's own.
+func runtime(step Step) (Result, bool) {
+	switch step.Call {
+	case "language.now":
+		return Result{"ok": time.Now().UnixMilli()}, true
+	case "language.random":
+		numbers := make([]int, 8)
+		for place := range numbers {
+			numbers[place] = rand.IntN(1000)
+		}
+		return Result{"ok": numbers}, true
+	case "language.order":
+		return Result{"ok": order()}, true
+	case "language":
+		return Result{"ok": language()}, true
+	case "open-file":
+		file, err := os.Open(step.Path)
+		return Of(fmt.Sprint(file), err), true
+	case "sleep":
+		time.Sleep(time.Duration(step.Ms) * time.Millisecond)
+		return Result{"ok": nil}, true
+	}
+	return nil, false
+}
+
+// order is that in which a map is walked: another one for each seed, so nothing but the seed may make it.
+func order() []string {
+	keys := map[string]bool{}
+	for number := range 50 {
+		keys[fmt.Sprint("k", number)] = true
+	}
+	var walked []string
+	for key := range keys {
+		walked = append(walked, key)
+	}
+	return walked
+}
+
+// language is what must work within a call.
+func language() map[string]bool {
+	sum := make(chan int)
+	for number := range 10 {
+		go func() { sum <- number }()
+	}
+	total := 0
+	for range 10 {
+		total += <-sum
+	}
+	begun := time.Now()
+	timer := time.NewTimer(30 * time.Millisecond)
+	<-timer.C
+	waited := time.Since(begun)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	var ended error
+	select {
+	case <-ctx.Done():
+		ended = ctx.Err()
+	case <-time.After(time.Minute):
+	}
+	return map[string]bool{
+		"goroutines": total == 45,
+		"timers":     waited >= 30*time.Millisecond && waited < time.Second,
+		"deadline":   errors.Is(ended, context.DeadlineExceeded),
+	}
+}
+
+func end(step Step) *End {
+	switch step.Call {
+	case "requeue-after":
+		return &End{After: time.Duration(step.Ms) * time.Millisecond}
+	case "fail":
+		return &End{Err: failed(step.Failures)}
+	case "raise":
+		deeper(step.Message)
+	case "spin":
+		for {
+		}
+	case "grow":
+		var all [][]byte
+		for {
+			all = append(all, make([]byte, 1<<20))
+			// Touched, so that there is no doing without it.
+			all[len(all)-1][len(all)%(1<<20)] = 1
+		}
+	case "recurse":
+		return &End{After: time.Duration(recurse(1))}
+	}
+	return nil
+}
+
+func failed(failures []Failure) error {
+	errs := make([]error, len(failures))
+	for place, failure := range failures {
+		switch {
+		case failure.API != nil:
+			errs[place] = failure.API.error()
+		case failure.Terminal != "":
+			errs[place] = windlass.Terminal(errors.New(failure.Terminal))
+		default:
+			errs[place] = errors.New(failure.Transient)
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+func deeper(message string) { deepest(message) }
+
+func deepest(message string) { panic(message) }
+
+func recurse(depth int) int {
+	var room [64]int
+	room[depth%64] = recurse(depth + 1)
+	return room[depth%63] + 1
+}
+
+func level(name string) log.Level {
+	for level, known := range []string{"trace", "debug", "info", "warn", "error"} {
+		if name == known {
+			return log.Level(level)
+		}
+	}
+	panic("there is no level " + name)
+}
+
+// Numbers are bytes as results have them.
+func Numbers(bytes []byte) []int {
+	numbers := make([]int, len(bytes))
+	for place, number := range bytes {
+		numbers[place] = int(number)
+	}
+	return numbers
+}

@@ -1,0 +1,48 @@
+// Answers what its parent says. See ../README.md.
+
+import {
+  ApiError, clock, conditions, config, defineComposer, log, ownerReference, random, requeueAfter, Terminal, Transient,
+} from 'windlass';
+import { languageSteps, outcome, withoutNull } from '../js/language.js';
+
+const manifest = {
+  name: 'conformance-composer',
+  version: '0.1.0',
+  controllers: [{
+    name: 'compositions',
+    primary: { apiVersion: 'conformance.windlass.dev/v1', kind: 'Composition' },
+    owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate' }],
+    watches: [{ apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } }],
+  }],
+};
+
+const { calls, endings, resultOf } = languageSteps({
+  ApiError, clock, conditions, config, log, ownerReference, random, requeueAfter, Terminal, Transient,
+});
+
+function compose(request) {
+  const { steps = [], children = [], events = [], requeueAfterMs, allowEmpty = false } = withoutNull(request.parent.spec ?? {});
+  const results = [];
+  let ending = {};
+  for (const { call, ...given } of steps) {
+    const step = withoutNull(given);
+    if (Object.hasOwn(endings, call)) {
+      ending = endings[call](step);
+      break;
+    }
+    results.push(outcome(() => (call === 'request' ? about(request) : calls[call](step)), resultOf));
+  }
+  const status = { results, children: names(request.children), related: names(request.related) };
+  return { children, status, events, requeueAfterMs, allowEmpty, ...ending };
+}
+
+function names(objects) {
+  return objects.map(({ metadata }) => metadata.name).sort();
+}
+
+// A composer's primary is its parent, and the request has no object beside it.
+function about({ controller, namespace, name, uid, deleting, attempt, traceId }) {
+  return { controller, namespace, name, uid, deleting, attempt, traceId, hasObject: false };
+}
+
+export const composer = defineComposer({ manifest, compose });

@@ -1,0 +1,56 @@
+"""Composes what its parent says: see ../README.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import windlass
+from steps import COMMON, Carry, Ended, request_of, results_of, target_in
+from windlass.manifest import Controller, Manifest, MappedWatch, Mapping, OwnedWatch, Watch
+
+MANIFEST = Manifest(
+    name="conformance-composer",
+    version="0.1.0",
+    controllers=[
+        Controller(
+            name="compositions",
+            primary=Watch("conformance.windlass.dev/v1", "Composition"),
+            owns=[OwnedWatch("v1", "ConfigMap", update_strategy="recreate")],
+            watches=[MappedWatch("v1", "Secret", mapping=Mapping.same_name())],
+        )
+    ],
+)
+
+
+@windlass.composer(MANIFEST)
+def compose(request: windlass.CompositionRequest) -> windlass.Composition:
+    spec = request.parent.get("spec") or {}
+    table: dict[str, Carry] = {**COMMON, "request": lambda step: request_of(request.request, request.request.object is not None)}
+    try:
+        results = results_of(spec.get("steps") or [], table)
+    except Ended as ended:
+        return windlass.Composition(requeue_after=ended.outcome.ms / 1000)
+    requeue_after = spec.get("requeueAfterMs")
+    return windlass.Composition(
+        children=spec.get("children") or [],
+        status={"results": results, "children": _names(request.children), "related": _names(request.related)},
+        events=[_event(event) for event in spec.get("events") or []],
+        requeue_after=None if requeue_after is None else requeue_after / 1000,
+        allow_empty=bool(spec.get("allowEmpty")),
+    )
+
+
+def _names(objects: list[windlass.Object]) -> list[str]:
+    return sorted(obj["metadata"]["name"] for obj in objects)
+
+
+def _event(event: dict[str, Any]) -> windlass.Event:
+    regarding, related = event.get("regarding"), event.get("related")
+    return windlass.Event(
+        event["eventType"],
+        event["reason"],
+        event["action"],
+        event["note"],
+        None if regarding is None else target_in(regarding),
+        None if related is None else target_in(related),
+    )

@@ -1,0 +1,86 @@
+//! The steps that end a call.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_sdk::{ApiError, Error, Failures, Outcome, cache};
+
+use crate::arguments::{MadeUp, read, target};
+
+/// How a call ends by a step. None: it goes on.
+///
+/// # Panics
+/// By the step `raise`.
+pub(crate) fn end(step: &Value) -> Option<Result<Outcome, Failures>> {
+    Some(match step["call"].as_str()? {
+        "requeue-after" => Ok(Outcome::requeue_after(Duration::from_millis(read(step, "ms")))),
+        "fail" => Err(step["failures"].as_array().into_iter().flatten().map(failure).collect()),
+        "propagate" => propagate(step),
+        "wrap" => wrap(step).map_err(Failures::from),
+        "raise" => deeper(step["message"].as_str().unwrap_or_default()),
+        "spin" => loop {
+            std::hint::black_box(());
+        },
+        "grow" => grow(),
+        "recurse" => {
+            std::hint::black_box(recurse(1));
+            return None;
+        }
+        _ => return None,
+    })
+}
+
+fn failure(failure: &Value) -> Failures {
+    match (failure["transient"].as_str(), failure["terminal"].as_str()) {
+        (Some(message), _) => Failures::transient(message),
+        (_, Some(message)) => Failures::terminal(message),
+        _ => ApiError::from(read::<MadeUp>(failure, "api")).into(),
+    }
+}
+
+fn propagate(step: &Value) -> Result<Outcome, Failures> {
+    cache::get::<Value>(&target(step))?;
+    Ok(Outcome::Done)
+}
+
+/// An error of the plugin's own, around one of the SDK's.
+#[derive(Debug)]
+struct Unreadable(Error);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot read what the primary names: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+fn wrap(step: &Value) -> Result<Outcome, Box<dyn std::error::Error>> {
+    cache::get::<Value>(&target(step)).map_err(Unreadable)?;
+    Ok(Outcome::Done)
+}
+
+fn deeper(message: &str) -> Result<Outcome, Failures> {
+    deepest(message)
+}
+
+fn deepest(message: &str) -> ! {
+    panic!("{message}")
+}
+
+fn grow() -> ! {
+    let mut kept = Vec::new();
+    loop {
+        kept.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+    }
+}
+
+#[allow(unconditional_recursion, reason = "this is what it is for")]
+fn recurse(depth: u64) -> u64 {
+    recurse(std::hint::black_box(depth + 1)) + 1
+}

@@ -1,0 +1,113 @@
+//! Reads: `cache` and `live`.
+
+use serde::Deserialize;
+use serde_json::Value;
+use windlass_sdk::{Error, ObjectRef, cache, live};
+
+use crate::arguments::{Kind, Target, error, read, target};
+use crate::common::{Answer, shown};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Query {
+    kind: Kind,
+    namespace: Option<String>,
+    label_selector: Option<String>,
+    field_selector: Option<String>,
+    index: Option<Index>,
+    #[serde(default)]
+    owned: bool,
+    fields: Option<Vec<String>>,
+    limit: Option<u32>,
+    max_bytes: Option<u32>,
+    page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Index {
+    index: String,
+    value: String,
+}
+
+/// Carries out a step. None: there is no such call here.
+pub(crate) fn call(call: &str, step: &Value) -> Option<Answer> {
+    Some(match call {
+        "cache.get" => optional(match fields(step) {
+            Some(fields) => cache::get_fields(&target(step), &texts(&fields)),
+            None => cache::get(&target(step)),
+        }),
+        "cache.get-many" => {
+            let targets: Vec<ObjectRef> =
+                read::<Vec<Target>>(step, "targets").into_iter().map(ObjectRef::from).collect();
+            let answers = match fields(step) {
+                Some(fields) => cache::get_many_fields(&targets, &texts(&fields)),
+                None => cache::get_many(&targets),
+            };
+            Ok(answers.into_iter().map(|answer| shown(optional(answer))).collect())
+        }
+        "cache.list" => all(cache_query(read(step, "query")).iter()),
+        "live.get" => optional(live::get(&target(step))),
+        "live.list" => all(live_query(read(step, "query")).iter()),
+        _ => return None,
+    })
+}
+
+fn fields(step: &Value) -> Option<Vec<String>> {
+    read(step, "fields")
+}
+
+fn texts(fields: &[String]) -> Vec<&str> {
+    fields.iter().map(String::as_str).collect()
+}
+
+fn optional(answer: Result<Option<Value>, Error>) -> Answer {
+    answer.map(Option::unwrap_or_default).map_err(|refused| error(&refused))
+}
+
+fn all(objects: impl Iterator<Item = Result<Value, Error>>) -> Answer {
+    objects.collect::<Result<Value, Error>>().map_err(|refused| error(&refused))
+}
+
+fn cache_query(asked: Query) -> cache::Query {
+    let mut query = cache::list(&asked.kind.api_version, &asked.kind.kind);
+    if let Some(namespace) = asked.namespace {
+        query = query.in_namespace(namespace);
+    }
+    if let Some(selector) = asked.label_selector {
+        query = query.labels(selector);
+    }
+    if let Some(Index { index, value }) = asked.index {
+        query = query.index(index, value);
+    }
+    if asked.owned {
+        query = query.owned();
+    }
+    if let Some(fields) = asked.fields {
+        query = query.fields(&texts(&fields));
+    }
+    if let Some(limit) = asked.limit {
+        query = query.page_size(limit);
+    }
+    if let Some(bytes) = asked.max_bytes {
+        query = query.page_bytes(bytes);
+    }
+    asked.page_token.into_iter().fold(query, cache::Query::after)
+}
+
+fn live_query(asked: Query) -> live::Query {
+    let mut query = live::list(&asked.kind.api_version, &asked.kind.kind);
+    if let Some(namespace) = asked.namespace {
+        query = query.in_namespace(namespace);
+    }
+    if let Some(selector) = asked.label_selector {
+        query = query.labels(selector);
+    }
+    if let Some(selector) = asked.field_selector {
+        query = query.fields(selector);
+    }
+    if let Some(limit) = asked.limit {
+        query = query.page_size(limit);
+    }
+    asked.page_token.into_iter().fold(query, live::Query::after)
+}
