@@ -18,6 +18,7 @@ mod ours;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -39,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     let (bare, ours) = runtime.block_on(measure(rounds, calls))?;
     let whole = runtime.block_on(dispatched::measure(time))?;
     println!(
-        "from `get` to `done`, CPU a key:   {:.1}, of it the call {:.1} ({:.2}× the prototype's)",
+        "from `get` to `done`, CPU a key:   {:.1}, of it the call {:.1} ({:.2}× the prototype's on two threads)",
         micros(whole.cpu),
         micros(ours),
         ratio(whole.cpu, bare)
@@ -48,18 +49,18 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what a no-op costs: the prototype's, and ours where calls come one after the other on both threads.
+/// Returns what a no-op costs where calls come one after the other on both threads: the prototype's, and ours.
 async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duration)> {
     let (idle, reading, rust) = (Core::default().component(), reading(), rust()?);
     let engine = bare::engine()?;
     let prototype = |bytes: &[u8]| bare::Prototype::new(&engine, bytes);
     let (bare_idle, bare_reading, bare_rust) = (prototype(&idle)?, prototype(&reading)?, prototype(&rust)?);
-    let host = ours::Host::new().await?;
+    let host = Arc::new(ours::Host::new().await?);
     let (our_idle, our_reading) = (host.load("guest", &idle).await?, host.load("guest", &reading).await?);
     let our_rust = host.load(RUST, &rust).await?;
     let many = host.load_many(PLUGINS).await?;
 
-    let mut best = [Duration::MAX; 8];
+    let mut best = [Duration::MAX; 10];
     for _ in 0..rounds {
         let round = [
             each(calls, bare_idle.calls(calls)).await?,
@@ -70,23 +71,32 @@ async fn measure(rounds: usize, calls: u32) -> anyhow::Result<(Duration, Duratio
             host.guests_own(&our_idle, calls).await?,
             each(calls, bare_rust.calls(calls)).await?,
             each(calls, host.calls(&our_rust, calls)).await?,
+            each(calls, host.calls_from_elsewhere(&our_idle, calls)).await?,
+            each(calls, bare_idle.calls_on_two_threads(calls)).await?,
         ];
         for (best, now) in best.iter_mut().zip(round) {
             *best = now.min(*best);
         }
     }
-    let [bare, ours, in_turn, bare_reads, our_reads, guests, bare_rust, our_rust] = best;
+    let [bare, ours, in_turn, bare_reads, our_reads, guests, bare_rust, our_rust, elsewhere, bare_twice] = best;
     println!("µs of processor time a call, best of {rounds} rounds of {calls}");
     println!("no-op, the prototype:             {:.1}", micros(bare));
     println!("no-op, ours:                      {:.1} ({:.2}×)", micros(ours), ratio(ours, bare));
     println!("  … of it on the guest's thread:  {:.1} ({:.2}×)", micros(guests), ratio(guests, bare));
-    println!("no-op, {PLUGINS} plugins on two threads: {:.1} ({:.2}×)", micros(in_turn), ratio(in_turn, bare));
+    println!("  … called from another thread:   {:.1} ({:.2}×)", micros(elsewhere), ratio(elsewhere, bare));
+    println!("no-op, the prototype on two threads at once: {:.1}", micros(bare_twice));
+    println!(
+        "no-op, ours, {PLUGINS} plugins in turn on two threads: {:.1} ({:.2}× that, {:.2}× the prototype's on one)",
+        micros(in_turn),
+        ratio(in_turn, bare_twice),
+        ratio(in_turn, bare)
+    );
     println!("no-op in Rust, the prototype:     {:.1}", micros(bare_rust));
     println!("no-op in Rust, ours:              {:.1} ({:.2}×)", micros(our_rust), ratio(our_rust, bare_rust));
     let read = |reads: Duration, none: Duration| micros(reads.saturating_sub(none)) / f64::from(READS);
     println!("cache.get of 2 KiB, the prototype: {:.2}", read(bare_reads, bare));
     println!("cache.get of 2 KiB, ours:          {:.2}", read(our_reads, ours));
-    Ok((bare, in_turn))
+    Ok((bare_twice, in_turn))
 }
 
 /// The mode of the guest `hostile` in which it does nothing, and its name.

@@ -41,7 +41,7 @@ impl Host {
             support::create(&config_maps, serde_json::from_str(&object())?).await
         });
         Ok(Self {
-            sandbox: Sandbox::new(SandboxOptions { threads: 2, ..SandboxOptions::default() })?,
+            sandbox: Sandbox::new(SandboxOptions { threads: 2, concurrent_calls: 64, ..SandboxOptions::default() })?,
             cached: cached.await?,
             principal: Arc::new(support::principal("guest".into())),
         })
@@ -66,8 +66,13 @@ impl Host {
         Ok(plugins)
     }
 
-    /// One call after the other.
-    pub(crate) async fn calls(&self, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<()> {
+    /// One call after the other, by a task beside the guests, as a worker is.
+    pub(crate) async fn calls(self: &Arc<Self>, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<()> {
+        self.guests_own(plugin, count).await.map(drop)
+    }
+
+    /// The same by a task that runs elsewhere.
+    pub(crate) async fn calls_from_elsewhere(&self, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<()> {
         for _ in 0..count {
             self.call(plugin).await?;
         }
@@ -75,25 +80,34 @@ impl Host {
     }
 
     /// The same by two callers at once, each call of the next plugin.
-    pub(crate) async fn calls_in_turn(&self, plugins: &[Arc<Plugin>], count: u32) -> anyhow::Result<()> {
-        let caller = async |first: usize| {
-            let turns = plugins.iter().cycle().skip(first).take(count as usize / 2);
-            for plugin in turns {
-                self.call(plugin).await?;
-            }
-            anyhow::Ok(())
-        };
-        let (one, other) = tokio::join!(caller(0), caller(plugins.len() / 2));
-        one.and(other)
+    pub(crate) async fn calls_in_turn(self: &Arc<Self>, plugins: &[Arc<Plugin>], count: u32) -> anyhow::Result<()> {
+        let callers = [0, plugins.len() / 2].map(|first| {
+            let (host, plugins) = (self.clone(), plugins.to_vec());
+            plugins[0].threads().clone().spawn(async move {
+                let turns = plugins.iter().cycle().skip(first).take(count as usize / 2);
+                for plugin in turns {
+                    host.call(plugin).await?;
+                }
+                anyhow::Ok(())
+            })
+        });
+        for caller in callers {
+            caller.await??;
+        }
+        Ok(())
     }
 
     /// What the guest's thread uses for a call, as it is charged.
-    pub(crate) async fn guests_own(&self, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<Duration> {
-        let mut cpu = Duration::ZERO;
-        for _ in 0..count {
-            cpu += self.call(plugin).await?.cpu;
-        }
-        Ok(cpu / count)
+    pub(crate) async fn guests_own(self: &Arc<Self>, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<Duration> {
+        let (host, called) = (self.clone(), plugin.clone());
+        let calls = async move {
+            let mut cpu = Duration::ZERO;
+            for _ in 0..count {
+                cpu += host.call(&called).await?.cpu;
+            }
+            Ok(cpu / count)
+        };
+        plugin.threads().spawn(calls).await?
     }
 
     async fn call(&self, plugin: &Arc<Plugin>) -> anyhow::Result<Called> {

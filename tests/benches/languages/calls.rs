@@ -1,0 +1,53 @@
+//! Calls of a plugin by the sandbox, with all limits and accounting on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::object::ObjectKey;
+use windlass_core::outcome::CallResult;
+use windlass_wasm::{CallLimits, Instances, Plugin};
+
+use crate::support::ports::quiet;
+use crate::support::{call_of, call_with};
+
+/// A WebApp without children.
+pub(crate) const WEBAPP: &str = r#"{
+    "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp",
+    "metadata": {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "1"},
+    "spec": {"image": "nginx", "replicas": 2, "port": 8080}
+}"#;
+
+/// The guest's processor time of a call about an object that is gone: the probe has nothing to do.
+pub(crate) async fn nothing(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
+    each(plugin, None, instances, count).await
+}
+
+/// The same of a call about a new WebApp: two children, two events and a status.
+pub(crate) async fn webapp(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
+    each(plugin, Some(WEBAPP), instances, count).await
+}
+
+async fn each(
+    plugin: &Arc<Plugin>,
+    object: Option<&'static str>,
+    instances: Instances,
+    count: u32,
+) -> anyhow::Result<Duration> {
+    let called = plugin.clone();
+    let calls = async move {
+        let limits = CallLimits { instances, ..CallLimits::default() };
+        let mut cpu = Duration::ZERO;
+        // The first of a reused instance makes it.
+        for number in 0..=count {
+            let call = call_of(&called, &ObjectKey::namespaced("prod", "shop"));
+            let ended = call_with(&called, &quiet(), call, object, limits.clone()).await;
+            let is_good = matches!(ended.result, CallResult::Done | CallResult::RequeueAfter(_));
+            anyhow::ensure!(is_good, "{:?}", ended.result);
+            if number > 0 {
+                cpu += ended.cpu;
+            }
+        }
+        Ok(cpu / count)
+    };
+    plugin.threads().spawn(calls).await?
+}

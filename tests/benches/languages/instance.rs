@@ -1,0 +1,55 @@
+//! What an instance has of memory in the midst of a call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::future::join_all;
+use tokio::sync::Barrier;
+use windlass_core::object::ObjectKey;
+use windlass_wasm::{CallLimits, Plugin};
+
+use crate::calls::WEBAPP;
+use crate::support::ports::{Meeting, quiet};
+use crate::support::{call_of, call_with};
+
+/// Calls at the same time.
+const CALLS: usize = 8;
+
+/// Memory that a call has written when it writes its first child, beside that of the call which was first of all.
+pub(crate) async fn memory(plugin: &Arc<Plugin>) -> anyhow::Result<u64> {
+    let one = private_in_midst(plugin, 1).await?;
+    let all = private_in_midst(plugin, CALLS).await?;
+    Ok(all.saturating_sub(one) / (CALLS as u64 - 1))
+}
+
+async fn private_in_midst(plugin: &Arc<Plugin>, calls: usize) -> anyhow::Result<u64> {
+    let (barrier, private) = (Arc::new(Barrier::new(calls)), Arc::new(AtomicU64::new(0)));
+    let look = {
+        let private = private.clone();
+        move || {
+            let (barrier, private) = (barrier.clone(), private.clone());
+            async move {
+                if barrier.wait().await.is_leader() {
+                    let now = private_bytes();
+                    private.fetch_max(now, Ordering::SeqCst);
+                }
+                barrier.wait().await;
+            }
+        }
+    };
+    let meeting = Meeting(look).of_writes();
+    let ports = windlass_core::ports::Ports { writes: meeting.writes, ..quiet() };
+    let made = (0..calls).map(|_| {
+        let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
+        call_with(plugin, &ports, call, Some(WEBAPP), CallLimits::default())
+    });
+    join_all(made).await;
+    Ok(private.load(Ordering::SeqCst))
+}
+
+/// Memory of this process that it has written and shares with nobody.
+fn private_bytes() -> u64 {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("it is there");
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+}
