@@ -16,7 +16,7 @@ use windlass_core::breaker::{Admission, Breaker, Change, Round, State};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{CallContext, Event, EventType, Events, Ports};
+use windlass_core::ports::{CallContext, Events, Ports};
 use windlass_wasm::{CallLimits, Called, Request};
 
 use crate::clock::SystemClock;
@@ -229,22 +229,12 @@ impl Guarded {
             "circuit opened: one call after the other ended without an answer, about different objects. None is made for a \
              while, then one, to see; what is queued stays queued"
         );
-        if call.primary.is_none() {
-            return; // An Event about an object that has gone would be shown nowhere.
-        }
-        let event = Event {
-            regarding: None,
-            related: None,
-            event_type: EventType::Warning,
-            reason: "CircuitOpened".to_owned(),
-            action: "Reconcile".to_owned(),
-            note: format!(
-                "the controller {} of {} is not called for {pause:?}: its calls about one object after the other ended without \
-                 an answer, the last one: {trap}",
-                call.controller, call.principal.plugin
-            ),
-        };
-        self.events.emit(call, event);
+        let note = format!(
+            "the controller {} of {} is not called for {pause:?}: its calls about one object after the other ended without \
+             an answer, the last one: {trap}",
+            call.controller, call.principal.plugin
+        );
+        self.events.warn(call, "CircuitOpened", note);
     }
 }
 

@@ -9,6 +9,7 @@ mod follow;
 mod unfold;
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ use tokio::sync::Semaphore;
 use windlass_core::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
+
+use crate::files::read_whole;
 
 pub(crate) use files::ConfigFiles;
 #[cfg(test)]
@@ -47,6 +50,8 @@ const MOST_PROBLEMS: usize = 10;
 pub(crate) enum ConfigError {
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{}: it has more than the {LARGEST} bytes that a configuration may have: is it the right file?", path.display())]
+    TooLarge { path: PathBuf },
     #[error("{}: {message}", path.display())]
     Wrong { path: PathBuf, message: String },
     #[error("{}: {}", path.display(), problems.join("; "))]
@@ -96,22 +101,20 @@ pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
 
 /// Reads what the file at `path` says to `plugin`. None: there is no file.
 async fn read(path: &Path, plugin: &str) -> Result<Option<File>, ConfigError> {
-    let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
-    match tokio::fs::metadata(path).await {
-        Ok(metadata) if metadata.len() > LARGEST => {
-            let message = format!("it has {} bytes; a configuration has at most {LARGEST}", metadata.len());
-            return Err(ConfigError::Wrong { path: path.to_owned(), message });
-        }
-        // To open a pipe would wait for ever.
-        Ok(metadata) if !metadata.is_file() => {
-            return Err(unreadable(std::io::Error::other("it is not a regular file")));
-        }
-        Ok(_) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
+    let path = path.to_owned();
+    let file = path.clone();
+    let read = tokio::task::spawn_blocking(move || read_whole(&file, LARGEST)).await;
+    let text = read.unwrap_or_else(|error| Err(error.into())).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
+    });
+    match text {
+        Ok(text) => parse(&text, plugin).map(Some).map_err(|message| ConfigError::Wrong { path, message }),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            ErrorKind::FileTooLarge => Err(ConfigError::TooLarge { path }),
+            _ => Err(ConfigError::Unreadable { path, source: error }),
+        },
     }
-    let text = tokio::fs::read_to_string(path).await.map_err(unreadable)?;
-    parse(&text, plugin).map(Some).map_err(|message| ConfigError::Wrong { path: path.to_owned(), message })
 }
 
 fn parse(text: &str, plugin: &str) -> Result<File, String> {

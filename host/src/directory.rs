@@ -12,6 +12,7 @@ mod rejected;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) use self::allowed::{Allowed, AllowedError};
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::refusal::{NotRevived, Refusal, Why};
 pub(crate) use self::rejected::{Rejection, Rejections};
+pub(crate) use self::verdicts::{JudgedAt, Verdict, Verdicts};
 
 /// The SHA-256 of a file, 64 hexadecimal digits.
 pub(crate) type Digest = Arc<str>;

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use windlass_core::fair::{Permit, Share, Turn};
+use windlass_core::fair::{Permit, Share, Turn, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
@@ -26,7 +27,7 @@ use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
-use windlass_wasm::{CallLimits, Called, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, CpuTime, Plugin, Request};
 
 use crate::circuit::{Circuit, Pass};
 use crate::config::Configured;
@@ -38,6 +39,9 @@ use crate::supervise::Panics;
 
 /// An outage that was over sooner puts off nobody for long.
 const SHORT_OUTAGE: Duration = Duration::from_secs(1);
+
+/// A worker whose keys, permits and calls are all there at once would never leave its thread to its neighbours.
+const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// What a worker calls: a plugin, or a test's stand-in for one.
 pub(crate) trait Reconcile: Send + Sync {
@@ -66,6 +70,8 @@ impl Reconcile for Arc<Plugin> {
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {
     pub(crate) plugin: Box<dyn Reconcile>,
+    /// Where its workers run: beside the guests, so that a call need not be handed to another thread (ADR 16).
+    pub(crate) threads: Handle,
     /// The plugin's share of the host's permits.
     pub(crate) share: Share,
     /// The controller's name in the manifest.
@@ -140,6 +146,7 @@ impl Drop for InHand<'_> {
 impl Dispatch {
     /// Works on keys until the queue is shut down and empty, or is another generation's.
     pub(crate) async fn work(&self) {
+        let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
             let mut in_hand = InHand { queue: &self.queue, key, end: Ended::Done };
             if self.is_held(&in_hand.key) {
@@ -151,6 +158,11 @@ impl Dispatch {
                 "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
             );
             in_hand.end = self.process(key, &trace_id).instrument(span).await;
+            drop(in_hand);
+            if since.elapsed() >= LEAVES_THREAD_AFTER {
+                leave_thread().await;
+                since = Instant::now();
+            }
         }
     }
 
@@ -281,9 +293,11 @@ impl Dispatch {
         tracing::trace!("begins");
         let started = Instant::now();
         let _active = self.status.call();
+        // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one observes.
+        let work = CpuTime::default();
         let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
-        let Called { result, cpu } = call.await;
-        permit.finish(charge(cpu, started.elapsed(), self.place_worth));
+        let Called { result, cpu } = work.metered(call).await;
+        permit.finish(charge(cpu.max(work.used()), started.elapsed(), self.place_worth));
         if !matches!(result, CallResult::NotCalled { .. }) {
             self.status.called(started.elapsed());
         }

@@ -99,12 +99,28 @@ impl Identity {
 }
 
 impl Files {
-    /// Follows those files of `directory`, not below it, that are `wanted`. Hidden ones never are.
-    pub(crate) fn follow(directory: &Path, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        Self::polling(directory, move |path| !is_hidden(path) && wanted(path), POLL)
+    /// Follows those files of `directory`, not below it, that are `wanted`. Hidden ones never are. What has more than `most` bytes is
+    /// not read.
+    pub(crate) fn follow(directory: &Path, most: u64, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self::polling(directory, most, move |path| !is_hidden(path) && wanted(path), POLL)
     }
 
-    fn polling(directory: &Path, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static, poll: Duration) -> Self {
+    /// Follows the one file `path`, which may not be there yet.
+    pub(crate) fn follow_one(path: &Path, most: u64) -> Self {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let name = path.file_name().map(std::ffi::OsStr::to_owned);
+        Self::polling(directory, most, move |other| other.file_name() == name.as_deref(), POLL)
+    }
+
+    fn polling(
+        directory: &Path,
+        most: u64,
+        wanted: impl Fn(&Path) -> bool + Send + Sync + 'static,
+        poll: Duration,
+    ) -> Self {
         let hint = Arc::new(Notify::new());
         let notified = hint.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -119,7 +135,7 @@ impl Files {
         Self {
             directory: directory.to_owned(),
             wanted: Arc::new(wanted),
-            most: u64::MAX,
+            most,
             poll,
             hint,
             watcher: watcher.ok(),
@@ -128,22 +144,6 @@ impl Files {
             has_looked: false,
             problem: None,
         }
-    }
-
-    /// The same, without reading what has more than `most` bytes.
-    pub(crate) fn at_most(mut self, most: u64) -> Self {
-        self.most = most;
-        self
-    }
-
-    /// Follows the one file `path`, which may not be there yet.
-    pub(crate) fn follow_one(path: &Path) -> Self {
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let name = path.file_name().map(std::ffi::OsStr::to_owned);
-        Self::polling(directory, move |other| other.file_name() == name.as_deref(), POLL)
     }
 
     /// What has changed since the last time, in the order of the paths; the first time, all files that there are, at once and
@@ -270,7 +270,8 @@ pub(crate) fn read_whole(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(std::io::Error::other(format!("it has more than {most} bytes")));
+        let problem = format!("it has more than {most} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, problem));
     }
     Ok(bytes)
 }

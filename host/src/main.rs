@@ -2,6 +2,7 @@
 
 mod admin;
 mod admission;
+mod author;
 mod circuit;
 mod cli;
 mod clock;

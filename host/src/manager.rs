@@ -4,11 +4,13 @@ mod follow;
 mod plugins;
 mod reload;
 mod replicas;
+mod settings;
+#[cfg(test)]
+pub(crate) mod stage;
 mod tell;
 mod unload;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -17,139 +19,29 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
 use windlass_core::features::{Feature, Features, GateState};
 use windlass_kube::client::{self, Connection};
-use windlass_kube::{
-    Discovery, InformerOptions, Informers, LiveBudget, LiveReader, Recorder, Secrets, WriteRate, Writer,
-};
-use windlass_wasm::{Limits, Sandbox, SandboxOptions};
+use windlass_kube::{Discovery, InformerOptions, Informers, LiveReader, Recorder, Secrets, Writer};
 
 use self::follow::Seen;
 use self::reload::{Reload, Servings};
+pub(crate) use self::settings::Settings;
+use self::settings::processors;
 use crate::admin::{self, Admin};
-use crate::cli::{self, PluginArgs};
 use crate::config::ConfigFiles;
 use crate::directory::{self, Allowed, DirectoryError};
 use crate::egress::tls::Trust;
 use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
 use crate::files::Files;
-use crate::guards::{GuardSettings, Guards};
+use crate::guards::Guards;
 use crate::kinds::Kinds;
-use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
+use crate::leadership::Leadership;
 use crate::metrics::{Guests, HostMetrics, Sources};
 use crate::outage::Outages;
 use crate::phases::{self, Phases};
-use crate::policies::{GrantMode, Policies, PolicySettings};
+use crate::policies::Policies;
 use crate::reviews::ServerReviews;
 use crate::running::End;
 use crate::status::Status;
 use crate::supervise::{Panics, caught, supervise};
-use crate::turns;
-
-/// What the host is told to do.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    plugins: PathBuf,
-    /// The list of digests that may run. None: all may.
-    allowed_digests: Option<PathBuf>,
-    config_dir: Option<PathBuf>,
-    namespace: Option<String>,
-    /// How many calls may be at work at once, and how many may have begun.
-    concurrent_calls: u32,
-    places: u32,
-    /// What plugins may use.
-    limits: Limits,
-    /// Where compiled plugins are kept.
-    cache_dir: Option<PathBuf>,
-    /// The most that the caches of one plugin may hold together, in bytes.
-    plugin_cache: usize,
-    /// The most that any one cache may hold, in bytes.
-    cache: usize,
-    admin_address: Option<SocketAddr>,
-    /// Authorities that plugins' HTTPS requests trust too.
-    http_ca: Option<PathBuf>,
-    /// How often one plugin may read the API server itself.
-    live: LiveBudget,
-    /// What else one plugin may do, over all its calls.
-    guards: GuardSettings,
-    policies: PolicySettings,
-    /// Nothing is changed in the cluster.
-    read_only: bool,
-    leases: LeaseSettings,
-    features: Features,
-}
-
-impl Settings {
-    /// What the command line says; `mode` is what it means without `--grants`, and `leases` without `--leases`.
-    pub(crate) fn new(arguments: PluginArgs, mode: GrantMode, leases: LeaseMode) -> anyhow::Result<Self> {
-        let host_namespace = arguments.host_namespace.or_else(pod_namespace);
-        let mut leases = arguments.leases.settings(leases)?;
-        leases.namespace = leases.namespace.or_else(|| host_namespace.clone()).or_else(|| arguments.namespace.clone());
-        if arguments.read_only {
-            // A lease would be a change, and who changes nothing needs none.
-            leases.mode = LeaseMode::None;
-        }
-        let concurrent_calls = arguments.concurrent_calls.map_or(2 * processors(), u32::from);
-        Ok(Self {
-            leases,
-            limits: arguments.limits.limits()?,
-            features: arguments.feature_gates.features(),
-            read_only: arguments.read_only,
-            policies: PolicySettings {
-                mode: arguments.grants.unwrap_or(mode),
-                directory: arguments.policy_dir.unwrap_or_else(|| arguments.plugins.clone()),
-                ceiling: arguments.ceiling,
-                host_namespace,
-            },
-            plugins: arguments.plugins,
-            allowed_digests: arguments.allowed_digests,
-            config_dir: arguments.config_dir,
-            namespace: arguments.namespace,
-            concurrent_calls,
-            places: turns::places(concurrent_calls),
-            cache_dir: arguments.cache_dir.or_else(windlass_wasm::default_cache_dir),
-            plugin_cache: arguments.plugin_cache_limit.0,
-            cache: arguments.cache_limit.0,
-            admin_address: arguments.admin_address,
-            http_ca: arguments.http_ca,
-            live: LiveBudget {
-                per_second: arguments.live_reads_per_second.into(),
-                burst: arguments.live_reads_burst.into(),
-            },
-            guards: GuardSettings {
-                writes: WriteRate {
-                    per_second: arguments.writes_per_second.into(),
-                    burst: arguments.writes_burst.into(),
-                },
-                hot_loop_writes: arguments.hot_loop_writes.into(),
-            },
-        })
-    }
-
-    fn sandbox(&self) -> anyhow::Result<Sandbox> {
-        if self.cache_dir.is_none() {
-            tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
-        }
-        let options = SandboxOptions {
-            limits: self.limits.clone(),
-            concurrent_calls: self.places,
-            compiler: cli::compiler()?,
-            cache: self.cache_dir.clone(),
-            ..SandboxOptions::default()
-        };
-        let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;
-        if sandbox.concurrent_calls() < self.places {
-            tracing::warn!(
-                calls = sandbox.concurrent_calls(),
-                wanted = self.places,
-                "the address space is limited (`ulimit -v`): fewer calls may have begun at once, and plugins that wait hold up others sooner"
-            );
-        }
-        Ok(sandbox)
-    }
-}
-
-fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
-}
 
 /// What all controllers share.
 pub(crate) struct Host {
@@ -271,7 +163,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
 
 /// All that comes before the first plugin: looks at the directory, asks the server for its version.
 async fn prepare(connection: &Connection, settings: &Settings) -> anyhow::Result<Seen> {
-    let mut files = Files::follow(&settings.plugins, directory::is_plugin).at_most(settings.limits.file_bytes);
+    let mut files = Files::follow(&settings.plugins, settings.limits.file_bytes, directory::is_plugin);
     let first = files.changes().await;
     if let Some(problem) = files.problem() {
         let (path, problem) = (settings.plugins.clone(), problem.to_owned());
@@ -385,12 +277,6 @@ fn tell_features(features: &Features, metrics: &HostMetrics) {
     for warning in features.states().iter().filter_map(GateState::warning) {
         tracing::warn!("{warning}");
     }
-}
-
-/// The namespace of the Pod that this is, as far as the process can know.
-fn pod_namespace() -> Option<String> {
-    let mounted = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
-    mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
 }
 
 /// The Pod's name, where one says it, else the machine's; and something that no other process has, not even the Pod's next:

@@ -60,20 +60,12 @@ impl Reconcile for Pausable {
 /// In the log for who reads that, and as an Event for who wonders why an object does not change.
 fn tell(ports: &Ports, call: &CallContext) {
     tracing::info!("paused: no call is made until the annotation {} is gone", pause::ANNOTATION);
-    let event = Event {
-        regarding: None,
-        related: None,
-        event_type: EventType::Normal,
-        reason: "Paused".to_owned(),
-        action: "Reconcile".to_owned(),
-        note: format!(
-            "{} does nothing about this object, and lets it not be deleted if it has its finalizer, until the annotation {} \
-             is gone",
-            call.principal.plugin,
-            pause::ANNOTATION
-        ),
-    };
-    ports.events.emit(call, event);
+    let note = format!(
+        "{} does nothing about this object, and lets it not be deleted if it has its finalizer, until the annotation {} is gone",
+        call.principal.plugin,
+        pause::ANNOTATION
+    );
+    ports.events.emit(call, Event::of_primary(EventType::Normal, "Paused", "Reconcile", note));
 }
 
 #[cfg(test)]

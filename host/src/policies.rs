@@ -27,6 +27,7 @@ pub(crate) use self::standing::{Bounds, Standing};
 use crate::files::{Change, Content, Files};
 use crate::kinds::is_custom;
 use crate::policy::Policy;
+use crate::policy::document::MOST_BYTES;
 use crate::status::PluginStatus;
 
 /// What is in force.
@@ -65,9 +66,8 @@ impl Policies {
     /// Reads all files for the first time.
     pub(crate) async fn read(settings: PolicySettings) -> Result<(Self, PolicyFiles), PoliciesError> {
         let mut files = PolicyFiles {
-            policies: Files::follow(&settings.directory, |path| plugin_of(path).is_some())
-                .at_most(crate::policy::document::MOST_BYTES),
-            ceiling: settings.ceiling.as_deref().map(Files::follow_one),
+            policies: Files::follow(&settings.directory, MOST_BYTES, |path| plugin_of(path).is_some()),
+            ceiling: settings.ceiling.as_deref().map(|path| Files::follow_one(path, MOST_BYTES)),
         };
         let policies = Self {
             settings,

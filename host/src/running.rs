@@ -76,10 +76,12 @@ impl Running {
     /// Starts a worker.
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
-        self.workers.spawn(self.all_workers.track_future(async move {
+        let threads = dispatch.threads.clone();
+        let worker = self.all_workers.track_future(async move {
             // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer than that.
             supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
-        }));
+        });
+        self.workers.spawn_on(worker, &threads);
     }
 
     /// Ends with the host, in its `phases`: what is queued runs if it can.

@@ -15,7 +15,7 @@ use windlass_core::hot_loop::{LONGEST_HOLD, Mark, SlowLane};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::Left;
-use windlass_core::ports::{CallContext, Event, EventType, Events, Ports};
+use windlass_core::ports::{CallContext, Events, Ports};
 use windlass_kube::Committed;
 use windlass_wasm::{CallLimits, Called, Request};
 
@@ -70,22 +70,11 @@ impl Lane {
             "hot loop: the plugin has written one object that often within a minute. The key that it did so for is tried rarely \
              from now on, and at once when somebody changes its object"
         );
-        if call.primary.is_none() {
-            return; // An Event about an object that has gone would be shown nowhere.
-        }
         let note = format!(
             "{plugin} has written {object} {writes} times within a minute{also}: it is called about this object rarely from now \
              on, or when the object is changed"
         );
-        let event = Event {
-            regarding: None,
-            related: None,
-            event_type: EventType::Warning,
-            reason: "HotLoop".to_owned(),
-            action: "Reconcile".to_owned(),
-            note,
-        };
-        self.events.emit(call, event);
+        self.events.warn(call, "HotLoop", note);
     }
 
     /// How many keys are in it.

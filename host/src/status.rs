@@ -151,6 +151,23 @@ mod tests {
         assert_eq!(controller.metrics.success.get(), 1);
     }
 
+    #[test]
+    fn what_comes_back_is_shown_to_wait_also_when_something_newer_has_come() {
+        let pending = |digest: &str| NotTaken { digest: Some(digest.into()), reason: "it waits".to_owned() };
+        let status = Status::new(CancellationToken::new());
+        let plugin = status.plugin("webapp");
+        let shown = || status.to_json()["plugins"][0]["pending"]["digest"].clone();
+        plugin.pends(Some(pending("a")));
+        plugin.is_newest(Some("a"));
+        assert_eq!(shown(), "a");
+        plugin.pends(Some(pending("c")));
+        plugin.is_newest(Some("a"));
+        assert_eq!(shown(), Value::Null);
+        plugin.pends(Some(pending("a")));
+        plugin.is_newest(None);
+        assert_eq!(shown(), Value::Null);
+    }
+
     #[tokio::test]
     async fn a_flood_of_given_up_keys_is_counted_and_not_kept() {
         let status = Status::new(CancellationToken::new());

@@ -1,5 +1,7 @@
 //! Logs: for people on a terminal, as JSON for machines, always on standard error.
 
+pub(crate) mod brief;
+
 use std::io::IsTerminal;
 
 use anyhow::{Context, bail};
@@ -13,6 +15,8 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+    /// A short line for each call, write, log line and event: for who writes a plugin.
+    Brief,
 }
 
 /// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`.
@@ -28,6 +32,7 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
+        LogFormat::Brief => builder.with_ansi(false).event_format(brief::Brief::new()).init(),
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
     }
     Ok(())

@@ -1,15 +1,24 @@
 //! A call that waits for what it has asked for gives its turn up meanwhile (`core::fair`): for the API server, for a server of
 //! somebody's, for its own budget of writes.
 //!
+//! It is carried out on the host's own threads: workers run on those of the guests, which may be busy, and have no I/O.
+//!
 //! Around the ports, so that it holds for all who use them in a call's name: the plugin, and what the host does for one that
 //! composes, or around a call. The sandbox gives the turn up too, also for memory, and stops the clock of the deadline while the
 //! call waits to get it back, of which nothing is known here.
 
+use std::future::pending;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 use windlass_core::error::ApiError;
+use windlass_core::fair::{Turn, leave_thread};
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Claimed, Http, Live, LiveQuery, Owners, Page, Ports, Writes, Written};
@@ -26,43 +35,91 @@ pub(crate) fn places(turns: u32) -> u32 {
     turns.saturating_mul(PLACES_OF_TURN).clamp(LEAST_PLACES, MOST_PLACES).max(turns)
 }
 
-/// `ports`, which cost a call its turn while it waits for them.
-pub(crate) fn waited_for(ports: Ports) -> Ports {
+/// `ports`, whose work is done on `host`, and which cost a call its turn while it waits for them.
+pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
     Ports {
-        live: Arc::new(WaitedFor(ports.live)),
-        writes: Arc::new(WaitedFor(ports.writes)),
-        owners: Arc::new(WaitedFor(ports.owners)),
-        http: Arc::new(WaitedFor(ports.http)),
+        live: WaitedFor::of(ports.live, host),
+        writes: WaitedFor::of(ports.writes, host),
+        owners: WaitedFor::of(ports.owners, host),
+        http: WaitedFor::of(ports.http, host),
         ..ports
     }
 }
 
-/// A port that calls wait for.
-struct WaitedFor<P: ?Sized>(Arc<P>);
+/// After so long in one go others get their turn.
+const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
-/// `work`, without the turn of the call if it is not done at once.
-fn without<T: Send + 'static>(call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
-    let turn = call.turn.clone();
-    async move { turn.without(work).await }.boxed()
+/// Work of the host's own in a call's name, on the guests' threads, where nothing interrupts it.
+pub(crate) struct LongWork {
+    turn: Turn,
+    since: Instant,
+}
+
+impl LongWork {
+    /// Work that begins now, for the call that has this `turn`.
+    pub(crate) fn of(turn: &Turn) -> Self {
+        Self { turn: turn.clone(), since: Instant::now() }
+    }
+
+    /// Between two steps: leaves the thread and the turn to others, if it has gone on for a while.
+    pub(crate) async fn pause(&mut self) {
+        if self.since.elapsed() >= LEAVES_THREAD_AFTER {
+            self.turn.without(leave_thread()).await;
+            self.since = Instant::now();
+        }
+    }
+}
+
+/// A port that calls wait for.
+struct WaitedFor<P: ?Sized> {
+    port: Arc<P>,
+    host: Handle,
+}
+
+impl<P: ?Sized> WaitedFor<P> {
+    fn of(port: Arc<P>, host: &Handle) -> Arc<Self> {
+        Arc::new(Self { port, host: host.clone() })
+    }
+
+    /// `work`, without the turn of the call if it is not done at once.
+    fn without<T: Send + 'static>(&self, call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
+        let (turn, host) = (call.turn.clone(), self.host.clone());
+        async move { turn.without(done_on(&host, work)).await }.boxed()
+    }
+}
+
+/// `work`, which is done on `host`, wherever it is waited for, and ends with whoever waits.
+async fn done_on<T: Send + 'static>(host: &Handle, work: BoxFuture<'static, T>) -> T {
+    if Handle::current().id() == host.id() {
+        return work.await;
+    }
+    match AbortOnDropHandle::new(host.spawn(work.in_current_span())).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The host is going away, and nobody will ever do it.
+            Err(_) => pending().await,
+        },
+    }
 }
 
 impl Live for WaitedFor<dyn Live> {
     fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
-        without(&call.clone(), self.0.get(call, target))
+        self.without(&call.clone(), self.port.get(call, target))
     }
 
     fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
-        without(&call.clone(), self.0.list(call, query))
+        self.without(&call.clone(), self.port.list(call, query))
     }
 }
 
 impl Writes for WaitedFor<dyn Writes> {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        without(&call.clone(), self.0.write(call, operation))
+        self.without(&call.clone(), self.port.write(call, operation))
     }
 
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        without(&call.clone(), self.0.batch(call, operations))
+        self.without(&call.clone(), self.port.batch(call, operations))
     }
 }
 
@@ -73,7 +130,7 @@ impl Owners for WaitedFor<dyn Owners> {
         kind: ObjectKind,
         label_selector: String,
     ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        without(&call.clone(), self.0.claim(call, kind, label_selector))
+        self.without(&call.clone(), self.port.claim(call, kind, label_selector))
     }
 }
 
@@ -83,6 +140,29 @@ impl Http for WaitedFor<dyn Http> {
         call: Arc<CallContext>,
         request: HttpRequest,
     ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
-        without(&call.clone(), self.0.fetch(call, request))
+        self.without(&call.clone(), self.port.fetch(call, request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use windlass_core::fair::Fair;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn long_work_leaves_the_thread_and_the_only_turn_to_who_waits() {
+        let fair = Fair::new(1, 8);
+        let [works, waits] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+        let permit = works.acquire().await;
+        let neighbour = tokio::spawn(async move { waits.acquire().await.finish(Duration::ZERO) });
+        let mut work = LongWork::of(&permit.turn());
+        work.pause().await;
+        assert!(!neighbour.is_finished(), "it has only begun");
+        std::thread::sleep(2 * LEAVES_THREAD_AFTER);
+        work.pause().await;
+        assert!(neighbour.is_finished());
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is next.
 //! A permit is a place, for as long as the call lasts, and a turn, which the call gives up while it waits for something (`turn`):
-//! for the API server, for its own budgets. How many calls one controller may have at once is its number of workers, and
+//! for the API server, for its own budgets; and half-way, as soon as it can, if a plugin that has used less waits for one. How many calls one controller may have at once is its number of workers, and
 //! none of this module's concern.
 
 mod schedule;
+mod thread;
 mod turn;
 
 use std::fmt;
@@ -16,9 +17,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use self::schedule::{Id, Order, Schedule, Ticket};
-use self::turn::Standing;
+use self::schedule::{Order, Schedule};
+pub use self::thread::leave_thread;
+use self::turn::{End, Standing};
 pub use self::turn::{Turn, Waiting};
+use crate::slots::{Id, Ticket, Wants};
 
 /// The host's permits. Clones share them.
 #[derive(Clone)]
@@ -26,20 +29,11 @@ pub struct Fair {
     schedule: Arc<Mutex<Schedule<Waiter>>>,
 }
 
-/// Somebody who waits for a turn.
+/// Somebody who waits to begin, for a place and a turn, or to go on, for a turn.
 struct Waiter {
     share: Share,
     wants: Wants,
     granted: oneshot::Sender<Granted>,
-}
-
-/// What somebody waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wants {
-    /// A place and a turn.
-    ToBegin,
-    /// A turn.
-    ToGoOn,
 }
 
 impl Fair {
@@ -132,6 +126,14 @@ impl Share {
         granted
     }
 
+    /// A call of it that has a turn has used so much `more`. Returns whether somebody should have that turn instead.
+    fn is_wanted(&self, more: Duration) -> bool {
+        let Account { fair, id } = &*self.account;
+        let mut schedule = fair.lock();
+        schedule.pay(*id, more);
+        schedule.is_wanted(*id)
+    }
+
     /// Changes the schedule, and gives to those who wait what has become free.
     fn give_back(&self, how: impl FnOnce(&mut Schedule<Waiter>, Id)) {
         let Account { fair, id } = &*self.account;
@@ -204,22 +206,26 @@ impl Permit {
 
     /// Gives the permit back after a call that used `cpu`.
     pub fn finish(mut self, cpu: Duration) {
-        self.give_back(|schedule, id| schedule.end(id, Some(cpu)));
+        self.end(Some(cpu));
     }
 
     /// Gives the permit back without having made a call; it costs nothing.
     pub fn unused(mut self) {
-        self.give_back(Schedule::end_unused);
+        self.give_back(|schedule, id, _| schedule.end_unused(id));
     }
 
-    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<Waiter>, Id)) {
+    fn end(&mut self, cpu: Option<Duration>) {
+        self.give_back(|schedule, id, paid| schedule.end(id, cpu, paid));
+    }
+
+    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<Waiter>, Id, Duration)) {
         self.is_returned = true;
-        let had_turn = self.standing.end();
+        let End { had_turn, paid } = self.standing.end();
         self.standing.share.give_back(|schedule, id| {
             if had_turn {
                 schedule.pause(id);
             }
-            how(schedule, id);
+            how(schedule, id, paid);
         });
     }
 }
@@ -227,7 +233,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if !self.is_returned {
-            self.give_back(|schedule, id| schedule.end(id, None));
+            self.end(None);
         }
     }
 }

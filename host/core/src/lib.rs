@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod breaker;
 pub mod clock;
+pub mod commons;
 pub mod compact;
 pub mod compose;
 pub mod confidential;
@@ -41,6 +42,7 @@ pub mod progress;
 pub mod queue;
 pub mod settle;
 pub mod sharing;
+mod slots;
 pub mod text;
 pub mod watch;
 pub mod write;

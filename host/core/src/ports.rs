@@ -218,10 +218,26 @@ pub struct Event {
     pub note: String,
 }
 
+impl Event {
+    /// One about the primary.
+    #[must_use]
+    pub fn of_primary(event_type: EventType, reason: &str, action: &str, note: String) -> Self {
+        Self { regarding: None, related: None, event_type, reason: reason.to_owned(), action: action.to_owned(), note }
+    }
+}
+
 /// Kubernetes Events, asynchronous: they never fail or delay a call.
 pub trait Events: Send + Sync {
     /// Queues `event`; it may be merged with others or dropped.
     fn emit(&self, call: &CallContext, event: Event);
+
+    /// Warns whoever looks at the primary of something that has become of its `Reconcile`. Not of one that has gone: that would be
+    /// shown nowhere.
+    fn warn(&self, call: &CallContext, reason: &str, note: String) {
+        if call.primary.is_some() {
+            self.emit(call, Event::of_primary(EventType::Warning, reason, "Reconcile", note));
+        }
+    }
 }
 
 /// All that a call may ask of the world.

@@ -124,6 +124,11 @@ impl Events for Recorder {
                 return;
             }
         };
+        // For who watches a plugin at work: at the server it is one of many, and may be counted instead of written.
+        tracing::debug!(
+            target: "windlass::events",
+            plugin = %principal.plugin, %regarding, kind = ?event.event_type, reason = event.reason, note = event.note, "event"
+        );
         let mut instance = principal.replica.to_string();
         shorten(&mut instance, MOST_WORD);
         let occurrence = Occurrence {

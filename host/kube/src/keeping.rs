@@ -17,7 +17,9 @@ use windlass_core::ports::CallContext;
 use windlass_core::principal::Role;
 use windlass_core::write::PatchType;
 
+use crate::apart::Apart;
 use crate::headers;
+use crate::parse::ParseError;
 use crate::request::{self, MOST_ANSWER};
 use crate::skip::Skips;
 use crate::write_answer;
@@ -31,6 +33,8 @@ pub(crate) struct Keeping<'a> {
     pub(crate) client: &'a Client,
     /// The caches of the controller.
     pub(crate) skips: Option<&'a Arc<Skips>>,
+    /// For objects that are large.
+    pub(crate) apart: &'a Apart,
 }
 
 /// How a write may go.
@@ -113,10 +117,15 @@ impl Keeping<'_> {
         let uri = plan.resource.object(&plan.key, "");
         match request::get_as(self.client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
             Ok(text) => {
-                let object = write_answer::whole(&plan.resource.kind, &text).map_err(|error| {
+                let kind = plan.resource.kind.clone();
+                let read = move |text: &str| {
+                    let object = write_answer::whole(&kind, text)?;
+                    Ok((finalizer::in_text(&object.glance()), object.header.version.to_string()))
+                };
+                let read: Result<_, ParseError> = self.apart.read(text, read).await;
+                read.map(Some).map_err(|error| {
                     plan.subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
-                })?;
-                Ok(Some((finalizer::in_text(&object.glance()), object.header.version.to_string())))
+                })
             }
             Err(error) if error.code() == Some(404) => Ok(None),
             Err(error) => {

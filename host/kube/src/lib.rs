@@ -8,6 +8,7 @@
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
+mod apart;
 mod audit;
 mod backoff;
 mod budget;

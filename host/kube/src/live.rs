@@ -16,6 +16,7 @@ use windlass_core::ports::{CallContext, Live, LiveQuery, Page};
 use windlass_core::queue::TokenBucket;
 use windlass_core::watch::WatchSpec;
 
+use crate::apart::Apart;
 use crate::discovery::{Discovery, Resource};
 use crate::field_selector;
 use crate::headers;
@@ -31,9 +32,6 @@ const MOST_OBJECTS: u32 = 500;
 /// The answer of a list, `managedFields` included, which guests do not get.
 const MOST_PAGE: usize = 16 << 20;
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
-
-/// An answer beyond this takes its time to be read: not on the threads that also renew leases and follow watches.
-const LARGE: usize = 64 << 10;
 
 /// How often a plugin may read live, over all its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,20 +59,26 @@ struct Shared {
     bucket: Mutex<TokenBucket>,
     /// What the bucket's moments are counted from.
     origin: Instant,
+    /// For large answers.
+    apart: Apart,
 }
 
 impl LiveReader {
     /// The reads of a plugin that has read nothing yet.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery, budget: LiveBudget) -> Self {
-        let bucket = Mutex::new(TokenBucket::new(budget.per_second, budget.burst));
-        Self(Arc::new(Shared { client, discovery, budget, bucket, origin: Instant::now() }))
+        Self::reading(client, discovery, budget, Apart::new())
     }
 
     /// The reads of another plugin, with a budget of its own.
     #[must_use]
     pub fn for_another(&self) -> Self {
-        Self::new(self.0.client.clone(), self.0.discovery.clone(), self.0.budget)
+        Self::reading(self.0.client.clone(), self.0.discovery.clone(), self.0.budget, self.0.apart.of_another())
+    }
+
+    fn reading(client: Client, discovery: Discovery, budget: LiveBudget, apart: Apart) -> Self {
+        let bucket = Mutex::new(TokenBucket::new(budget.per_second, budget.burst));
+        Self(Arc::new(Shared { client, discovery, budget, bucket, origin: Instant::now(), apart }))
     }
 }
 
@@ -103,7 +107,7 @@ impl Shared {
             Err(error) => return Err(self.failed(&subject, &resource, &error)),
         };
         let mut parser = parser(&subject, &resource.kind)?;
-        let object = apart_if_large(text, move |text| parser.object(text)).await;
+        let object = self.apart.read(text, move |text| parser.object(text)).await;
         let object = object.map_err(|error| malformed(&subject, &error))?;
         let is_meant = uid.is_none_or(|uid| object.header.uid.is(&uid));
         Ok(is_meant.then(|| object.text()))
@@ -125,7 +129,7 @@ impl Shared {
         match self.ask(call, &subject, &uri, MOST_PAGE).await? {
             Ok(text) => {
                 let (grants, parser) = (call.principal.grants(), parser(&subject, &resource.kind)?);
-                let page = apart_if_large(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
+                let page = self.apart.read(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
                 page.map_err(|error| malformed(&subject, &error))
             }
             Err(RequestError::TooLarge { most }) => {
@@ -189,21 +193,6 @@ fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<&'a str>,
 /// Whether the server says that there is no object `name`. Where it does not know the path it names nothing.
 fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
-}
-
-/// Reads `text`, on a thread apart if it is large.
-async fn apart_if_large<T: Send + 'static>(text: String, read: impl FnOnce(&str) -> T + Send + 'static) -> T {
-    if text.len() <= LARGE {
-        return read(&text);
-    }
-    match tokio::task::spawn_blocking(move || read(&text)).await {
-        Ok(read) => read,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and with it whoever waits.
-            Err(_) => std::future::pending().await,
-        },
-    }
 }
 
 fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<Page, ParseError> {

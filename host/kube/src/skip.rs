@@ -52,29 +52,32 @@ impl Skips {
         Self { followed, atomic: Mutex::default() }
     }
 
-    /// The object as it is, if `plan` would provably leave it so.
-    pub(crate) fn unchanged(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
+    /// The object that `plan` may leave as it is, as this call knows it.
+    pub(crate) fn candidate(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
         if plan.dry_run || !matches!(&*plan.subresource, "" | "status") {
             return None;
         }
+        match plan.how {
+            How::Apply | How::Update | How::Patch(PatchType::Merge) => self.present(call, plan),
+            How::Create | How::Delete | How::Patch(PatchType::Json | PatchType::Strategic) => None,
+        }
+    }
+
+    /// Whether `plan` would provably leave `object`, its candidate, as it is.
+    pub(crate) fn is_unchanged(&self, call: &CallContext, plan: &Plan, object: &Object) -> bool {
         let manager = call.principal.field_manager();
-        let body = std::str::from_utf8(&plan.mutation.body).ok()?;
-        let object = match plan.how {
-            How::Apply | How::Update | How::Patch(PatchType::Merge) => self.present(call, plan)?,
-            How::Create | How::Delete | How::Patch(PatchType::Json | PatchType::Strategic) => return None,
-        };
-        let changes_nothing = match plan.how {
+        let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
+        match plan.how {
             How::Apply => {
                 let manager = Manager { name: &manager, subresource: &plan.subresource };
                 let atomic = self.atomic();
                 let known = atomic.get(&plan.resource.kind).cloned().unwrap_or_default();
                 drop(atomic);
-                no_op::apply_changes_nothing(body, manager, &object, &known)
+                no_op::apply_changes_nothing(body, manager, object, &known)
             }
-            How::Update => no_op::update_changes_nothing(body, &object),
-            _ => no_op::merge_changes_nothing(body, &object),
-        };
-        changes_nothing.then_some(object)
+            How::Update => no_op::update_changes_nothing(body, object),
+            _ => no_op::merge_changes_nothing(body, object),
+        }
     }
 
     /// The object at `version`, if a cache has it in this very state.

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use windlass_core::clock::Moment;
 use windlass_core::ports::CallContext;
 use windlass_core::principal::Role;
 use windlass_core::queue::TokenBucket;
+
+use crate::apart::Apart;
 
 /// How soon the log says again that writes wait.
 const TOLD_AGAIN: Duration = Duration::from_mins(10);
@@ -47,7 +49,7 @@ struct Shared {
     waited: AtomicU64,
     told: Mutex<Option<Instant>>,
     /// For writes that take the host long.
-    large: OnceLock<Arc<Semaphore>>,
+    apart: OnceLock<Apart>,
 }
 
 #[derive(Debug)]
@@ -83,26 +85,31 @@ impl Shared {
     }
 }
 
-/// How a request was paid for.
-pub(crate) enum Paid {
-    AtOnce,
-    /// After a while.
-    Late,
-    /// Not: nobody waits for it any more, as when the call is over.
-    Abandoned,
+/// Nobody waits for the request any more, as when its call is over.
+#[derive(Debug)]
+pub(crate) struct Abandoned;
+
+/// The budget that is to pay for what `call` sends: not for what the host does for it.
+fn of_call<'a>(budget: Option<&'a WriteBudget>, call: &CallContext) -> Option<&'a WriteBudget> {
+    budget.filter(|_| call.principal.role == Role::Plugin)
 }
 
-/// Pays for one request of `call`, if the plugin itself is to pay for it, or waits until it can, for as long as `asker` wants to
-/// know.
-pub(crate) async fn pay<T>(budget: Option<&WriteBudget>, call: &CallContext, asker: &mut oneshot::Sender<T>) -> Paid {
-    let Some(budget) = budget.filter(|_| call.principal.role == Role::Plugin) else { return Paid::AtOnce };
-    if budget.try_pay() {
-        return Paid::AtOnce;
-    }
+/// Pays for one request of `call`, if that can be done now.
+pub(crate) fn try_pay(budget: Option<&WriteBudget>, call: &CallContext) -> bool {
+    of_call(budget, call).is_none_or(WriteBudget::try_pay)
+}
+
+/// Pays for one request of `call` as soon as that can be done, if `asker` still wants to know then.
+pub(crate) async fn pay<T>(
+    budget: Option<&WriteBudget>,
+    call: &CallContext,
+    asker: &mut oneshot::Sender<T>,
+) -> Result<(), Abandoned> {
+    let Some(budget) = of_call(budget, call) else { return Ok(()) };
     tokio::select! {
         biased;
-        () = asker.closed() => Paid::Abandoned,
-        () = budget.pay(&call.principal.plugin) => Paid::Late,
+        () = asker.closed() => Err(Abandoned),
+        () = budget.pay(&call.principal.plugin) => Ok(()),
     }
 }
 
@@ -111,9 +118,9 @@ impl WriteBudget {
     #[must_use]
     pub fn new(rate: WriteRate) -> Self {
         let bucket = TokenBucket::new(rate.per_second, rate.burst);
-        let (turn, waited, told, large) = Default::default();
+        let (turn, waited, told, apart) = Default::default();
         let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
-        Self(Arc::new(Shared { rate, tokens, turn, origin: Instant::now(), waited, told, large }))
+        Self(Arc::new(Shared { rate, tokens, turn, origin: Instant::now(), waited, told, apart }))
     }
 
     /// How many writes have had to wait.
@@ -129,9 +136,9 @@ impl WriteBudget {
         tokens.waiting == 0 && tokens.bucket.try_take(now).is_ok()
     }
 
-    /// What its writes that take long share; it is as `new` makes it.
-    pub(crate) fn large(&self, new: impl FnOnce() -> Semaphore) -> Arc<Semaphore> {
-        self.0.large.get_or_init(|| Arc::new(new())).clone()
+    /// Where its writes take place that take long; it is as `new` makes it.
+    pub(crate) fn apart(&self, new: impl FnOnce() -> Apart) -> Apart {
+        self.0.apart.get_or_init(new).clone()
     }
 
     /// Waits until a write can be paid for, and pays. Who stops waiting has paid nothing.

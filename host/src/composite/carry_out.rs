@@ -1,6 +1,9 @@
 //! Carries out what was decided about a composition, by the plugin's own ports and so within its grants.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -12,8 +15,6 @@ use windlass_core::outcome::Failure;
 use windlass_core::ports::{CallContext, Event, EventType, Ports, Written};
 use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, WriteOptions};
 
-use super::own_event;
-
 /// How many children are applied at once, at most.
 const AT_ONCE: usize = 8;
 
@@ -22,12 +23,13 @@ pub(super) struct Hand<'a> {
     ports: &'a Ports,
     call: Arc<CallContext>,
     /// Nothing is begun after this.
-    end: Option<Instant>,
+    end: Mutex<Instant>,
 }
 
 impl<'a> Hand<'a> {
-    pub(super) fn new(ports: &'a Ports, call: Arc<CallContext>, end: Option<Instant>) -> Self {
-        Self { ports, call, end }
+    /// For a call that has so much time `left`.
+    pub(super) fn new(ports: &'a Ports, call: Arc<CallContext>, left: Duration) -> Self {
+        Self { ports, call, end: Mutex::new(Instant::now() + left) }
     }
 
     pub(super) fn emit(&self, event: Event) {
@@ -36,7 +38,7 @@ impl<'a> Hand<'a> {
 
     /// Sends an Event of the host's own.
     pub(super) fn say(&self, event_type: EventType, reason: &str, action: &str, note: String) {
-        self.emit(own_event(event_type, reason, action, note));
+        self.emit(Event::of_primary(event_type, reason, action, note));
     }
 
     pub(super) fn cached(&self, target: &ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
@@ -63,7 +65,7 @@ impl<'a> Hand<'a> {
             } else {
                 let next = steps.iter().skip(applied.len()).take(at_once);
                 let taken = next.map(|(child, step)| self.take(parent, child, *step, shows_all(&child.kind)));
-                applied.extend(join_all(taken).await);
+                applied.extend(self.going_on_for(join_all(taken)).await);
                 at_once = (at_once * 2).min(AT_ONCE);
             }
         }
@@ -148,7 +150,8 @@ impl<'a> Hand<'a> {
             if self.is_over() {
                 return vec![out_of_time(left.len(), "pruned")];
             }
-            let deleted = join_all(left.by_ref().take(AT_ONCE).map(|doomed| self.write(delete(doomed)))).await;
+            let deleted = left.by_ref().take(AT_ONCE).map(|doomed| self.write(delete(doomed)));
+            let deleted = self.going_on_for(join_all(deleted)).await;
             let failed = deleted.into_iter().filter_map(Result::err);
             failures.extend(failed.filter(|error| error.reason != ApiReason::NotFound).map(Failure::Api));
         }
@@ -184,8 +187,27 @@ impl<'a> Hand<'a> {
         self.ports.writes.write(self.call.clone(), operation).await
     }
 
+    /// Waits for `work` without the call's turn, if it is not done at once. That it then waits for its turn is its neighbours'
+    /// doing, and takes nothing of its time.
+    async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        if let Poll::Ready(output) = futures::poll!(&mut work) {
+            return output;
+        }
+        let waiting = self.call.turn.give_up();
+        let output = work.await;
+        let since = Instant::now();
+        waiting.over().await;
+        *self.end() += since.elapsed();
+        output
+    }
+
     fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
+        Instant::now() >= *self.end()
+    }
+
+    fn end(&self) -> MutexGuard<'_, Instant> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

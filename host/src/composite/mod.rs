@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::time::Instant;
 use windlass_core::compose::{Applied, Composition, Flaw, Observed, Parent, Pruning, Step, Withheld, prune, step};
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::ports::{CallContext, Event, EventType, Ports};
+use windlass_core::ports::{CallContext, EventType, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
 
 use crate::dispatch::Reconcile;
@@ -81,20 +80,21 @@ impl<P: Compose> Composite<P> {
         let Some(object) = call.primary.clone().filter(|object| !object.header.deleting) else {
             return unasked(CallResult::Done);
         };
-        let (seen, request) = match self.look(request, &object, ports, &call) {
+        let (seen, request) = match self.look(request, &object, ports, &call).await {
             Ok(seen) => seen,
             Err(failure) => return unasked(CallResult::Failed(vec![failure])),
         };
-        let end = limits.deadline.map(|deadline| Instant::now() + deadline);
-        let Composed { answer, cpu } = self.plugin.compose(request, call.clone(), limits).await;
+        let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
         let result = match answer {
-            Ok(answer) => self.bring_about(&seen, &object, answer, &Hand::new(ports, call, end)).await,
+            Ok(answer) => self.bring_about(&seen, &object, answer, &Hand::new(ports, call, left)).await,
             Err(failed) => failed,
         };
+        // Until nothing of the answer is there any more.
+        drop(held);
         Called { result, cpu }
     }
 
-    fn look(
+    async fn look(
         &self,
         request: Request,
         object: &Object,
@@ -107,8 +107,8 @@ impl<P: Compose> Composite<P> {
             key: call.primary_key.clone(),
             uid: object.header.uid.text(),
         };
-        let children = self.surroundings.children(ports, call)?;
-        let related = self.surroundings.related(ports, call, object)?;
+        let children = self.surroundings.children(ports, call).await?;
+        let related = self.surroundings.related(ports, call, object).await?;
         let request = CompositionRequest {
             request: Request { object: None, ..request },
             parent: object.text(),
@@ -206,9 +206,4 @@ fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue_after: Opti
         Some(after) => CallResult::RequeueAfter(after),
         None => CallResult::Done,
     }
-}
-
-/// An Event of the host's own about the primary.
-fn own_event(event_type: EventType, reason: &str, action: &str, note: String) -> Event {
-    Event { regarding: None, related: None, event_type, reason: reason.to_owned(), action: action.to_owned(), note }
 }

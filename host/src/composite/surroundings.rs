@@ -15,6 +15,7 @@ use windlass_kube::{Readable, Selector, Store};
 
 use super::carry_out::Hand;
 use crate::route::{Route, Stores};
+use crate::turns::LongWork;
 
 /// Children that are read at a time.
 const PAGE: u32 = 500;
@@ -70,8 +71,8 @@ impl Owned {
 
 impl Surroundings {
     /// The children that the primary controls, of all owned kinds.
-    pub(super) fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<Observed>, Failure> {
-        let mut children = Vec::new();
+    pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<Observed>, Failure> {
+        let (mut children, mut work) = (Vec::new(), LongWork::of(&call.turn));
         for owned in &self.owned {
             let mut page_token = None;
             loop {
@@ -88,6 +89,7 @@ impl Surroundings {
                 };
                 let page = ports.reads.list(call, &query).map_err(Failure::Api)?;
                 for text in page.items {
+                    work.pause().await;
                     children.push(read(&owned.kind, text)?);
                 }
                 page_token = page.next_token;
@@ -100,15 +102,15 @@ impl Surroundings {
     }
 
     /// The objects of the other watches that map to the primary.
-    pub(super) fn related(
+    pub(super) async fn related(
         &self,
         ports: &Ports,
         call: &CallContext,
         primary: &Object,
     ) -> Result<Vec<Arc<str>>, Failure> {
-        let mut texts = Vec::new();
+        let (mut texts, mut work) = (Vec::new(), LongWork::of(&call.turn));
         for related in &self.related {
-            for target in related.of(primary, &self.primaries) {
+            for target in related.of(primary, &self.primaries, &mut work).await {
                 // By the plugin's own way to read, so that its grants and its own writes count.
                 texts.extend(ports.reads.get(call, &target, None).map_err(Failure::Api)?);
             }
@@ -172,15 +174,21 @@ impl Related {
     ///
     /// By owner, by name and by an index of the primary they are looked up. By a label, an annotation, a field, or for
     /// all, every object of the watch is looked at; annotations and fields are parsed for it.
-    fn of(&self, primary: &Object, primaries: &Stores) -> Vec<ObjectRef> {
+    async fn of(&self, primary: &Object, primaries: &Stores, work: &mut LongWork) -> Vec<ObjectRef> {
         let key = &primary.header.key;
-        let is_related =
-            |object: &Object| self.route.mapping.keys(object, &self.route.primary, primaries).contains(key);
+        let mapping = &self.route.mapping;
+        // What is related to all primaries need not be asked to which.
+        let is_related = |object: &Object| {
+            matches!(mapping, Mapping::All) || mapping.keys(object, &self.route.primary, primaries).contains(key)
+        };
         let mut found: BTreeMap<ObjectKey, ObjectKind> = BTreeMap::new();
         for Readable { spec, store, .. } in &self.watches {
             let candidates = self.candidates(primary, store).unwrap_or_else(|| store.all());
-            for object in candidates.iter().filter(|object| is_related(object)) {
-                found.insert(object.header.key.clone(), spec.kind.clone());
+            for object in candidates {
+                work.pause().await;
+                if is_related(&object) {
+                    found.insert(object.header.key.clone(), spec.kind.clone());
+                }
             }
         }
         found.into_iter().map(|(key, kind)| ObjectRef { kind, key, uid: None }).collect()
@@ -229,3 +237,6 @@ fn values(object: &Object, source: &IndexSource) -> Vec<String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -230,6 +230,24 @@ async fn what_is_no_file_is_not_waited_for() {
     }
 }
 
+#[tokio::test]
+async fn a_huge_file_is_refused_unread_and_keeps_nobody_else_waiting() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let huge = path_in(directory.path(), "webapp");
+    std::fs::File::create(&huge).expect("created").set_len(8 << 30).expect("it takes no space");
+    let files = ConfigFiles::of(directory.path());
+    let mut neighbour = files.changes_of(&path_in(directory.path(), "other"));
+    let told = async {
+        tokio::select! {
+            () = files.follow() => unreachable!("for ever"),
+            told = neighbour.changed() => told.expect("it is followed"),
+        }
+        read(&huge, "webapp").await.expect_err("huge")
+    };
+    let error = tokio::time::timeout(Duration::from_secs(10), told).await.expect("nothing of it is read");
+    assert!(matches!(error, ConfigError::TooLarge { .. }) && error.to_string().contains("1048576"), "{error}");
+}
+
 #[test]
 fn a_pointer_without_end_is_refused() {
     let mut document = json!({});

@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 use super::Digest;
 use crate::files::read_whole;
 
-/// A million digests would fit.
-const MOST_BYTES: u64 = 64 << 20;
-
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AllowedError {
@@ -50,9 +47,12 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
+    /// Of a list: a million digests would fit.
+    pub(crate) const MOST_BYTES: u64 = 64 << 20;
+
     /// Reads the list in the file `path`.
     pub(crate) fn read(path: &Path) -> Result<Self, AllowedError> {
-        let text = read_whole(path, MOST_BYTES)
+        let text = read_whole(path, Self::MOST_BYTES)
             .map_err(|source| AllowedError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(path, &String::from_utf8_lossy(&text))
     }

@@ -101,7 +101,7 @@ impl<G: Clone> Catalog<G> {
             }
             // Otherwise a newer one has come in the same instant, which is to be tried too.
             _ => {
-                entry.instead = entry.runs.take().and_then(|runs| runs.instead);
+                entry.instead = entry.runs.take().and_then(|runs| runs.instead.or(runs.returns));
                 if entry.rejected.is_some() {
                     // What ran before it can be started only now.
                     entry.told = None;
@@ -111,6 +111,31 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
+    /// What ran of `plugin` is no more, by the host's own fault. Nothing of it is started before [`Catalog::again`].
+    pub(crate) fn fell(&mut self, plugin: &str) {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return };
+        // What was at work, too: the file may be one that nothing can be started of.
+        entry.instead = entry.runs.take().map(|runs| runs.instead.or(runs.returns).unwrap_or(runs.at_work));
+        entry.fell = true;
+    }
+
+    /// What fell may be started again.
+    pub(crate) fn again(&mut self, plugin: &str) {
+        let Some(entry) = self.plugins.get_mut(plugin) else { return };
+        if std::mem::take(&mut entry.fell) {
+            // What ran before is looked for again; and why nothing is started, if so, is news.
+            entry.told = None;
+            let Entry { instead, rejected, .. } = entry;
+            instead.take_if(|it| rejected.as_ref().is_some_and(|rejected| rejected.digest == it.digest));
+        }
+    }
+
+    /// Which plugins run, or were to be started.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = &Arc<str>> {
+        let at_work = |entry: &Entry<G>| entry.runs.as_ref().is_some_and(|runs| !runs.ends && !runs.spent);
+        self.plugins.iter().filter(move |(_, entry)| at_work(entry)).map(|(plugin, _)| plugin)
+    }
+
     /// A generation of `plugin` is at work from now on.
     pub(crate) fn took_over(&mut self, plugin: &str, now: &Loaded<G>) {
         if let Some(runs) = self.plugins.get_mut(plugin).and_then(|entry| entry.runs.as_mut()) {
@@ -118,15 +143,11 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// A generation of `plugin` has failed, and `to`, which ran before, runs again.
+    /// A generation of `plugin` has failed, and `to`, which ran before, is to run again as soon as it can take over.
     pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &Loaded<G>) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if let Some(runs) = &mut entry.runs {
-            runs.took_over(to);
-            // Another may have been given to it since.
-            if runs.digest == rejection.digest {
-                runs.want_what_is_at_work();
-            }
+            runs.rolled_back(&rejection.digest, to);
         }
         entry.rejected = Some(rejection);
     }
@@ -138,7 +159,8 @@ impl<G: Clone> Catalog<G> {
         let is_meant = |rejected: &Rejection| {
             entry.digest().as_ref() == Some(&rejected.digest) && rejected.former.as_deref() == Some(&*loaded.digest)
         };
-        if entry.runs.is_some() || !entry.rejected.as_ref().is_some_and(is_meant) {
+        // What has fallen is looked for when it may be started again.
+        if entry.runs.is_some() || entry.fell || !entry.rejected.as_ref().is_some_and(is_meant) {
             return Err(NotRevived::Superfluous);
         }
         if let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.holds(&loaded.digest)) {

@@ -15,6 +15,8 @@ pub(super) struct Entry<G> {
     pub(super) rejected: Option<Rejection>,
     /// What is to run in the place of a file that is not wanted, when what runs of that has ended.
     pub(super) instead: Option<Loaded<G>>,
+    /// What ran is no more, by the host's own fault: nothing is started yet.
+    pub(super) fell: bool,
     /// The refusal that was told last, and of which bytes.
     pub(super) told: Option<(Option<Digest>, Refusal)>,
 }
@@ -41,6 +43,8 @@ pub(super) struct Runs<G> {
     pub(super) digest: Digest,
     pub(super) definitions: Vec<String>,
     pub(super) at_work: Loaded<G>,
+    /// What comes back in the place of what is at work, which was rolled back here.
+    pub(super) returns: Option<Loaded<G>>,
     /// What is at work instead of what was withdrawn, or is to be again if that took over in the same instant.
     pub(super) instead: Option<Loaded<G>>,
     /// It was told to end.
@@ -53,7 +57,7 @@ impl<G: Clone> Entry<G> {
     /// Of a file that nothing has come of.
     pub(super) fn new(path: PathBuf) -> Self {
         let (file, attempt) = (Content::Gone, Attempt::None);
-        Self { path, file, attempt, runs: None, rejected: None, instead: None, told: None }
+        Self { path, file, attempt, runs: None, rejected: None, instead: None, fell: false, told: None }
     }
 
     pub(super) fn digest(&self) -> Option<Digest> {
@@ -74,10 +78,11 @@ impl<G: Clone> Entry<G> {
         runs.drop_what(plugin, |digest| !allowed.holds(digest), |digest| Why::NotAllowed { digest, list: list() })
     }
 
-    /// The same if another replica has rolled it back: this one knows no generation before what is at work.
+    /// The same if another replica has rolled it back: this one knows no generation before what is at work. Where one comes back, it
+    /// was rolled back here, and goes as soon as that can take over.
     pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
-        if runs.spent {
+        if runs.spent || runs.returns.is_some() {
             return None;
         }
         let because = || rejected.because.clone();
@@ -124,19 +129,34 @@ impl<G: Clone> Entry<G> {
 impl<G: Clone> Runs<G> {
     pub(super) fn started(loaded: Loaded<G>) -> Self {
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
-        Self { digest, definitions, at_work: loaded, instead: None, ends: false, spent: false }
+        Self { digest, definitions, at_work: loaded, returns: None, instead: None, ends: false, spent: false }
     }
 
     /// `now` is at work.
     pub(super) fn took_over(&mut self, now: &Loaded<G>) {
-        self.at_work = now.clone();
+        (self.at_work, self.returns) = (now.clone(), None);
         if !self.ends && self.instead.as_ref().is_some_and(|instead| instead.digest == now.digest) {
             self.instead = None;
         }
     }
 
-    pub(super) fn want_what_is_at_work(&mut self) {
-        (self.digest, self.definitions) = (self.at_work.digest.clone(), self.at_work.definitions.clone());
+    /// `rejected` was rolled back, and `to` is to be at work again. Until it is, the other still is.
+    pub(super) fn rolled_back(&mut self, rejected: &Digest, to: &Loaded<G>) {
+        self.returns = Some(to.clone());
+        // Another may have been given to it since.
+        if self.digest == *rejected {
+            self.want_what_stays();
+        }
+    }
+
+    /// What is at work if nothing newer comes.
+    fn stays(&self) -> &Loaded<G> {
+        self.returns.as_ref().unwrap_or(&self.at_work)
+    }
+
+    fn want_what_stays(&mut self) {
+        let Loaded { digest, definitions, .. } = self.stays().clone();
+        (self.digest, self.definitions) = (digest, definitions);
     }
 
     /// The step by which nothing runs, nor comes to, that `must_go`.
@@ -150,17 +170,19 @@ impl<G: Clone> Runs<G> {
             return None;
         }
         let plugin = plugin.clone();
-        let at_work = self.at_work.digest.clone();
-        if must_go(&at_work) {
-            self.ends = true;
-            return Some(Step::Stop { plugin, why: why(at_work) });
+        // What comes back can be kept from that by a stop alone.
+        let both = [Some(&self.at_work), self.returns.as_ref()].into_iter().flatten();
+        let forbidden = both.map(|it| it.digest.clone()).find(&must_go);
+        if let Some(digest) = forbidden {
+            (self.ends, self.instead) = (true, self.instead.take().or(self.returns.take()));
+            return Some(Step::Stop { plugin, why: why(digest) });
         }
-        if self.digest == at_work || !must_go(&self.digest) {
+        if self.digest == self.stays().digest || !must_go(&self.digest) {
             return None;
         }
         let digest = self.digest.clone();
-        self.want_what_is_at_work();
-        self.instead = Some(self.at_work.clone());
+        self.want_what_stays();
+        self.instead = Some(self.stays().clone());
         Some(Step::Withdraw { plugin, digest })
     }
 }

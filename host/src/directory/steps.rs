@@ -55,6 +55,9 @@ impl<G: Clone> Catalog<G> {
             });
         }
         let digest = digest?;
+        if entry.fell {
+            return None;
+        }
         entry.instead = None;
         if entry.runs.as_ref().is_some_and(|runs| runs.digest == digest && !runs.ends) {
             if let Attempt::Failed { .. } | Attempt::Loaded(_) = entry.attempt {
@@ -132,7 +135,7 @@ impl<G: Clone> Catalog<G> {
     /// What was to go on as what is not wanted took over all the same, and had to be stopped.
     fn instead(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
         let entry = self.plugins.get_mut(plugin)?;
-        let loaded = entry.instead.take_if(|_| entry.runs.is_none())?;
+        let loaded = entry.instead.take_if(|_| entry.runs.is_none() && !entry.fell)?;
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.holds(&loaded.digest))
             || self.rival(plugin, &loaded.definitions).is_some()
         {

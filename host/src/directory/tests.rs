@@ -107,13 +107,21 @@ impl Scene {
 
     /// One in which `plugin=letter` run.
     fn running(files: &[&str]) -> Self {
-        let mut scene = Self::new();
+        Self::new().with(files)
+    }
+
+    /// One in which `a=x` runs, and only what is `listed` may.
+    fn running_within(listed: &str) -> Self {
+        Self { catalog: Catalog::new(2, Some(allowed(listed))) }.with(&["a=x"])
+    }
+
+    fn with(mut self, files: &[&str]) -> Self {
         for file in files {
             let (plugin, letter) = file.split_once('=').expect("an equals sign");
-            scene.files(&[file]);
-            scene.loaded(plugin, letter.chars().next().expect("a letter"), &[]);
+            self.files(&[file]);
+            self.loaded(plugin, letter.chars().next().expect("a letter"), &[]);
         }
-        scene
+        self
     }
 }
 
@@ -271,9 +279,7 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
 #[test]
 fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_replace_it() {
     let pending = |list| {
-        let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("xyz"))) };
-        scene.files(&["a=x"]);
-        scene.loaded("a", 'x', &[]);
+        let mut scene = Scene::running_within("xyz");
         scene.files(&["a=y"]);
         assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
         scene.catalog.allow(allowed(list));
@@ -302,12 +308,110 @@ fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_repl
     assert_eq!(scene.next(), ["withdraw a y", "refuse a: rejected, the former runs"]);
 }
 
+/// What was rolled back works until the one before it can take over.
+#[test]
+fn what_was_rolled_back_is_bound_by_the_list_for_as_long_as_it_is_at_work() {
+    let rolled_back = || {
+        let mut scene = Scene::running_within("xyz");
+        scene.files(&["a=y"]);
+        scene.loaded("a", 'y', &[]);
+        scene.took_over("a", 'y');
+        scene.catalog.rolled_back("a", rejection('y', Some('x')), &brings('x'));
+        assert_eq!(scene.next(), ["refuse a: rejected, the former runs"], "it is not stopped: the other comes back");
+        scene
+    };
+    let mut scene = rolled_back();
+    scene.catalog.allow(allowed("x"));
+    assert_eq!(scene.next(), ["stop a: y is not allowed"]);
+    assert_eq!(scene.ended("a"), ["start a x", "refuse a: rejected, the former runs"]);
+    // What may not come back must not, whatever becomes of the other.
+    let mut scene = rolled_back();
+    scene.catalog.allow(allowed("y"));
+    assert_eq!(scene.next(), ["stop a: x is not allowed"]);
+    assert_eq!(scene.ended("a"), ["refuse a: rejected"]);
+    // What is withdrawn meanwhile leaves the place to the one that comes back.
+    let mut scene = rolled_back();
+    assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"]);
+    assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
+    scene.catalog.allow(allowed("xy"));
+    assert_eq!(scene.next(), ["withdraw a z", "refuse a: not-allowed, the former runs"]);
+    assert_eq!(scene.took_over("a", 'x'), NOTHING);
+    scene.catalog.allow(allowed("x"));
+    assert_eq!(scene.next(), ["refuse a: not-allowed, the former runs"], "the one that failed does not work any more");
+}
+
+#[test]
+fn what_ends_by_itself_before_the_one_that_it_was_rolled_back_to_is_followed_by_that() {
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    scene.loaded("a", 'y', &[]);
+    scene.took_over("a", 'y');
+    scene.catalog.rolled_back("a", rejection('y', Some('x')), &brings('x'));
+    scene.next();
+    assert_eq!(scene.ended("a"), ["start a x", "refuse a: rejected, the former runs"]);
+}
+
+#[test]
+fn what_fell_by_the_hosts_own_fault_is_started_again_in_its_time_whatever_it_was() {
+    let mut scene = Scene::running(&["a=x", "b=x"]);
+    assert_eq!(scene.catalog.at_work().count(), 2);
+    scene.catalog.fell("a");
+    assert_eq!(scene.next(), NOTHING);
+    assert_eq!(scene.files(&["a=y"]), NOTHING, "not yet");
+    assert_eq!(scene.catalog.at_work().count(), 1);
+    scene.catalog.again("a");
+    assert_eq!(scene.next(), ["load a y"]);
+    assert_eq!(scene.loaded("a", 'y', &[]), ["start a y"]);
+    scene.catalog.fell("a");
+    assert_eq!(scene.files(&["a="]), ["forget a"]);
+    scene.catalog.again("a");
+    assert_eq!(scene.next(), NOTHING);
+    // In the place of a file that was rolled back.
+    let mut scene = Scene::new();
+    scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
+    scene.catalog.reject("a", &rejection('y', Some('x')));
+    assert_eq!(scene.next(), ["refuse a: rejected"]);
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
+    scene.catalog.fell("a");
+    assert_eq!(scene.next(), NOTHING);
+    scene.catalog.again("a");
+    assert_eq!(scene.next(), ["start a x", "refuse a: rejected, the former runs"]);
+    // And before the one that comes back could.
+    let mut scene = Scene::running(&["a=x"]);
+    scene.files(&["a=y"]);
+    scene.loaded("a", 'y', &[]);
+    scene.took_over("a", 'y');
+    scene.catalog.rolled_back("a", rejection('y', Some('x')), &brings('x'));
+    scene.next();
+    scene.catalog.fell("a");
+    assert_eq!(scene.next(), NOTHING);
+    scene.catalog.again("a");
+    assert_eq!(scene.next(), ["start a x", "refuse a: rejected, the former runs"]);
+}
+
+#[test]
+fn what_fell_beside_a_file_that_is_not_allowed_is_started_again_and_not_before_its_time() {
+    let mut scene = Scene::running_within("x");
+    assert_eq!(scene.files(&["a=y"]), ["refuse a: not-allowed, the former runs"]);
+    scene.catalog.fell("a");
+    assert_eq!(scene.next(), NOTHING, "not yet");
+    scene.catalog.again("a");
+    assert_eq!(scene.next(), ["start a x", "refuse a: not-allowed, the former runs"], "it is told again what runs");
+    // What was rolled back elsewhere while nothing is to be started.
+    let mut scene = Scene::running(&["a=y"]);
+    scene.catalog.fell("a");
+    scene.catalog.reject("a", &rejection('y', Some('x')));
+    scene.next();
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Err(NotRevived::Superfluous));
+    scene.catalog.again("a");
+    scene.next();
+    assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
+}
+
 #[test]
 fn what_takes_over_in_the_instant_in_which_it_is_withdrawn_is_stopped_and_what_was_to_go_on_is_started() {
     let took_over = || {
-        let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("xyz"))) };
-        scene.files(&["a=x"]);
-        scene.loaded("a", 'x', &[]);
+        let mut scene = Scene::running_within("xyz");
         scene.files(&["a=y"]);
         scene.loaded("a", 'y', &[]);
         scene.catalog.allow(allowed("xz"));
@@ -388,9 +492,7 @@ fn only_wasm_files_are_plugins_and_go_by_their_stem() {
 #[test]
 fn what_is_taken_off_the_list_stops_whatever_has_become_of_its_file() {
     for (content, why) in [(Content::TooLarge(1), "too-large"), (Content::Unreadable("no".into()), "read")] {
-        let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
-        scene.files(&["a=x"]);
-        scene.loaded("a", 'x', &[]);
+        let mut scene = Scene::running_within("x");
         scene.catalog.take(&[Change { path: "a.wasm".into(), content }]);
         assert_eq!(scene.next(), [format!("refuse a: {why}, the former runs")]);
         scene.catalog.allow(allowed(""));

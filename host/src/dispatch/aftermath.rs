@@ -7,7 +7,7 @@ use windlass_core::expectations::{EXPIRE_AFTER, Waiting};
 use windlass_core::fair::Turn;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{self, CallResult, Decision, Retry};
-use windlass_core::ports::{CallContext, Event, EventType};
+use windlass_core::ports::CallContext;
 use windlass_core::probation;
 use windlass_core::settle::Hold;
 
@@ -59,7 +59,7 @@ impl Dispatch {
                 self.queue.forget(key);
                 self.status.failed_for_good(key, &message);
                 tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
-                self.warn(context, "ReconcileFailed", message);
+                self.ports.events.warn(context, "ReconcileFailed", message);
             }
             Decision::Retry { retry, at_least } => self.retry(key, retry, at_least, result, context),
         }
@@ -88,24 +88,9 @@ impl Dispatch {
                 self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, &error);
                 tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");
-                self.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
+                self.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
             }
         }
-    }
-
-    fn warn(&self, context: &CallContext, reason: &str, note: String) {
-        if context.primary.is_none() {
-            return; // An Event about an object that has gone would be shown nowhere.
-        }
-        let event = Event {
-            regarding: None,
-            related: None,
-            event_type: EventType::Warning,
-            reason: reason.to_owned(),
-            action: "Reconcile".to_owned(),
-            note,
-        };
-        self.ports.events.emit(context, event);
     }
 
     /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
@@ -120,7 +105,7 @@ impl Dispatch {
             "an expectation has expired. {follows}"
         );
         let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), Turn::default());
-        self.warn(&context, "ExpectationExpired", note);
+        self.ports.events.warn(&context, "ExpectationExpired", note);
     }
 }
 

@@ -2,9 +2,11 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
+const MOST: u64 = 1 << 20;
+
 fn text_files(directory: &Path) -> Files {
     // By notification alone: no poll comes to its help.
-    Files::polling(directory, is_text, Duration::from_hours(1))
+    Files::polling(directory, MOST, is_text, Duration::from_hours(1))
 }
 
 fn is_text(path: &Path) -> bool {
@@ -51,7 +53,7 @@ async fn what_is_there_is_told_first_and_then_what_changes() {
 async fn what_is_too_large_is_told_as_such_until_it_is_not() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("a.txt");
-    let mut files = text_files(directory.path()).at_most(3);
+    let mut files = Files::polling(directory.path(), 3, is_text, Duration::from_hours(1));
     let mut now = async || timeout(Duration::from_secs(30), files.changes()).await.expect("noticed").remove(0).content;
     // Read, it would take for ever.
     std::fs::File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a file of holes");
@@ -104,7 +106,7 @@ async fn what_nobody_notifies_of_is_found_by_the_poll() {
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     write(&there.path().join("a"), "1");
     symlink(there.path().join("a"), here.path().join("a.txt")).expect("linked");
-    let mut files = Files::polling(here.path(), is_text, Duration::from_millis(20));
+    let mut files = Files::polling(here.path(), MOST, is_text, Duration::from_millis(20));
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
     write(&there.path().join("a"), "2");
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
@@ -116,7 +118,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
     let directory = parent.path().join("d");
     std::fs::create_dir(&directory).expect("made");
     write(&directory.join("a.txt"), "1");
-    let mut files = Files::polling(&directory, is_text, Duration::from_millis(20));
+    let mut files = Files::polling(&directory, MOST, is_text, Duration::from_millis(20));
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
     std::fs::rename(&directory, parent.path().join("e")).expect("renamed");
     assert!(timeout(Duration::from_millis(200), files.changes()).await.is_err());
@@ -129,7 +131,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
 #[tokio::test]
 async fn one_file_is_followed_among_others() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut files = Files::follow_one(&directory.path().join("a.txt"));
+    let mut files = Files::follow_one(&directory.path().join("a.txt"), MOST);
     assert!(told(&mut files).await.is_empty());
     write(&directory.path().join("b.txt"), "1");
     write(&directory.path().join("a.txt"), "1");

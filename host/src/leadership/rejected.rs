@@ -9,7 +9,7 @@ use windlass_core::lease::Found;
 use windlass_kube::Leases;
 
 use super::{Leadership, LeaseMode};
-use crate::directory::Rejection;
+use crate::directory::{Rejection, Verdicts};
 
 /// What stands before the plugin's name in an annotation's.
 const PREFIX: &str = "rejected.windlass.dev/";
@@ -39,14 +39,14 @@ impl Leadership {
         }
     }
 
-    /// Has all replicas know that `plugin` was rolled back; or, with None, that it is tried again. Err: they do not know, and why.
-    pub(crate) async fn tell_rejected(&self, plugin: &str, rejection: Option<&Rejection>) -> Result<(), String> {
+    /// Has all replicas know these `verdicts` about `plugin`. Err: they do not, and why.
+    pub(crate) async fn tell(&self, plugin: &str, verdicts: &Verdicts) -> Result<(), String> {
         if self.settings.mode == LeaseMode::None {
             return Ok(());
         }
         let lease = self.settings.rejected_lease();
-        let value = rejection.and_then(|rejection| serde_json::to_string(rejection).ok());
-        match self.leases.note(&lease, &format!("{PREFIX}{plugin}"), value.as_deref(), LIMIT).await {
+        let told = self.leases.note(&lease, &format!("{PREFIX}{plugin}"), |there| over(verdicts, there), LIMIT).await;
+        match told {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("others write the lease {lease} all the time")),
             Err(error) => Err(error.to_string()),
@@ -54,11 +54,20 @@ impl Leadership {
     }
 }
 
+/// What the lease is to say of a plugin, where it says `there` now.
+fn over(verdicts: &Verdicts, there: Option<&str>) -> Option<String> {
+    let known = there.and_then(|text| serde_json::from_str::<Rejection>(text).ok());
+    let all_know = verdicts.over(known.clone());
+    // As it was written, perhaps by another version.
+    if all_know == known { there.map(str::to_owned) } else { serde_json::to_string(&all_know?).ok() }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::directory::{JudgedAt, Verdict};
 
     #[test]
     fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {
@@ -71,5 +80,23 @@ mod tests {
         let lease = json!({"metadata": metadata}).to_string();
         assert_eq!(read(&Leases::watched(&lease)), BTreeMap::from([("webapp".into(), rejection)]));
         assert_eq!(read(&None), Rejected::new());
+    }
+
+    #[test]
+    fn what_another_version_has_written_stays_as_it_is_unless_there_is_news() {
+        let there = Some(r#"{"digest": "d1", "because": "it traps", "since": "today"}"#);
+        let told = |verdict| {
+            let mut verdicts = Verdicts::default();
+            verdicts.add(verdict);
+            verdicts
+        };
+        let pardoned = |digest: &str| told(Verdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+        let (d1, d2) = (pardoned("d1"), pardoned("d2"));
+        assert_eq!(over(&d2, there).as_deref(), there);
+        assert_eq!(over(&d1, there), None);
+        assert_eq!(over(&d1, Some("no JSON")).as_deref(), Some("no JSON"));
+        let rejection = Rejection::new("d3".into(), "it traps".into(), None);
+        let written = over(&told(Verdict::Rejected(rejection.clone())), there).expect("news");
+        assert_eq!(serde_json::from_str::<Rejection>(&written).expect("a rejection"), rejection);
     }
 }

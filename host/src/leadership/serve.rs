@@ -134,12 +134,14 @@ impl Serving {
     async fn tenures(&mut self, mut current: Generation, past: &mut Past) -> End {
         let stop = self.phases.stop.clone();
         loop {
-            self.take_up(&mut current, past);
             let mut wanted = self.wanted.clone();
             let tenure = tokio::select! {
                 biased;
                 () = stop.cancelled() => return End::Clean,
-                Ok(()) = wanted.changed() => continue,
+                Ok(()) = wanted.changed() => {
+                    self.take_up(&mut current, past);
+                    continue;
+                }
                 tenure = self.stand_by(&current) => tenure,
             };
             let end;
@@ -149,17 +151,45 @@ impl Serving {
             if stop.is_cancelled() || !is_over {
                 return end;
             }
+            self.hold_back(&current, past);
         }
     }
 
-    /// While nothing is at work, the newest generation simply takes the place.
-    fn take_up(&mut self, current: &mut Generation, past: &mut Past) {
+    /// The newest generation. It has been seen from now on.
+    pub(super) fn newest(&mut self, past: &mut Past) -> Arc<Plugin> {
         let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
         if is_new {
             past.delivered(&plugin);
         }
-        if plugin.digest() == current.plugin.digest() || past.rejected.contains(plugin.digest()) {
+        plugin
+    }
+
+    /// Whether the newest generation, which has been seen, is still to take the place of `current`.
+    pub(super) fn has_newer(&self, current: &Generation, past: &Past) -> bool {
+        let newest = self.wanted.borrow();
+        newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
+    }
+
+    /// A tenure has ended. What was to take over in it and has not is told that it waits: whatever held it back may still do so, which is
+    /// seen when the one before it is at work again.
+    fn hold_back(&mut self, current: &Generation, past: &mut Past) {
+        let newest = self.newest(past);
+        if !self.has_newer(current, past) {
+            return;
+        }
+        let reason = "the lease went before it could take over: it gets ready anew whenever the lease is won here";
+        tracing::warn!(
+            plugin = %newest.name(), digest = newest.short_digest(), reason, "the new generation does not take over yet"
+        );
+        let (digest, reason) = (newest.digest().clone(), reason.to_owned());
+        self.report(&newest, Swapped::Pending { digest, reason });
+    }
+
+    /// What is delivered while nothing is at work here simply takes the place, as it would in a host that starts.
+    fn take_up(&mut self, current: &mut Generation, past: &mut Past) {
+        let plugin = self.newest(past);
+        if !self.has_newer(current, past) {
             return;
         }
         let Some(next) = self.generation(plugin, past) else { return };

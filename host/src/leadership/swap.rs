@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_core::finalizer;
 use windlass_wasm::Plugin;
 
 use super::Tenure;
 use super::serve::{Generation, Past, Serving};
-use super::waiting::Waiting;
+use super::waiting::{LOOK_AGAIN, PATIENCE, Waiting};
 use crate::controller::Controller;
 use crate::generation::{Judged, Swapped};
 use crate::install::Ready;
@@ -32,6 +32,9 @@ pub(super) struct Swaps<'a> {
     running: JoinSet<End>,
     /// Told of whatever a generation that gets ready may wait for.
     changed: Arc<Notify>,
+    /// Nothing newer has a turn before what begins the tenure is at work, for nothing would hold it back before; but not for longer
+    /// than until this.
+    held_back: Option<Instant>,
 }
 
 /// A generation at work, or that was to be.
@@ -76,6 +79,8 @@ enum Event {
     Wanted,
     /// What the next one waits for may have come.
     Changed,
+    /// What is held back may be tried.
+    Resumed,
     /// A probation has ended.
     Judged(Judged),
 }
@@ -83,7 +88,7 @@ enum Event {
 impl<'a> Swaps<'a> {
     pub(super) fn of(serving: &'a mut Serving, past: &'a mut Past, tenure: &'a Tenure) -> Self {
         let phases = serving.phases.of_tenure(tenure.ends.clone());
-        Self { serving, past, tenure, phases, running: JoinSet::new(), changed: Arc::default() }
+        Self { serving, past, tenure, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
     }
 
     /// Serves to the end of the tenure, beginning with `current`. Returns how that ended, and with which generation.
@@ -93,6 +98,8 @@ impl<'a> Swaps<'a> {
         // It may have begun in an earlier tenure, and what has passed since then proves nothing.
         current.tally.rests();
         let is_on_probation = self.past.is_on_probation(&current);
+        let holds_back = self.serving.has_newer(&current, self.past) || keeps_finalizers(&current.plugin);
+        self.held_back = holds_back.then(|| Instant::now() + PATIENCE);
         let mut current = Current { generation: current, begun, is_on_probation };
         let (phases, lost) = (self.phases.clone(), self.tenure.lost.clone());
         let end = tokio::select! {
@@ -115,6 +122,12 @@ impl<'a> Swaps<'a> {
                     self.want(&wanted, current, &mut next);
                 }
                 Event::Changed => {}
+                Event::Resumed => {
+                    self.held_back = None;
+                    if self.serving.has_newer(&current.generation, self.past) {
+                        self.serving.wanted.mark_changed();
+                    }
+                }
                 Event::Judged(judged) => self.judged(&judged, current, &mut next),
             }
             if self.tenure.ends.is_cancelled() {
@@ -138,11 +151,13 @@ impl<'a> Swaps<'a> {
         let over = self.tenure.ends.is_cancelled();
         let mut wanted = self.serving.wanted.clone();
         let look = next.filter(|_| !over).map(|next| next.waiting.look());
+        let takes = !over && self.held_back.is_none() && next.is_none_or(Next::may_be_given_up);
         tokio::select! {
             biased;
             ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(End::Cut))),
-            Ok(()) = wanted.changed(), if !over && next.is_none_or(Next::may_be_given_up) => Event::Wanted,
+            Ok(()) = wanted.changed(), if takes => Event::Wanted,
             judged = current.generation.tally.judged(), if !over && current.is_on_probation => Event::Judged(judged),
+            () = at_work(current, self.held_back), if !over && self.held_back.is_some() => Event::Resumed,
             () = self.changed.notified(), if look.is_some() => Event::Changed,
             () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Event::Changed,
         }
@@ -298,10 +313,17 @@ impl<'a> Swaps<'a> {
         let rejected =
             Swapped::RolledBack { rejected: plugin.digest().clone(), to: former.clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
+        // Delivered anew, but before it failed: that is no reason to try it again.
+        let wanted_again = self.serving.wanted.borrow().digest() == plugin.digest();
+        if wanted_again {
+            self.serving.wanted.mark_unchanged();
+        }
         if let Some(newer) = next.take() {
             // It may take long to get ready: its turn comes after that of the one that is proven.
             give_up(&newer);
-            self.serving.wanted.mark_changed();
+            if !wanted_again {
+                self.serving.wanted.mark_changed();
+            }
         }
         let turn = CancellationToken::new();
         if let Some(generation) = self.serving.generation_of(former, tally, self.past) {
@@ -323,6 +345,19 @@ impl Next {
     /// Whether a newer generation may take its turn. Not that of one that comes back, unless it has long been in vain.
     fn may_be_given_up(&self) -> bool {
         !self.comes_back || self.waiting.is_long(Instant::now())
+    }
+}
+
+/// Whether objects may carry a finalizer of it, which only its caches tell.
+fn keeps_finalizers(plugin: &Plugin) -> bool {
+    plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer)
+}
+
+/// Completes when all controllers of `current` are at work; or at `until`, if they cannot.
+async fn at_work(current: &Current, until: Option<Instant>) {
+    let is_idle = |controller: &Controller| !controller.lasting().is_at_work();
+    while current.begun.controllers.iter().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
+        sleep(LOOK_AGAIN).await;
     }
 }
 
@@ -355,3 +390,6 @@ fn stranded(current: &[Controller], next: &[Controller]) -> Option<String> {
         ))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::lease::Timing;
+use windlass_core::lease::{Answer, Timing};
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::*;
-use crate::directory::Rejection;
+use crate::directory::{JudgedAt, Rejection, Verdict, Verdicts};
 
 const PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;
@@ -96,12 +96,28 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     let (one, other) = (replica("one"), replica("other"));
     let known = |replica: &(Leadership, Informers)| replica.0.rejected().borrow().clone();
     let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into(), None);
-    let (d1, d2) = (rejection("d1"), rejection("d2"));
-    let told = tokio::join!(one.0.tell_rejected("a", Some(&d1)), other.0.tell_rejected("b", Some(&d2)));
+    let verdict = |verdict| {
+        let mut verdicts = Verdicts::default();
+        verdicts.add(verdict);
+        verdicts
+    };
+    let rejected = |digest| verdict(Verdict::Rejected(rejection(digest)));
+    let pardoned = |digest: &str| verdict(Verdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+    other.0.tell("c", &pardoned("d3")).await.expect("the server answers");
+    let lease = settings().rejected_lease();
+    let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
+    assert_eq!(there, Answer::Found(None), "there is nothing to say");
+    let (d1, d2) = (rejected("d1"), rejected("d2"));
+    let told = tokio::join!(one.0.tell("a", &d1), other.0.tell("b", &d2));
     assert_eq!(told, (Ok(()), Ok(())));
     let both = Rejected::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
     until(|| known(&one) == both && known(&other) == both).await;
-    other.0.tell_rejected("a", None).await.expect("the server answers");
+    // One whose file changes late: what it pardons was rejected before.
+    other.0.tell("a", &pardoned("d0")).await.expect("the server answers");
+    let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
+    let Answer::Found(there) = there else { panic!("{there:?}") };
+    assert_eq!(super::rejected::read(&there), both);
+    other.0.tell("a", &pardoned("d1")).await.expect("the server answers");
     until(|| known(&one).len() == 1).await;
     // A replica that comes later.
     let third = replica("third");

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a generation may take to get ready before that is told.
-const PATIENCE: Duration = Duration::from_mins(2);
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 /// How soon it is looked again what is in the way of one that is ready.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How soon it is looked again what one that takes long waits for.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 

@@ -43,7 +43,7 @@ pub(super) async fn plugins(host: Arc<Host>, seen: Seen, tell: mpsc::UnboundedSe
         let mut files = files.lock().await;
         while tell.send(News::Files(files.changes().await)).is_ok() {}
     };
-    let list = Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path()), allowed)));
+    let list = Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::MOST_BYTES), allowed)));
     let of_list = async || {
         let mut list = list.lock().await;
         let Some((files, known)) = &mut *list else { return std::future::pending().await };

@@ -2,13 +2,16 @@
 //! as they are loaded, gives those that run their newer generations, and ends those whose files go.
 //!
 //! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back. How files are loaded
-//! is in [`load`], what is done with those that run in [`started`]; what is told of it in `tell`, what is left of a plugin that goes in
+//! is in [`load`], what is done with those that run in [`started`], and with those that do not any more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of a plugin that goes in
 //! `unload`.
 
+mod fallen;
 mod load;
 mod started;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,6 +43,8 @@ pub(super) enum News {
     Revived { rejection: Rejection, former: Arc<Plugin> },
     /// A file has been as it is for a while.
     Settled { plugin: Arc<str>, digest: Digest },
+    /// What fell may be started again.
+    Again { plugin: Arc<str> },
 }
 
 /// Plugins that run, and end.
@@ -52,9 +57,9 @@ pub(super) struct Reload {
     fair: Fair,
     phases: Phases,
     catalog: Catalog<Arc<Plugin>>,
+    /// What the catalog takes as done: a panic at one of them must not lose the others.
+    steps: VecDeque<Step<Arc<Plugin>>>,
     rejections: Rejections,
-    /// What all replicas know to be rejected.
-    elsewhere: Rejected,
     news: mpsc::UnboundedReceiver<News>,
     tell: mpsc::UnboundedSender<News>,
     swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
@@ -96,8 +101,8 @@ impl Reload {
             fair,
             phases,
             catalog: Catalog::new(slots, allowed),
+            steps: VecDeque::new(),
             rejections: Rejections::kept_in(cache),
-            elsewhere: Rejected::new(),
             news,
             tell,
             swapped,
@@ -119,6 +124,9 @@ impl Reload {
 
     /// Goes on until the host stops.
     pub(super) async fn run(&mut self) {
+        // This may have begun before, and panicked.
+        self.act();
+        self.find_fallen();
         loop {
             tokio::select! {
                 biased;
@@ -159,12 +167,13 @@ impl Reload {
                 tracing::error!(%error, "the list of allowed digests cannot be used: the former one stays in force");
             }
             News::Rejected(rejected) => {
-                self.elsewhere = rejected;
+                self.rejections.hear(rejected);
                 self.reject();
             }
             News::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
             News::Revived { rejection, former } => self.revived(&rejection, &former),
             News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
+            News::Again { plugin } => self.catalog.again(&plugin),
         }
     }
 
@@ -173,35 +182,29 @@ impl Reload {
         if std::mem::replace(&mut self.has_looked, true) {
             return;
         }
-        let stale = |(plugin, it): &(&Arc<str>, &Rejection)| self.catalog.is_other(plugin, &it.digest);
-        let stale: Vec<_> =
-            self.rejections.iter().filter(stale).map(|(plugin, it)| (plugin.clone(), it.digest.clone())).collect();
-        for (plugin, digest) in stale {
-            self.rejections.remove(&plugin, &digest);
+        for (plugin, digest) in self.rejections.stale(|plugin, digest| self.catalog.is_other(plugin, digest)) {
+            self.pardon(plugin, &digest);
         }
     }
 
     /// Holds what was rolled back against the files as they are now.
     fn reject(&mut self) {
-        for (plugin, rejection) in self.rejections.iter() {
-            self.catalog.reject(plugin, rejection);
-        }
-        for (plugin, rejection) in &self.elsewhere {
-            if self.catalog.reject(plugin, rejection) {
+        for (plugin, rejection) in self.rejections.known() {
+            if self.catalog.reject(&plugin, &rejection) {
                 // Until this process' own file changes, whatever the others' do.
-                self.rejections.add(plugin, rejection);
+                self.rejections.add(&plugin, &rejection);
             }
         }
     }
 
     fn act(&mut self) {
         loop {
-            let steps = self.catalog.next();
-            if steps.is_empty() {
-                break;
-            }
-            for step in steps {
+            while let Some(step) = self.steps.pop_front() {
                 self.carry_out(step);
+            }
+            self.steps.extend(self.catalog.next());
+            if self.steps.is_empty() {
+                break;
             }
         }
         if !self.is_settled && self.catalog.is_settled() {
@@ -217,8 +220,8 @@ impl Reload {
         match step {
             Step::Load { plugin, path, digest } => self.load(plugin, path, digest),
             Step::Start { loaded, .. } => self.start(&loaded.generation),
-            Step::Replace { loaded, .. } => self.deliver(loaded.generation),
-            Step::Stop { plugin, why } => self.stop(&plugin, why),
+            Step::Replace { loaded, .. } => self.deliver(&loaded.generation),
+            Step::Stop { plugin, why } => self.stop(&plugin, &why),
             Step::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
             Step::Refuse { plugin, digest, refusal, runs } => {
                 tell::refused(&self.host, &plugin, digest, &refusal, runs);

@@ -1,5 +1,5 @@
-//! Has other replicas know what was rolled back here, and what is tried again: of each plugin the last. What fails is tried again, and
-//! keeps no other plugin's waiting.
+//! Has other replicas know what was rolled back here, and what is tried again. What fails is tried again for as long as the host lives,
+//! and keeps no other plugin's waiting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::Host;
-use crate::directory::Rejection;
+use super::{Host, tell};
+use crate::directory::{Verdict, Verdicts};
 use crate::supervise::caught;
 
-/// The pauses between attempts. Nobody waits for it.
+/// The pauses between attempts; the last is that between all further ones. Nobody waits for it.
 const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
 
-/// What is told here, by plugin: what was rolled back; None: it is tried again.
-pub(super) type News = (Arc<str>, Option<Rejection>);
+/// What was decided here about a plugin.
+pub(super) type News = (Arc<str>, Verdict);
 
-/// What other replicas do not know yet.
-#[derive(Debug)]
-struct Untold<T>(BTreeMap<Arc<str>, Telling<T>>);
+/// What other replicas do not know yet, by plugin.
+#[derive(Debug, Default)]
+struct Untold(BTreeMap<Arc<str>, Telling>);
 
-/// The last of one plugin.
+/// What they do not know of one plugin.
 #[derive(Debug)]
-struct Telling<T> {
-    value: T,
+struct Telling {
+    verdicts: Verdicts,
     failures: usize,
     /// When it is tried.
     due: Instant,
@@ -34,39 +34,49 @@ struct Telling<T> {
 
 /// Tells whatever comes, until nothing more does.
 pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<News>) {
-    let mut untold = Untold(BTreeMap::new());
+    let mut untold = Untold::default();
     loop {
         tokio::select! {
             biased;
             came = news.recv() => match came {
-                Some((plugin, rejection)) => untold.put(plugin, rejection),
+                Some((plugin, verdict)) => untold.put(plugin, verdict),
                 // What has failed, others find out by themselves.
                 None => return,
             },
             (plugin, telling) = untold.due() => {
-                let told = host.leadership.tell_rejected(&plugin, telling.value.as_ref());
-                if let Some(Err(error)) = caught("rejected", &host.panics, told).await
-                    && let Err(Telling { value, .. }) = untold.failed(plugin.clone(), telling)
-                {
-                    let what = if value.is_some() { "was rolled back" } else { "is tried again" };
-                    tracing::error!(
-                        %plugin, error,
-                        "other replicas could not be told which generation {what}: they find out by themselves"
-                    );
+                let told = caught("rejected", &host.panics, host.leadership.tell(&plugin, &telling.verdicts)).await;
+                // A panic has been told of.
+                match told.unwrap_or_else(|| Err("the host's own task panicked".to_owned())) {
+                    Ok(()) => tell::replicas_know(&host, &plugin, telling.is_late()),
+                    Err(error) => {
+                        let late = untold.failed(plugin.clone(), telling);
+                        tell::replicas_do_not_know(&host, &plugin, &error, late);
+                    }
                 }
             }
         }
     }
 }
 
-impl<T> Untold<T> {
-    /// Newer than what there is of `plugin`.
-    fn put(&mut self, plugin: Arc<str>, value: T) {
-        self.0.insert(plugin, Telling { value, failures: 0, due: Instant::now() });
+impl Telling {
+    /// Whether it has failed for so long that somebody should know.
+    fn is_late(&self) -> bool {
+        self.failures > PAUSES.len()
+    }
+}
+
+impl Untold {
+    /// Newer than what there is of `plugin`, and told with it.
+    fn put(&mut self, plugin: Arc<str>, verdict: Verdict) {
+        let now = Instant::now();
+        let new = || Telling { verdicts: Verdicts::default(), failures: 0, due: now };
+        let telling = self.0.entry(plugin).or_insert_with(new);
+        telling.verdicts.add(verdict);
+        telling.due = now;
     }
 
     /// The next, as soon as it is time for it. Cancel-safe.
-    async fn due(&mut self) -> (Arc<str>, Telling<T>) {
+    async fn due(&mut self) -> (Arc<str>, Telling) {
         let next = self.0.iter().min_by_key(|(_, telling)| telling.due);
         let Some((plugin, due)) = next.map(|(plugin, telling)| (plugin.clone(), telling.due)) else {
             return std::future::pending().await;
@@ -76,13 +86,14 @@ impl<T> Untold<T> {
         (plugin, telling)
     }
 
-    /// It could not be told. Err: often enough.
-    fn failed(&mut self, plugin: Arc<str>, mut telling: Telling<T>) -> Result<(), Telling<T>> {
-        let Some(pause) = PAUSES.get(telling.failures) else { return Err(telling) };
+    /// It could not be told, and is tried again. Returns whether somebody should know that from now on.
+    fn failed(&mut self, plugin: Arc<str>, mut telling: Telling) -> bool {
+        let was_late = telling.is_late();
+        telling.due = Instant::now() + PAUSES[telling.failures.min(PAUSES.len() - 1)];
         telling.failures += 1;
-        telling.due = Instant::now() + *pause;
+        let is_late = telling.is_late();
         self.0.insert(plugin, telling);
-        Ok(())
+        is_late && !was_late
     }
 }
 
@@ -91,46 +102,52 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::directory::JudgedAt;
 
-    async fn next(untold: &mut Untold<u8>) -> (Arc<str>, Telling<u8>) {
-        untold.due().await
+    fn pardoned(digest: &str) -> Verdict {
+        Verdict::Pardoned { digest: digest.into(), at: JudgedAt::default() }
+    }
+
+    fn of(verdicts: &[&str]) -> Verdicts {
+        let mut all = Verdicts::default();
+        for digest in verdicts {
+            all.add(pardoned(digest));
+        }
+        all
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_what_other_replicas_are_to_know_only_the_last_of_each_plugin_is_told() {
-        let mut untold = Untold(BTreeMap::new());
-        for (plugin, value) in [("a", 1), ("b", 2), ("a", 3)] {
-            untold.put(plugin.into(), value);
+    async fn what_other_replicas_are_to_know_of_one_plugin_is_told_at_once() {
+        let mut untold = Untold::default();
+        for (plugin, digest) in [("a", "1"), ("b", "2"), ("a", "3")] {
+            untold.put(plugin.into(), pardoned(digest));
         }
-        let mut told = [next(&mut untold).await, next(&mut untold).await].map(|(plugin, it)| (plugin, it.value));
-        told.sort();
-        assert_eq!(told, [("a".into(), 3), ("b".into(), 2)]);
+        let mut told = [untold.due().await, untold.due().await].map(|(plugin, it)| (plugin, it.verdicts));
+        told.sort_by(|one, other| one.0.cmp(&other.0));
+        assert_eq!(told, [("a".into(), of(&["1", "3"])), ("b".into(), of(&["2"]))]);
         assert!(untold.due().now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_told_is_tried_again_and_keeps_nobody_waiting() {
-        let (mut untold, began) = (Untold(BTreeMap::new()), Instant::now());
-        untold.put("a".into(), 1);
-        let (plugin, failed) = next(&mut untold).await;
-        untold.failed(plugin, failed).expect("there are more attempts");
-        untold.put("b".into(), 2);
-        assert_eq!((&*next(&mut untold).await.0, began.elapsed()), ("b", Duration::ZERO));
-        let mut attempts = 1;
-        loop {
-            let (plugin, failed) = next(&mut untold).await;
-            attempts += 1;
-            if untold.failed(plugin, failed).is_err() {
-                break;
+    async fn what_cannot_be_told_is_tried_for_ever_keeps_nobody_waiting_and_is_said_once() {
+        let (mut untold, began) = (Untold::default(), Instant::now());
+        untold.put("a".into(), pardoned("1"));
+        let (plugin, failed) = untold.due().await;
+        assert!(!untold.failed(plugin, failed));
+        untold.put("b".into(), pardoned("2"));
+        assert_eq!((&*untold.due().await.0, began.elapsed()), ("b", Duration::ZERO));
+        let mut said = vec![];
+        for attempt in 2..=100 {
+            let (plugin, failed) = untold.due().await;
+            if untold.failed(plugin, failed) {
+                said.push((attempt, began.elapsed().as_secs()));
             }
         }
-        assert_eq!((attempts, began.elapsed().as_secs()), (5, 156));
-        // Whatever is newer does not wait for the pause of what it replaces.
-        untold.put("a".into(), 1);
-        let (plugin, failed) = next(&mut untold).await;
-        untold.failed(plugin, failed).expect("there are more attempts");
-        untold.put("a".into(), 3);
+        assert_eq!(said, [(5, 156)]);
+        assert_eq!(began.elapsed().as_secs(), 156 + 95 * 120, "no more often than that");
+        // Whatever is newer does not wait for the pause, and what is older is not lost.
+        untold.put("a".into(), pardoned("3"));
         let (_, telling) = untold.due().now_or_never().expect("at once");
-        assert_eq!((telling.value, telling.failures), (3, 0));
+        assert_eq!((&telling.verdicts, telling.is_late()), (&of(&["1", "3"]), true));
     }
 }

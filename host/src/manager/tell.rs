@@ -1,6 +1,7 @@
 //! What an operator sees of the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
@@ -113,6 +114,14 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
     host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
 }
 
+/// What ran of a plugin is no more, by a panic of the host's own, which has been told of.
+pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
+    let reason =
+        format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
+    tracing::error!(%plugin, reason, "the plugin does not run");
+    host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason));
+}
+
 /// The newest generation was rolled back.
 pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection: &Rejection) {
     let Rejection { digest, because, .. } = rejection;
@@ -124,6 +133,30 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
     status.count_load("rolled-back");
     status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
     event(host, plugin, runs, &format!("the generation {digest} was rolled back: {because}"));
+}
+
+/// Other replicas know what was rolled back and what is tried again. `late`: it was said that they do not.
+pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
+    if late {
+        tracing::info!(%plugin, "other replicas know now which generation was rolled back or is tried again");
+    }
+    if let Some(status) = host.status.known(plugin) {
+        status.is_untold(None);
+    }
+}
+
+/// Other replicas could not be told that, which is tried again. `say`: for as long as that somebody should know.
+pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, say: bool) {
+    if say {
+        tracing::error!(
+            %plugin, error,
+            "other replicas could not be told which generation was rolled back or is tried again: it is tried again until this host \
+             stops; until then they find out by themselves"
+        );
+    }
+    if let Some(status) = host.status.known(plugin) {
+        status.is_untold(Some(error.to_owned()));
+    }
 }
 
 /// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.

@@ -98,7 +98,7 @@ fn brought(manifest: &Manifest, kind: &ObjectKind) -> Option<(String, bool)> {
 }
 
 /// As people form plurals of kinds: `Policy` → `policies`, `Ingress` → `ingresses`, `Widget` → `widgets`.
-fn plural(kind: &str) -> String {
+pub(crate) fn plural(kind: &str) -> String {
     let word = kind.to_lowercase();
     let vowel = |letter: char| "aeiou".contains(letter);
     match word.strip_suffix('y') {

@@ -4,7 +4,7 @@
 //! away. A document that is wrong anywhere is of no use as a whole.
 
 mod check;
-mod problems;
+pub(crate) mod problems;
 mod shape;
 #[cfg(test)]
 mod tests;

@@ -64,6 +64,8 @@ struct Current {
     not_taken: Option<NotTaken>,
     /// What was rolled back.
     rejected: Option<NotTaken>,
+    /// Why other replicas do not know yet what was rolled back, or is tried again.
+    untold: Option<String>,
     /// How loading its file went, by result.
     loads: BTreeMap<&'static str, u64>,
 }
@@ -77,6 +79,7 @@ impl PluginStatus {
             pending: None,
             not_taken: None,
             rejected: None,
+            untold: None,
             loads: BTreeMap::new(),
         };
         Self {
@@ -133,6 +136,12 @@ impl PluginStatus {
         locked(&self.current).pending = pending;
     }
 
+    /// Another generation is the newest: what one before it waited for says nothing of this one. Unless that is the one that `returns` in
+    /// the place of what runs: it has its turn before this.
+    pub(crate) fn is_newest(&self, returns: Option<&str>) {
+        locked(&self.current).pending.take_if(|pending| returns.is_none() || pending.digest.as_deref() != returns);
+    }
+
     /// The file as it is now was not taken; or, with None, it is what runs.
     pub(crate) fn has_not_taken(&self, not_taken: Option<NotTaken>) {
         locked(&self.current).not_taken = not_taken;
@@ -141,6 +150,11 @@ impl PluginStatus {
     /// This was rolled back and is not run again; or, with None, nothing is.
     pub(crate) fn has_rejected(&self, rejected: Option<NotTaken>) {
         locked(&self.current).rejected = rejected;
+    }
+
+    /// Other replicas do not know yet what was rolled back or is tried again; or, with None, they do.
+    pub(crate) fn is_untold(&self, why: Option<String>) {
+        locked(&self.current).untold = why.map(shortened);
     }
 
     /// Its file was loaded, or was not, with this result.
@@ -206,7 +220,8 @@ impl PluginStatus {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Current { state, reason, plugin, pending, not_taken, rejected, loads: _ } = locked(&self.current).clone();
+        let Current { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
+            locked(&self.current).clone();
         let controllers: Vec<_> =
             locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();
         let denials = self.denials.snapshot().into_iter().map(|denial| {
@@ -229,6 +244,7 @@ impl PluginStatus {
             "pending": pending,
             "notTaken": not_taken,
             "rejected": rejected,
+            "untold": untold,
             "controllers": controllers,
             "denials": denials.collect::<Vec<_>>(),
             "leftBehind": *locked(&self.left_behind),

@@ -7,7 +7,7 @@ pub(crate) mod compose;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 use windlass_core::fair::Turn;
@@ -16,6 +16,7 @@ use windlass_core::outcome::CallResult;
 use crate::abi::v0_1_0::{self, Instance};
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
+use crate::memory::Account;
 use crate::meter::Meter;
 use crate::parked::{Parked, Terms};
 use crate::plugin::{Counters, Instances, Request};
@@ -32,7 +33,7 @@ pub(crate) struct Callee<'a> {
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
     /// How long the call may take, and which limit says so.
-    pub(crate) time: (Limit, std::time::Duration),
+    pub(crate) time: (Limit, Duration),
     pub(crate) cpu: &'a CpuTime,
 }
 
@@ -88,6 +89,11 @@ pub(crate) async fn reconcile(
 impl Callee<'_> {
     /// Makes one call, in `world`.
     async fn call<Q: Question>(&self, question: &Q, world: World) -> Result<Q::Answer, Stopped> {
+        self.timed_call(question, world).await.map(|(answer, _)| answer)
+    }
+
+    /// The same, and what is left of its wall time.
+    async fn timed_call<Q: Question>(&self, question: &Q, world: World) -> Result<(Q::Answer, Duration), Stopped> {
         let Seat { mut store, mut instance, calls, terms } = self.seat(world).await;
         let time = store.data().meter.time().clone();
         let answer = {
@@ -101,8 +107,8 @@ impl Callee<'_> {
             time.limited(call).await
         };
         report_dropped_lines(store.data());
-        self.counters.memory_used(store.data().meter.memory().used());
-        let answer = ended(answer, store.data());
+        self.counters.memory_used(store.data().meter.memory().most());
+        let answer = ended(answer, store.data()).map(|answer| (answer, time.left()));
         if let (Ok(_), Some(instance), Some(terms)) = (&answer, instance, terms) {
             self.park(store, instance, calls + 1, terms);
         }
@@ -128,11 +134,15 @@ impl Callee<'_> {
             store.set_epoch_deadline(1);
             return Seat { store, instance: Some(instance), calls, terms };
         }
-        let memory = &self.shared.memory;
-        let memory = memory.reserve(self.counters.share(memory), self.counters.memory_expected());
-        let memory = turn.without(memory).await;
+        let memory = turn.without(self.room(self.counters.memory_expected())).await;
         let meter = Meter::new(self.limits.clone(), begins(turn), self.cpu.clone(), memory);
         Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0, terms }
+    }
+
+    /// Waits for room for `bytes` in the memory of all guests.
+    async fn room(&self, bytes: usize) -> Account {
+        let memory = &self.shared.memory;
+        memory.reserve(self.counters.share(memory), bytes).await
     }
 
     fn store(&self, state: CallState) -> Store<CallState> {
@@ -141,8 +151,7 @@ impl Callee<'_> {
         store.limiter_async(|state| &mut state.meter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|store| {
-            store.data().meter.check_time()?;
-            Ok(UpdateDeadline::Yield(1))
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(store.data().meter.give_way()?)))
         });
         store
     }
@@ -195,6 +204,7 @@ fn report_dropped_lines(state: &CallState) {
     }
     let limits = state.meter.limits();
     tracing::warn!(
+        parent: None,
         plugin = &*call.principal.plugin,
         controller = &*call.controller,
         key = %call.primary_key,

@@ -27,8 +27,8 @@ pub enum ComponentError {
     NotWasm,
     /// WebAssembly, but of the other kind.
     #[error(
-        "it is a core WebAssembly module, not a component: build it with a Windlass SDK, or turn it into a component \
-         with `wasm-tools component new`"
+        "it is a core WebAssembly module, not a component: `windlass build` in the plugin's folder makes a component of \
+         what the compiler wrote, if the plugin is written with a Windlass SDK"
     )]
     CoreModule,
     /// No export that could be called.
@@ -42,9 +42,9 @@ pub enum ComponentError {
         exports: Vec<String>,
     },
     /// Built for another version of the interface.
-    #[error("it is built for `{found}`, and this host runs version {}: {}", supported(), advice(.found))]
+    #[error("it is built for `{found}`, and this host has version {} of the interface: {}", supported(), advice(.found))]
     OtherVersion {
-        /// The export.
+        /// The export, or the import.
         found: String,
     },
     /// Not clear what to call.
@@ -131,7 +131,14 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
 pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: Entry) -> Result<(), ComponentError> {
     let ty = component.component_type();
     let imports: Vec<&str> = ty.imports(engine).map(|(name, _)| name).collect();
+    check_names(imports, entry)
+}
+
+fn check_names(imports: Vec<&str>, entry: Entry) -> Result<(), ComponentError> {
     let (ours, foreign): (Vec<&str>, Vec<&str>) = imports.into_iter().partition(|name| name.starts_with(PACKAGE));
+    if let Some(name) = ours.iter().find(|name| !is_known(name)) {
+        return Err(ComponentError::OtherVersion { found: shown(name) });
+    }
     if foreign.is_empty() {
         let acts = |name: &&str| !OF_COMPOSERS.iter().any(|interface| is_interface(name, interface));
         let acting: Vec<&str> = ours.into_iter().filter(|name| entry == Entry::Composer && acts(name)).collect();
@@ -153,6 +160,11 @@ pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: Entry
 fn is_interface(name: &str, interface: &str) -> bool {
     let rest = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(interface));
     rest.is_some_and(|rest| rest.starts_with('@'))
+}
+
+/// Whether the import `name` is of a version that this host speaks.
+fn is_known(name: &str) -> bool {
+    name.rsplit_once('@').is_some_and(|(_, found)| AbiVersion::ALL.iter().any(|version| version.as_str() == found))
 }
 
 fn shown(name: &str) -> String {
@@ -184,7 +196,12 @@ fn advice(found: &str) -> &'static str {
     let version = |text: &str| semver::Version::parse(text).ok();
     let found = found.rsplit_once('@').and_then(|(_, found)| version(found));
     let newest = AbiVersion::ALL.iter().rev().find_map(|known| version(known.as_str()));
-    if found > newest { "use a newer host, or build it with an older SDK" } else { "build it with a current SDK" }
+    if found > newest {
+        "its SDK is newer than this host. Run it with a newer windlass; or build it with the SDK that comes with this one, which \
+         `windlass new` writes into a plugin's folder"
+    } else {
+        "its SDK is older than this host. Build it again with a current SDK, as `windlass new` writes it into a plugin's folder"
+    }
 }
 
 #[cfg(test)]
@@ -210,11 +227,20 @@ mod tests {
     fn another_version_names_both() {
         let newer = choose_entry(&["windlass:plugin/reconciler@0.2.0"]).expect_err("unknown").to_string();
         assert!(
-            newer.contains("reconciler@0.2.0") && newer.contains("0.1.0") && newer.contains("newer host"),
+            newer.contains("reconciler@0.2.0") && newer.contains("0.1.0") && newer.contains("newer windlass"),
             "{newer}"
         );
         let older = choose_entry(&["windlass:plugin/composer@0.0.9"]).expect_err("unknown").to_string();
         assert!(older.contains("current SDK"), "{older}");
+    }
+
+    #[test]
+    fn imports_of_another_version_name_it_before_anything_else_is_said_of_them() {
+        let of = |names: &[&str]| check_names(names.to_vec(), Entry::Composer).map_err(|error| error.to_string());
+        let newer = of(&["windlass:plugin/types@0.1.0", "windlass:plugin/live@0.2.0", "wasi:cli/run@0.2.0"]);
+        let newer = newer.expect_err("it is not known");
+        assert!(newer.contains("`windlass:plugin/live@0.2.0`") && newer.contains("newer windlass"), "{newer}");
+        assert_eq!(of(&["windlass:plugin/types@0.1.0", "windlass:plugin/log@0.1.0"]), Ok(()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time that a future has used, to be read when it has ended, in whatever way. Clones are the same figure.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CpuTime(Arc<Figures>);
+pub struct CpuTime(Arc<Figures>);
 
 /// In nanoseconds.
 #[derive(Debug, Default)]
@@ -26,7 +26,8 @@ struct Figures {
 
 impl CpuTime {
     /// What was used by polls that have ended.
-    pub(crate) fn used(&self) -> Duration {
+    #[must_use]
+    pub fn used(&self) -> Duration {
         Duration::from_nanos(self.0.used.load(Ordering::Relaxed))
     }
 
@@ -40,7 +41,7 @@ impl CpuTime {
     ///
     /// It is kept on the heap: a call has room for all that a guest may wait in, and would otherwise be copied, several times as
     /// large, at each step of its way to the thread that runs it.
-    pub(crate) fn metered<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
+    pub fn metered<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         let mut future = Box::pin(future);
         poll_fn(move |context| {
             let _poll = RunningPoll::of(self);

@@ -9,15 +9,17 @@ use wasmtime::{
 
 use crate::limits::Limits;
 
-/// Memory of a slot that is zeroed instead of given back after a call: what small plugins touch stays mapped, which
+/// Memory of a slot that is made as it was instead of given back after a call: what small plugins write stays mapped, which
 /// saves a third of a fresh call.
-const KEEP_RESIDENT: usize = 2 << 20;
+const KEEP_RESIDENT: usize = 512 << 10;
 
 /// The same of a slot's table: giving a page back is a system call, and the next call's first look a fault.
 const KEEP_TABLE: usize = 64 << 10;
 
-/// Slots that are kept warm while no call uses them: 64 MiB at the most.
-const WARM_SLOTS: u32 = 32;
+/// Slots that are kept warm for each processor while no call uses them, 32 MiB at the most. A plugin whose slot is among them
+/// finds its image mapped; else mapping it costs twice as much as the rest of a small call. wasmtime divides them among the
+/// threads that call, so that a plugin has one for each.
+const WARM_SLOTS: usize = 64;
 
 /// What a slot for a table has room for: Go's largest programs have tens of thousands of functions.
 pub(crate) const MOST_OF_A_TABLE: usize = 40_000;
@@ -75,11 +77,13 @@ fn base(limits: &Limits) -> Config {
         // A guest's debug information is not parsed: it would be work without limits, on behalf of a trap.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(NonZeroUsize::new(16))
+        // A third of what is kept of a plugin, to say at which byte of a function it trapped; the names of functions stay.
+        .generate_address_map(false)
         // Backtraces of guests follow frame pointers; this is for native debuggers, and costs time at each load.
         .native_unwind_info(cfg!(windows));
     deterministic(&mut config);
+    // Several memories in one module stay on: without them nothing can be linked that is made of components, as QuickJS's is.
     for feature in [
-        WasmFeatures::MULTI_MEMORY,
         WasmFeatures::MEMORY64,
         WasmFeatures::CUSTOM_PAGE_SIZES,
         WasmFeatures::WIDE_ARITHMETIC,
@@ -101,23 +105,31 @@ fn deterministic(config: &mut Config) {
 /// no memory before it is used.
 fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
+    let memories = instances.saturating_mul(limits.memories);
     pool.total_component_instances(instances)
         .total_stacks(instances)
         .total_core_instances(instances.saturating_mul(limits.instances))
         .total_tables(instances.saturating_mul(limits.instances))
-        .total_memories(instances.saturating_mul(limits.memories))
+        .total_memories(memories)
         .max_core_instances_per_component(limits.instances)
         .max_tables_per_component(limits.instances)
         .max_memories_per_component(limits.memories)
         .max_memory_size(limits.memory_bytes)
         .table_elements(limits.table_elements.min(MOST_OF_A_TABLE))
-        // Each keeps up to `KEEP_RESIDENT` bytes, whichever plugin used it last.
-        .max_unused_warm_slots(WARM_SLOTS.min(instances))
+        // Each keeps up to `KEEP_RESIDENT` bytes of the plugin that used it last.
+        .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_TABLE)
         // The kernel says which pages a call has written: only those are made as they were, instead of all up to a limit.
         .pagemap_scan(Enabled::Auto);
     pool
+}
+
+/// How many slots are kept warm. What they hold is beside the memory of guests: no more than an eighth of it.
+fn warm_slots(limits: &Limits) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let slots = (WARM_SLOTS * processors.clamp(4, 16)).min(limits.guest_memory() / 8 / KEEP_RESIDENT);
+    u32::try_from(slots).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ use std::time::Duration;
 
 use windlass_core::outcome;
 
+use crate::machine;
+
 /// What a call may use, what all of them may together, and what a file may be. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -108,7 +110,7 @@ impl Default for Limits {
             memory_bytes: 128 << 20,
             table_elements: 200_000,
             instances: 40,
-            memories: 2,
+            memories: 6,
             stack_bytes: 512 << 10,
             deadline: Duration::from_secs(30),
             most_deadline: Duration::from_mins(10),
@@ -144,6 +146,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The memory of all guests, in bytes: half of the machine's or the container's, unless the operator has said.
+    pub(crate) fn guest_memory(&self) -> usize {
+        self.guest_memory_bytes.unwrap_or_else(machine::half_of_memory)
+    }
+
     /// What a `describe` may use.
     pub(crate) fn of_describe(&self) -> Self {
         Self { deadline: self.describe_deadline, transfer_bytes: self.manifest_bytes, ..self.clone() }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 use crate::abi::{AbiVersion, v0_1_0};
 use crate::call;
@@ -149,7 +150,11 @@ impl From<TaskError> for LoadProblem {
 }
 
 impl Sandbox {
-    /// Loads the plugin in the file `path`. Reading, compiling and `describe` all happen beside the caller's threads.
+    /// Loads the plugin in the file `path`. Reading, compiling and `describe` all happen beside the host's threads.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
     pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
         let loaded = Box::pin(load(&self.shared, path)).await;
         loaded.map(Arc::new).map_err(|problem| LoadError { path: path.to_owned(), problem })
@@ -217,6 +222,7 @@ async fn plugin(shared: &Arc<Shared>, name: String, path: &Path, obtained: Obtai
         counters: Arc::default(),
         code: Code(code),
         kept,
+        host: Handle::current(),
         shared: shared.clone(),
     })
 }

@@ -8,16 +8,20 @@
 //! holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no two wait for each other.
 //! While a call waits here, its deadline does not come nearer (`timing`).
 //!
-//! Of what calls share, one plugin has at most half, and beyond that only the part that is kept back: where memory is scarce,
-//! one that fills it with calls that do not end would else have all its neighbours wait.
+//! What calls share is a [`Commons`]: where memory is scarce, plugins whose calls do not end would else have all their neighbours
+//! wait. One plugin has at most half of it, two leave a quarter, three an eighth. A plugin that holds nothing begins in the part that
+//! is kept back if it needs more than is left to it; and of the calls of one plugin, one at a time waits for that part or
+//! has it, so that who wants it waits for one call of each other plugin at most.
 //!
-//! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to wait.
-//! Tables (1.6 MB a call at most) and stacks are not.
+//! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to wait; and the
+//! bodies of writes while the host has them. Those are there when they are asked for, so a plugin that has never sent any before
+//! can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB a call at most) and stacks are not counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use windlass_core::commons::{self, Commons, Portion, Wants};
 
 use crate::parked::ParkingLot;
 use crate::timing::CallTime;
@@ -28,12 +32,8 @@ const PAGE: usize = 64 << 10;
 /// The budget.
 #[derive(Debug)]
 pub(crate) struct GuestMemory {
-    /// Pages that calls share, all of them.
-    shared: u32,
-    /// The most of them that one plugin has.
-    of_one: u32,
-    /// Those that are free.
-    free: Arc<Semaphore>,
+    /// Pages that calls share.
+    shared: Commons,
     /// One permit: the part that is kept back.
     kept_back: Arc<Semaphore>,
     /// Calls that wait now.
@@ -44,11 +44,8 @@ pub(crate) struct GuestMemory {
 impl GuestMemory {
     /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough.
     pub(crate) fn new(budget: usize, of_call: usize, lot: ParkingLot) -> Arc<Self> {
-        let shared = pages(budget.saturating_sub(of_call));
         Arc::new(Self {
-            shared,
-            of_one: shared / 2,
-            free: Arc::new(Semaphore::new(shared as usize)),
+            shared: Commons::new(pages(budget.saturating_sub(of_call))),
             kept_back: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
             lot,
@@ -57,64 +54,60 @@ impl GuestMemory {
 
     /// What one plugin may have of it.
     pub(crate) fn share(&self) -> Share {
-        Share(Arc::new(Semaphore::new(self.of_one as usize)))
+        Share { pages: self.shared.share(), kept_back: Arc::new(Semaphore::new(1)) }
     }
 
     /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has them, or all that
-    /// the plugin may have.
+    /// the plugin may have, or what is kept back.
     pub(crate) async fn reserve(self: &Arc<Self>, share: &Share, bytes: usize) -> Account {
-        let wanted = pages(bytes).min(self.of_one);
-        let held = match self.at_once(share, wanted) {
-            Some(held) => held,
-            None => self.wait_for(share, wanted).await,
+        let wanted = pages(bytes).min(self.shared.most_of_one());
+        let mut account = Account {
+            budget: self.clone(),
+            share: share.clone(),
+            held: share.pages.nothing(),
+            kept_back: None,
+            used: 0,
+            most: 0,
         };
-        Account { budget: self.clone(), share: share.clone(), held, kept_back: None, used: 0 }
+        match self.at_once(share, wanted, Wants::ToBegin) {
+            Some(taken) => account.held = taken,
+            None => account.wait_for(wanted, Wants::ToBegin).await,
+        }
+        account
     }
 
     /// Bytes that are reserved, without the part that is kept back.
     pub(crate) fn reserved(&self) -> usize {
-        (self.shared as usize).saturating_sub(self.free.available_permits()) * PAGE
+        self.shared.taken() as usize * PAGE
     }
 
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    fn try_take(&self, share: &Share, pages: u32) -> Option<Held> {
-        let own = share.0.clone().try_acquire_many_owned(pages).ok()?;
-        let shared = self.free.clone().try_acquire_many_owned(pages).ok()?;
-        Some(Held { own, shared })
-    }
-
     /// What is free, or can be made free, without waiting.
-    fn at_once(&self, share: &Share, pages: u32) -> Option<Held> {
-        let mut taken = self.try_take(share, pages);
+    fn at_once(&self, share: &Share, pages: u32, wants: Wants) -> Option<Portion> {
+        let mut taken = share.pages.try_take(pages, wants);
         while taken.is_none() && self.lot.evict_oldest() {
-            taken = self.try_take(share, pages);
+            taken = share.pages.try_take(pages, wants);
         }
         taken
-    }
-
-    async fn wait_for(&self, share: &Share, pages: u32) -> Held {
-        let _waiting = Waiting::of(self);
-        // Who parked before it could see that somebody waits.
-        while self.lot.evict_oldest() {}
-        // First its own, so that who has used that up does not stand in the way of others.
-        let own = share.0.clone().acquire_many_owned(pages).await.expect("never closed");
-        let shared = self.free.clone().acquire_many_owned(pages).await.expect("never closed");
-        Held { own, shared }
     }
 }
 
 /// What one plugin may have of the budget. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Share(Arc<Semaphore>);
+pub(crate) struct Share {
+    pages: commons::Share,
+    /// One permit: which of its calls waits for the part that is kept back, or has it.
+    kept_back: Arc<Semaphore>,
+}
 
-/// Pages, as many of the plugin's share as of what is shared.
+/// The part that is kept back.
 #[derive(Debug)]
-struct Held {
-    own: OwnedSemaphorePermit,
-    shared: OwnedSemaphorePermit,
+struct KeptBack {
+    _is_had: OwnedSemaphorePermit,
+    _of_plugin: OwnedSemaphorePermit,
 }
 
 /// A call waits, and nothing is parked meanwhile.
@@ -138,15 +131,21 @@ impl Drop for Waiting<'_> {
 pub(crate) struct Account {
     budget: Arc<GuestMemory>,
     share: Share,
-    held: Held,
-    kept_back: Option<OwnedSemaphorePermit>,
+    held: Portion,
+    kept_back: Option<KeptBack>,
     used: usize,
+    most: usize,
 }
 
 impl Account {
-    /// Bytes that are in use.
+    /// Bytes of linear memory that are in use.
     pub(crate) fn used(&self) -> usize {
         self.used
+    }
+
+    /// The most bytes that were in use at a time, all included.
+    pub(crate) fn most(&self) -> usize {
+        self.most
     }
 
     /// Whether it has the part that is kept back for those that cannot go on without.
@@ -154,40 +153,64 @@ impl Account {
         self.kept_back.is_some()
     }
 
-    /// Has `bytes` in use. Waits for them with the clock of the call stopped.
+    /// Has `bytes` of linear memory in use. Waits for them with the clock of the call stopped.
     pub(crate) async fn grow_to(&mut self, bytes: usize, time: &CallTime) {
-        let more = pages(bytes).saturating_sub(self.held_pages());
-        if more > 0 && self.kept_back.is_none() {
-            match self.budget.at_once(&self.share, more) {
-                Some(taken) => self.hold(taken),
-                None => time.stopped_for(self.wait_for(more)).await,
-            }
-        }
+        self.cover(bytes, time).await;
         self.used = bytes;
     }
 
-    async fn wait_for(&mut self, more: u32) {
-        let budget = self.budget.clone();
-        let kept_back = budget.kept_back.clone().acquire_owned();
-        if self.held_pages() + more > budget.of_one {
-            self.kept_back = Some(kept_back.await.expect("never closed"));
+    /// Has room for `bytes` beside that, which the host has for the call for a while; the same again for the next.
+    pub(crate) async fn have_beside(&mut self, bytes: usize, time: &CallTime) {
+        self.cover(self.used.saturating_add(bytes), time).await;
+    }
+
+    async fn cover(&mut self, bytes: usize, time: &CallTime) {
+        let more = pages(bytes).saturating_sub(self.held.amount());
+        if more > 0 && self.kept_back.is_none() {
+            match self.budget.at_once(&self.share, more, Wants::ToGoOn) {
+                Some(taken) => self.held.merge(taken),
+                None => time.stopped_for(self.wait_for(more, Wants::ToGoOn)).await,
+            }
+        }
+        self.most = self.most.max(bytes);
+    }
+
+    /// Waits for `more` or for what is kept back.
+    async fn wait_for(&mut self, more: u32, wants: Wants) {
+        let (budget, share) = (self.budget.clone(), self.share.clone());
+        let _waiting = Waiting::of(&budget);
+        // Who parked before it could see that somebody waits.
+        while budget.lot.evict_oldest() {}
+        let kept_back = async {
+            if wants == Wants::ToBegin {
+                // What it has comes back before long.
+                share.pages.emptied().await;
+            }
+            let of_plugin = share.kept_back.clone().acquire_owned().await.expect("never closed");
+            let is_had = budget.kept_back.clone().acquire_owned().await.expect("never closed");
+            KeptBack { _is_had: is_had, _of_plugin: of_plugin }
+        };
+        if self.held.amount().saturating_add(more) > budget.shared.most_of_one() {
+            self.kept_back = Some(kept_back.await);
             return;
         }
-        let share = self.share.clone();
         tokio::select! {
             biased;
-            taken = budget.wait_for(&share, more) => self.hold(taken),
-            kept_back = kept_back => self.kept_back = Some(kept_back.expect("never closed")),
+            taken = share.pages.take(more, wants) => self.held.merge(taken),
+            kept_back = kept_back => self.kept_back = Some(kept_back),
         }
     }
+}
 
-    fn held_pages(&self) -> u32 {
-        u32::try_from(self.held.shared.num_permits()).unwrap_or(u32::MAX)
-    }
+/// What the host has for a call whose guest has ended.
+#[derive(Debug)]
+pub struct Held {
+    _account: Account,
+}
 
-    fn hold(&mut self, taken: Held) {
-        self.held.own.merge(taken.own);
-        self.held.shared.merge(taken.shared);
+impl From<Account> for Held {
+    fn from(account: Account) -> Self {
+        Self { _account: account }
     }
 }
 
@@ -219,7 +242,7 @@ mod tests {
         let share = memory.share();
         let first = memory.reserve(&share, 6 * PAGE).await;
         let mut second = std::pin::pin!(memory.reserve(&share, 6 * PAGE));
-        assert!(second.as_mut().now_or_never().is_none(), "4 of its 10 pages are free");
+        assert!(second.as_mut().now_or_never().is_none(), "of 20 pages it may have 10");
         assert_eq!(memory.waiting(), 1);
         drop(first);
         drop(second.await);
@@ -227,29 +250,79 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_plugin_leaves_the_others_half() {
+    async fn one_plugin_leaves_half_and_two_a_quarter() {
         let (memory, time) = (memory(24, 4), time());
-        let (hog, neighbour) = (memory.share(), memory.share());
+        let [hog, other, neighbour] = [(); 3].map(|()| memory.share());
         let mut first = memory.reserve(&hog, 0).await;
         first.grow_to(4 * PAGE, &time).await;
         let mut second = memory.reserve(&hog, 6 * PAGE).await;
         second.grow_to(10 * PAGE, &time).await;
         assert!(second.has_kept_back(), "10 pages are the plugin's");
         assert!(memory.reserve(&hog, PAGE).now_or_never().is_none());
-        assert!(memory.reserve(&neighbour, 10 * PAGE).now_or_never().is_some());
+        let _third = memory.reserve(&other, 5 * PAGE).now_or_never().expect("half of the rest");
+        assert!(memory.reserve(&other, PAGE).now_or_never().is_none());
+        assert!(memory.reserve(&neighbour, 2 * PAGE).now_or_never().is_some());
+        assert!(memory.reserve(&neighbour, 3 * PAGE).now_or_never().is_none(), "it would have more than it leaves");
+    }
+
+    #[tokio::test]
+    async fn one_that_has_nothing_begins_in_what_is_kept_back_and_its_next_call_does_not() {
+        let memory = memory(24, 4);
+        let [hog, neighbour] = [(); 2].map(|()| memory.share());
+        let _held = memory.reserve(&hog, 10 * PAGE).await;
+        let first = memory.reserve(&neighbour, 6 * PAGE).now_or_never().expect("it has nothing");
+        assert!(first.has_kept_back());
+        assert!(memory.reserve(&neighbour, 6 * PAGE).now_or_never().is_none(), "one at a time");
+        assert!(!memory.reserve(&neighbour, 5 * PAGE).now_or_never().expect("it is free").has_kept_back());
+        drop(first);
+        let _little = memory.reserve(&neighbour, PAGE).await;
+        assert!(memory.reserve(&neighbour, 6 * PAGE).now_or_never().is_none(), "it has something");
+    }
+
+    #[tokio::test]
+    async fn for_what_is_kept_back_one_waits_for_one_call_of_each_other_plugin() {
+        let (memory, time) = (memory(4, 4), time());
+        let [hog, neighbour] = [(); 2].map(|()| memory.share());
+        let mut calls = Vec::new();
+        for share in [&hog, &hog, &hog, &neighbour] {
+            calls.push(memory.reserve(share, 0).await);
+        }
+        let [first, second, third, other] = &mut calls[..] else { unreachable!("four") };
+        first.grow_to(PAGE, &time).await;
+        let mut of_hog = [second, third].map(|call| Box::pin(call.grow_to(PAGE, &time)));
+        assert!(of_hog.iter_mut().all(|call| call.now_or_never().is_none()));
+        let mut other = Box::pin(other.grow_to(PAGE, &time));
+        assert!(other.as_mut().now_or_never().is_none());
+        first.kept_back = None;
+        assert!(other.now_or_never().is_some(), "it is next");
+        assert!(of_hog.iter_mut().all(|call| call.now_or_never().is_none()));
+    }
+
+    #[tokio::test]
+    async fn what_the_host_has_for_a_call_is_reserved_and_expected_of_the_next() {
+        let (memory, time) = (memory(24, 4), time());
+        let share = memory.share();
+        let mut call = memory.reserve(&share, PAGE).await;
+        call.grow_to(PAGE, &time).await;
+        for _ in 0..2 {
+            call.have_beside(3 * PAGE, &time).await;
+            assert_eq!((call.used(), call.most(), memory.reserved()), (PAGE, 4 * PAGE, 4 * PAGE));
+        }
+        call.grow_to(4 * PAGE, &time).await;
+        assert_eq!(memory.reserved(), 4 * PAGE, "what was beside it has gone");
     }
 
     #[tokio::test]
     async fn two_that_outgrow_their_reservations_do_not_wait_for_each_other() {
         let (memory, time) = (memory(20, 8), time());
         let mut first = memory.reserve(&memory.share(), 6 * PAGE).await;
-        let mut second = memory.reserve(&memory.share(), 4 * PAGE).await;
-        let _third = memory.reserve(&memory.share(), 2 * PAGE).await;
+        let mut second = memory.reserve(&memory.share(), 3 * PAGE).await;
+        let _third = memory.reserve(&memory.share(), PAGE).await;
         first.grow_to(8 * PAGE, &time).await;
         assert!(first.has_kept_back());
         {
-            let mut growing = std::pin::pin!(second.grow_to(6 * PAGE, &time));
-            assert!(growing.as_mut().now_or_never().is_none(), "nothing is left");
+            let mut growing = std::pin::pin!(second.grow_to(5 * PAGE, &time));
+            assert!(growing.as_mut().now_or_never().is_none(), "it would have more than it leaves");
             drop(first);
             growing.await;
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::ResourceLimiterAsync;
+use windlass_core::fair::leave_thread;
 
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
@@ -70,12 +71,26 @@ impl Meter {
     }
 
     /// Whether the call may go on, by its wall time and its processor time. To be asked on the thread that runs it.
-    pub(crate) fn check_time(&self) -> Result<(), Overrun> {
+    /// Returns the processor time so far.
+    pub(crate) fn check_time(&self) -> Result<Duration, Overrun> {
         if self.time.left().is_zero() {
             return Err(self.time.overrun());
         }
-        let most = self.limits.cpu;
-        if self.cpu.used_within_poll() < most { Ok(()) } else { Err(Overrun::time(Limit::Cpu, most)) }
+        let (used, most) = (self.cpu.used_within_poll(), self.limits.cpu);
+        if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
+    }
+
+    /// To be awaited where others may have their turn, on the thread that runs the call: a plugin that waits and has used less, else
+    /// whoever else has something to do on that thread. An error if the call may not go on.
+    pub(crate) fn give_way(&self) -> Result<impl Future<Output = ()> + Send + use<>, Overrun> {
+        let used = self.check_time()?;
+        let time = self.time.is_wanted(used).then(|| self.time.clone());
+        Ok(async {
+            match time {
+                Some(time) => time.let_others().await,
+                None => leave_thread().await,
+            }
+        })
     }
 
     /// One more import call that the host works for.
@@ -105,6 +120,11 @@ impl Meter {
         }
         self.used.written_bytes = written;
         Ok(())
+    }
+
+    /// Has room in the memory of all guests for `bytes` that the host is to have for the call, and waits for it.
+    pub(crate) async fn have_beside(&mut self, bytes: usize) {
+        self.of_instance.memory.have_beside(bytes, &self.time).await;
     }
 
     /// Whether the call may read the API server itself once more.

@@ -140,7 +140,7 @@ impl Work {
     }
 }
 
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadProblem> {
     // Before opening it: opening a pipe waits for its other end.
     let metadata = path.metadata().map_err(LoadProblem::Read)?;
     if !metadata.is_file() {

@@ -20,7 +20,7 @@ use crate::cpu::CpuTime;
 use crate::limits::Limits;
 use crate::log_budget::LogBudget;
 use crate::manifest::Manifest;
-use crate::memory::{GuestMemory, Share};
+use crate::memory::{GuestMemory, Held, Share};
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
 
@@ -65,6 +65,17 @@ pub struct CallLimits {
     pub deadline: Option<Duration>,
     /// In which instance it takes place.
     pub instances: Instances,
+    /// What it sees of time and chance. None: the real thing.
+    pub replay: Option<Replay>,
+}
+
+/// Time and chance that are known, so that a call can be made again and everything in it is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The time since 1970, which stands still.
+    pub now: Duration,
+    /// What randomness follows from. In `compose` it follows from the request in any case.
+    pub seed: [u8; 32],
 }
 
 /// Where calls of a plugin take place.
@@ -87,12 +98,16 @@ pub struct Called {
 }
 
 /// A call of `compose` that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Composed {
     /// What the plugin answered. Err: it failed, and how.
     pub answer: Result<Composition, CallResult>,
     /// The processor time of the guest's thread that it used.
     pub cpu: Duration,
+    /// Of its wall time, what is left for what follows from the answer.
+    pub left: Duration,
+    /// Of the memory of all guests, what the answer takes while somebody works with it. None: there is nothing of it.
+    pub held: Option<Held>,
 }
 
 /// What a plugin has lost to limits since it was loaded.
@@ -119,6 +134,8 @@ pub struct Plugin {
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: Code,
     pub(crate) kept: Kept,
+    /// Where what its calls ask for is carried out.
+    pub(crate) host: Handle,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -172,6 +189,13 @@ impl Plugin {
         self.size
     }
 
+    /// The size of its machine code in bytes, with all that is loaded with it.
+    #[must_use]
+    pub fn compiled_size(&self) -> u64 {
+        let image = self.code.0.component().image_range();
+        (image.end.addr() - image.start.addr()) as u64
+    }
+
     /// The version of the interface that it was built for.
     #[must_use]
     pub fn abi(&self) -> AbiVersion {
@@ -214,11 +238,19 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// Calls `reconcile` on a guest thread, as soon as one of the sandbox's permits is free; the
-    /// deadline counts from then. Whose turn it is when permits are scarce, the caller decides: the sandbox does not. Whatever the guest does, this returns soon after its deadline.
+    /// The threads that run guests. A task there calls a plugin in place, which is several times cheaper than from elsewhere;
+    /// it shares them with guests that spin, each of which yields every few milliseconds. They have timers, and no I/O.
+    #[must_use]
+    pub fn threads(&self) -> &Handle {
+        self.shared.threads()
+    }
+
+    /// Calls `reconcile` on a guest thread, as soon as one of the sandbox's permits is free; the deadline counts from then.
+    /// Whose turn it is when permits are scarce, the caller decides: the sandbox does not. Whatever the guest does, this
+    /// returns soon after its deadline.
     ///
-    /// Must be called within a tokio runtime, where the writes of the call are then carried out. Dropping the future
-    /// stops the guest at its next yield; writes that have begun go on.
+    /// What the call asks for, such as its writes, is carried out on the tokio runtime that the plugin was loaded on. Dropping
+    /// the future stops the guest at its next yield; writes that have begun go on.
     pub async fn reconcile(
         self: &Arc<Self>,
         request: Request,
@@ -227,7 +259,8 @@ impl Plugin {
         limits: CallLimits,
     ) -> Called {
         let cpu = CpuTime::default();
-        let world = crate::state::ReconcileWorld::new(ports.clone(), call, Handle::current(), self.counters.clone());
+        let (ports, host, counters) = (ports.clone(), self.host.clone(), self.counters.clone());
+        let world = crate::state::ReconcileWorld::new(ports, call, host, counters, limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
             let callee = plugin.callee(&limits, &metered);
@@ -245,14 +278,16 @@ impl Plugin {
         limits: CallLimits,
     ) -> Composed {
         let cpu = CpuTime::default();
-        let world = call::compose::world(&request.request, call, self.counters.clone());
+        let world = call::compose::world(&request.request, call, self.counters.clone(), limits.replay);
         let (plugin, metered) = (self.clone(), cpu.clone());
         let task = async move {
             let callee = plugin.callee(&limits, &metered);
             metered.metered(call::compose::compose(&callee, &request, world)).await
         };
-        let answer = ended(self.shared.run(task).await).and_then(|answer| answer);
-        Composed { answer, cpu: cpu.used() }
+        match ended(self.shared.run(task).await) {
+            Ok((answer, left, held)) => Composed { answer, cpu: cpu.used(), left, held: Some(held) },
+            Err(failed) => Composed { answer: Err(failed), cpu: cpu.used(), left: Duration::ZERO, held: None },
+        }
     }
 
     fn callee<'a>(&'a self, limits: &CallLimits, cpu: &'a CpuTime) -> Callee<'a> {

@@ -1,14 +1,19 @@
 //! The guests' house: threads of their own, one engine, and a permit per call.
 //!
-//! Guests never run on the caller's runtime, so that a busy one cannot delay leases, informers or the writer; what they
-//! ask for is carried out on the caller's runtime, so that it never waits for them.
+//! Guests never run on the host's runtime, so that a busy one cannot delay leases, informers or the writer; what they ask for
+//! is carried out on the host's runtime, so that it never waits for them. Who calls a plugin from its own threads
+//! ([`Plugin::threads`](crate::Plugin::threads)) has it called in place: to hand a call to another thread and to be woken by that
+//! costs several times what the call does (ADR 16).
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::{self, Runtime};
+use futures::FutureExt;
+use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
@@ -18,11 +23,10 @@ use crate::artefacts::Artefacts;
 use crate::compile::Compiler;
 use crate::engine::{self, EngineError};
 use crate::limits::Limits;
-use crate::machine;
 use crate::memory::GuestMemory;
 use crate::parked::{Parked, ParkingLot};
 use crate::refusals::Refusals;
-use crate::ticker::{Running, Ticker};
+use crate::ticker::Ticker;
 
 /// Instances that wait for their next call, of all plugins: each takes address space.
 const MOST_PARKED: u32 = 256;
@@ -113,8 +117,7 @@ impl Sandbox {
             }
         };
         let lot = ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE);
-        let budget = limits.guest_memory_bytes.unwrap_or_else(machine::half_of_memory);
-        let memory = GuestMemory::new(budget, limits.memory_bytes, lot);
+        let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot);
         let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
         let ticker = Arc::new(Ticker::start(engine.clone()).map_err(SandboxError::Threads)?);
         let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
@@ -216,24 +219,34 @@ pub(crate) enum TaskError {
     ShutDown,
 }
 
+impl TaskError {
+    fn panicked(panic: &(dyn Any + Send)) -> Self {
+        Self::Panicked(windlass_core::panics::cause(panic).to_owned())
+    }
+}
+
 impl Shared {
-    /// Waits for a permit and for a guest thread, runs `call` there and returns its result. Dropping the future drops
-    /// `call`, and with it its instance, at the guest's next yield.
+    /// Waits for a permit, runs `call` on a guest thread, which may be this one, and returns its result. Dropping the future
+    /// drops `call`, and with it its instance, at the guest's next yield.
     pub(crate) async fn run<F, R>(&self, call: F) -> Result<R, TaskError>
     where
         F: Future<Output = R> + Send + 'static,
         R: Send + 'static,
     {
         let permit = self.calls.clone().acquire_owned().await.map_err(|_| TaskError::ShutDown)?;
-        let ticks: Running = self.ticker.running();
+        let ticker = self.ticker.clone();
         let task = async move {
             // In this order: the instance goes back to the pool before the permit for it does.
-            let result = call.await;
-            drop(ticks);
+            let result = ticker.while_polled(call).await;
             drop(permit);
             result
         };
-        joined(self.guests.runtime().spawn(task)).await
+        if self.guests.are_here() { in_place(task).await } else { joined(self.guests.runtime().spawn(task)).await }
+    }
+
+    /// The guests' threads.
+    pub(crate) fn threads(&self) -> &Handle {
+        self.guests.runtime().handle()
     }
 
     /// Keeps an instance for the next call of its plugin, for a while.
@@ -272,9 +285,13 @@ impl Shared {
 async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
     let mut task = AbortOnDrop(task);
     (&mut task.0).await.map_err(|error| match error.try_into_panic() {
-        Ok(panic) => TaskError::Panicked(windlass_core::panics::cause(&*panic).to_owned()),
+        Ok(panic) => TaskError::panicked(&*panic),
         Err(_) => TaskError::ShutDown,
     })
+}
+
+async fn in_place<R>(task: impl Future<Output = R>) -> Result<R, TaskError> {
+    AssertUnwindSafe(task).catch_unwind().await.map_err(|panic| TaskError::panicked(&*panic))
 }
 
 /// A task that ends with whoever waits for it.
@@ -295,9 +312,9 @@ impl Guests {
             .worker_threads(threads)
             .thread_name("windlass-guest")
             // A turn of a spinning guest takes milliseconds, not microseconds: look at timers and at what other
-            // threads have woken after a few turns, instead of the usual sixty.
-            .event_interval(4)
-            .global_queue_interval(4)
+            // threads have woken after each, instead of after the usual sixty.
+            .event_interval(1)
+            .global_queue_interval(1)
             .thread_keep_alive(Duration::from_secs(10))
             .enable_time()
             .build()?;
@@ -306,6 +323,11 @@ impl Guests {
 
     fn runtime(&self) -> &Runtime {
         self.0.as_ref().expect("taken only in drop")
+    }
+
+    /// Whether this is a task of theirs.
+    fn are_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|here| here.id() == self.runtime().handle().id())
     }
 }
 

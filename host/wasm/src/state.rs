@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 use tokio::runtime::Handle;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::meter::Meter;
-use crate::plugin::Counters;
+use crate::plugin::{Counters, Replay};
 
 /// The state of one call.
 pub(crate) struct CallState {
@@ -71,20 +72,46 @@ pub(crate) struct ReconcileWorld {
     pub(crate) ports: Ports,
     pub(crate) call: Arc<CallContext>,
     /// Where what the guest asks for is carried out.
-    pub(crate) caller: Handle,
+    pub(crate) host: Handle,
     pub(crate) counters: Arc<Counters>,
     latest: Duration,
+    /// Of a call that is to be as another was. None: time and chance are real.
+    replayed: Option<Box<Replayed>>,
+}
+
+/// Time and chance of a call that can be made again.
+struct Replayed {
+    now: Duration,
+    random: StdRng,
 }
 
 impl ReconcileWorld {
-    pub(crate) fn new(ports: Ports, call: Arc<CallContext>, caller: Handle, counters: Arc<Counters>) -> Self {
-        Self { ports, call, caller, counters, latest: Duration::ZERO }
+    pub(crate) fn new(
+        ports: Ports,
+        call: Arc<CallContext>,
+        host: Handle,
+        counters: Arc<Counters>,
+        replay: Option<Replay>,
+    ) -> Self {
+        let replayed = replay.map(|Replay { now, seed }| Replayed { now, random: StdRng::from_seed(seed) });
+        Self { ports, call, host, counters, latest: Duration::ZERO, replayed: replayed.map(Box::new) }
     }
 
     /// The time since 1970, never less than it was before in this call.
     pub(crate) fn now(&mut self) -> Duration {
+        if let Some(replayed) = &self.replayed {
+            return replayed.now;
+        }
         self.latest = self.latest.max(now());
         self.latest
+    }
+
+    /// Fills `bytes` with what nobody can guess, unless the call can be made again.
+    pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
+        match &mut self.replayed {
+            Some(replayed) => replayed.random.fill_bytes(bytes),
+            None => rand::rng().fill_bytes(bytes),
+        }
     }
 }
 

@@ -1,7 +1,10 @@
-//! Moves the engine's epoch forward while guests run, so that a spinning one is interrupted every few milliseconds.
+//! Moves the engine's epoch forward while guests run, so that a spinning one is interrupted soon.
 //!
-//! The thread sleeps for good while no call runs: an idle host does not wake up 200 times a second.
+//! The thread sleeps for good while no call is on a thread: neither an idle host nor one whose calls all wait wakes up 2,000 times a
+//! second.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
@@ -9,8 +12,8 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others get their turn.
-const TICK: Duration = Duration::from_millis(5);
+/// How long a guest runs before others get their turn: a neighbour's small call waits several times as long as it takes.
+const TICK: Duration = Duration::from_micros(500);
 
 /// Owns the thread; it ends when this is dropped.
 #[derive(Debug)]
@@ -21,7 +24,8 @@ pub(crate) struct Ticker {
 
 #[derive(Debug, Default)]
 struct Shared {
-    running_calls: AtomicUsize,
+    /// Polls of calls that have not ended.
+    polls: AtomicUsize,
     stopped: AtomicBool,
 }
 
@@ -35,19 +39,28 @@ impl Ticker {
         Ok(Self { shared, thread: thread.thread().clone() })
     }
 
-    /// Ticks at least as long as the guard lives.
-    pub(crate) fn running(self: &Arc<Self>) -> Running {
-        if self.shared.running_calls.fetch_add(1, Ordering::SeqCst) == 0 {
+    /// Runs `call`, and ticks at least while it is polled.
+    pub(crate) async fn while_polled<F: Future>(&self, call: F) -> F::Output {
+        let mut call = pin!(call);
+        poll_fn(|context| {
+            let _poll = self.poll();
+            call.as_mut().poll(context)
+        })
+        .await
+    }
+
+    fn poll(&self) -> Poll<'_> {
+        if self.shared.polls.fetch_add(1, Ordering::SeqCst) == 0 {
             self.thread.unpark();
         }
-        Running(self.clone())
+        Poll(&self.shared)
     }
 }
 
 impl Shared {
     fn tick(&self, engine: &Engine) {
         while !self.stopped.load(Ordering::SeqCst) {
-            if self.running_calls.load(Ordering::SeqCst) == 0 {
+            if self.polls.load(Ordering::SeqCst) == 0 {
                 // An unpark between the check and here is not lost: park then returns at once.
                 thread::park();
             } else {
@@ -65,12 +78,37 @@ impl Drop for Ticker {
     }
 }
 
-/// A call is running.
-#[derive(Debug)]
-pub(crate) struct Running(Arc<Ticker>);
+/// A call is on a thread. Also one that panics leaves it.
+struct Poll<'a>(&'a Shared);
 
-impl Drop for Running {
+impl Drop for Poll<'_> {
     fn drop(&mut self) {
-        self.0.shared.running_calls.fetch_sub(1, Ordering::SeqCst);
+        self.0.polls.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn it_ticks_while_a_call_is_on_a_thread_and_not_while_it_waits() {
+        let ticker = Ticker::start(Engine::default()).expect("a thread");
+        let polls = || ticker.shared.polls.load(Ordering::SeqCst);
+        let mut seen = Vec::new();
+        {
+            let mut call = pin!(ticker.while_polled(async {
+                seen.push(polls());
+                futures::pending!();
+                seen.push(polls());
+            }));
+            for _ in 0..2 {
+                assert_eq!(polls(), 0);
+                let _ = call.as_mut().now_or_never();
+            }
+        }
+        assert_eq!((seen, polls()), (vec![1, 1], 0));
     }
 }

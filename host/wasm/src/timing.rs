@@ -64,6 +64,18 @@ impl CallTime {
         Overrun::time(limit, allowed)
     }
 
+    /// Whether the call, which has used `cpu` up to now, should let another one go first ([`let_others`](Self::let_others)).
+    pub(crate) fn is_wanted(&self, cpu: Duration) -> bool {
+        self.0.turn.is_wanted(cpu)
+    }
+
+    /// Gives the turn up until it is this call's again, with the clock stopped.
+    pub(crate) async fn let_others(self) {
+        let waiting = self.0.turn.give_up();
+        let _stopped = StoppedClock::of(&self);
+        waiting.over().await;
+    }
+
     /// Waits for `work`, which others keep the call from, with the clock stopped and without its turn.
     pub(crate) async fn stopped_for<F: Future>(&self, work: F) -> F::Output {
         let _stopped = StoppedClock::of(self);

@@ -12,51 +12,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
+use support::ports::Meeting;
 use support::{PluginDir, load, options, reconcile};
 use tokio::sync::Barrier;
-use windlass_core::error::ApiError;
-use windlass_core::object::ObjectKind;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, Claimed, Owners, Ports};
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 const MIB: usize = 1 << 20;
 const CALLS: usize = 4;
-
-/// Looks at the process when all calls are there.
-#[derive(Debug)]
-struct Look {
-    all: Arc<Barrier>,
-    private: Arc<AtomicUsize>,
-}
-
-impl Owners for Look {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        _: ObjectKind,
-        _: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let (all, private) = (self.all.clone(), self.private.clone());
-        async move {
-            if all.wait().await.is_leader() {
-                private.store(private_bytes(), Ordering::SeqCst);
-            }
-            all.wait().await;
-            Ok(Claimed { adopted: vec![], released: vec![] })
-        }
-        .boxed()
-    }
-}
 
 /// Memory of this process that it has written and shares with nobody.
 fn private_bytes() -> usize {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("it is there");
     line.trim().trim_end_matches("kB").trim().parse::<usize>().expect("a number") << 10
+}
+
+/// Looks at the process when all calls are there.
+async fn look(all: Arc<Barrier>, private: Arc<AtomicUsize>) {
+    if all.wait().await.is_leader() {
+        private.store(private_bytes(), Ordering::SeqCst);
+    }
+    all.wait().await;
 }
 
 /// How a toolchain lays out what a memory begins with: segments of so many bytes, one at each so many.
@@ -107,9 +86,9 @@ impl Shape {
 
 /// How much more the process has written while all calls are in the plugin, than before.
 async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
-    let look = Look { all: Arc::new(Barrier::new(CALLS)), private: Arc::default() };
-    let private = look.private.clone();
-    let ports = Ports { owners: Arc::new(look), ..Absent::ports() };
+    let (all, private) = (Arc::new(Barrier::new(CALLS)), Arc::new(AtomicUsize::new(0)));
+    let seen = private.clone();
+    let ports = Meeting(move || look(all.clone(), seen.clone())).of_claims();
     let before = private_bytes();
     let calls = join_all((0..CALLS).map(|_| reconcile(plugin, &ports)));
     let results = tokio::time::timeout(Duration::from_mins(1), calls).await.expect("all come together");

@@ -6,7 +6,7 @@
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::time::Duration;
 
 use super::schedule::Schedule;
 use super::{Share, Wants};
@@ -23,20 +23,32 @@ struct Now {
     has_turn: bool,
     /// Its waits that have not ended.
     waits: usize,
+    /// What was charged for it before it has ended.
+    paid: Duration,
     is_over: bool,
+}
+
+/// How a call has ended.
+pub(super) struct End {
+    pub(super) had_turn: bool,
+    /// What was charged for it before.
+    pub(super) paid: Duration,
 }
 
 impl Standing {
     /// Of a call that begins, with its turn.
     pub(super) fn with_turn(share: Share) -> Arc<Self> {
-        Arc::new(Self { share, now: Mutex::new(Now { has_turn: true, waits: 0, is_over: false }) })
+        Arc::new(Self {
+            share,
+            now: Mutex::new(Now { has_turn: true, waits: 0, paid: Duration::ZERO, is_over: false }),
+        })
     }
 
-    /// The call has ended. Returns whether it had a turn.
-    pub(super) fn end(&self) -> bool {
+    /// The call has ended.
+    pub(super) fn end(&self) -> End {
         let mut now = self.now();
         now.is_over = true;
-        std::mem::take(&mut now.has_turn)
+        End { had_turn: std::mem::take(&mut now.has_turn), paid: now.paid }
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -69,16 +81,35 @@ impl Turn {
         Waiting(standing)
     }
 
+    /// Charges the call, which has used `cpu` up to now, and returns whether it should give its turn up: to a plugin that has
+    /// used much less and waits for one.
+    #[must_use]
+    pub fn is_wanted(&self, cpu: Duration) -> bool {
+        let Some(standing) = &self.0 else { return false };
+        let mut now = standing.now();
+        if !now.has_turn {
+            return false;
+        }
+        let more = cpu.saturating_sub(now.paid);
+        now.paid += more;
+        standing.share.is_wanted(more)
+    }
+
     /// Waits for `work`, without the turn if that is not there at once.
     pub async fn without<F: Future>(&self, work: F) -> F::Output {
-        let mut work = pin!(work);
-        let at_once = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
-        if let Poll::Ready(output) = at_once {
-            return output;
+        let (mut work, mut waiting) = (pin!(work), None);
+        // Asked once whenever the task is: what only wants others to have the thread would be done if it were asked again at once.
+        let output = std::future::poll_fn(|context| {
+            let polled = work.as_mut().poll(context);
+            if polled.is_pending() {
+                waiting.get_or_insert_with(|| self.give_up());
+            }
+            polled
+        })
+        .await;
+        if let Some(waiting) = waiting {
+            waiting.over().await;
         }
-        let waiting = self.give_up();
-        let output = work.await;
-        waiting.over().await;
         output
     }
 }
@@ -119,7 +150,6 @@ impl Drop for Waiting {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
-    use std::time::Duration;
 
     use futures::FutureExt;
 
@@ -133,6 +163,17 @@ mod tests {
 
     fn at_once(share: &Share) -> Option<Permit> {
         share.acquire().now_or_never()
+    }
+
+    #[test]
+    fn who_only_leaves_the_thread_without_the_turn_is_not_asked_again_before_others() {
+        let [leaves, neighbour] = shares(1, 8);
+        let call = at_once(&leaves).expect("free");
+        let turn = call.turn();
+        let mut leaving = Box::pin(turn.without(super::super::leave_thread()));
+        assert!(leaving.as_mut().now_or_never().is_none());
+        at_once(&neighbour).expect("its turn is free").finish(Duration::ZERO);
+        assert!(leaving.now_or_never().is_some());
     }
 
     #[test]
@@ -175,6 +216,26 @@ mod tests {
         other.unused();
         assert!(again.now_or_never().is_some());
         drop(call);
+    }
+
+    #[test]
+    fn a_call_that_has_used_much_gives_way_to_one_that_has_not_and_goes_on_after_it() {
+        let [spins, comes] = shares(1, 8);
+        let (long, milliseconds) = (at_once(&spins).expect("free"), Duration::from_millis);
+        assert!(!long.turn().is_wanted(milliseconds(100)), "nobody waits");
+        let mut coming = Box::pin(comes.acquire());
+        assert!(coming.as_mut().now_or_never().is_none());
+        assert!(long.turn().is_wanted(milliseconds(101)));
+        let wait = long.turn().give_up();
+        assert!(!long.turn().is_wanted(milliseconds(101)), "it has no turn to give");
+        let short = coming.now_or_never().expect("it has the turn");
+        let mut again = Box::pin(wait.over());
+        assert!(again.as_mut().now_or_never().is_none());
+        assert!(!short.turn().is_wanted(milliseconds(1)));
+        short.finish(milliseconds(1));
+        assert!(again.now_or_never().is_some());
+        long.finish(milliseconds(102));
+        assert!(!Turn::default().is_wanted(milliseconds(100)), "no call, no turn");
     }
 
     #[test]

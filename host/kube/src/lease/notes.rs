@@ -24,12 +24,21 @@ impl Leases {
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// Sets the annotation `note` of the lease `name`, which is made if need be; or takes it off, if that is what `value` says.
-    /// False: others wrote it each time that this was about to.
-    pub async fn note(&self, name: &str, note: &str, value: Option<&str>, limit: Duration) -> Result<bool, LeaseError> {
+    /// Makes of the annotation `note` of the lease `name` what `change` makes of what it is at that moment, whoever else writes it; None: it is
+    /// not there. The lease is made if need be. False: others wrote it each time that this was about to.
+    pub async fn note(
+        &self,
+        name: &str,
+        note: &str,
+        change: impl Fn(Option<&str>) -> Option<String>,
+        limit: Duration,
+    ) -> Result<bool, LeaseError> {
         for _ in 0..ATTEMPTS {
             let Answer::Found(found) = self.get(name, limit).await? else { continue };
-            if Self::notes(&found).get(note).map(String::as_str) == value {
+            let notes = Self::notes(&found);
+            let now = notes.get(note).map(String::as_str);
+            let value = change(now);
+            if value.as_deref() == now {
                 return Ok(true);
             }
             let Some((version, record)) = found else {

@@ -1,6 +1,7 @@
 //! What this crate does to an API server and what it makes of the answers: against scripted answers on a paused clock,
 //! and against the embedded API server.
 
+mod apart;
 mod claim;
 mod cluster;
 mod definitions;

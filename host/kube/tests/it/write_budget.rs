@@ -83,6 +83,27 @@ async fn of_one_plugins_large_writes_two_are_worked_on_at_a_time_and_small_ones_
     begun.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+#[tokio::test]
+async fn large_writes_that_wait_until_they_can_be_paid_for_keep_no_others_from_their_threads() {
+    let script = fine();
+    let budget = WriteBudget::new(WriteRate { per_second: 1, burst: 1 });
+    let writer = Writer::new(script.client(), Discovery::new(script.client())).within(budget.clone());
+    let large = || {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "x".repeat(100_000)}});
+        Operation::Create { object: object.to_string(), options: WriteOptions::default() }
+    };
+    let waiting = [(); 20].map(|()| tokio::spawn(writer.write(Arc::new(call()), large())));
+    // One after the other they would take nearly twice as long.
+    timeout(Duration::from_secs(10), async {
+        while budget.waited() < 19 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("all but the first come as far as that");
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
     let script = fine();

@@ -1,11 +1,11 @@
 //! Carrying out with a server that the test plays.
 
-use std::sync::Mutex;
-use std::time::Duration;
+use std::num::NonZeroU32;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_core::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
+use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
 use windlass_core::object::{Header, ObjectKey};
@@ -142,17 +142,20 @@ fn observed() -> Observed {
 
 const NAMES: [&str; 12] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
 
-async fn create(ports: &Ports, end: Option<Instant>, shows_all: bool) -> Vec<Applied> {
+/// The time of a call, where a test does not care.
+const LONG: Duration = Duration::from_mins(1);
+
+async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
     let wanted = children(&NAMES);
     let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
-    Hand::new(ports, call(), end).apply(&parent(), &steps, &|_| shows_all).await
+    Hand::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
     let (server, ports) = server(|_| Ok(None));
     let began = Instant::now();
-    assert_eq!(create(&ports, None, true).await, vec![Applied::Done; NAMES.len()]);
+    assert_eq!(create(&ports, LONG, true).await, vec![Applied::Done; NAMES.len()]);
     assert_eq!(server.under_way.lock().expect("not poisoned").1, 5, "1, 2, 4, and what is left");
     assert_eq!(began.elapsed(), Duration::from_millis(40));
 }
@@ -160,7 +163,7 @@ async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
 #[tokio::test(start_paused = true)]
 async fn where_the_server_is_in_trouble_it_begins_no_more() {
     let (server, ports) = server(|told| if told == "apply c2" { Err(error(ApiReason::ServerError)) } else { Ok(None) });
-    let applied = create(&ports, None, true).await;
+    let applied = create(&ports, LONG, true).await;
     assert_eq!(server.written.lock().expect("not poisoned").len(), 3);
     assert_eq!(applied[0], Applied::Done);
     assert!(matches!(applied[2], Applied::Failed(_)) && applied[3..].iter().all(|it| *it == Applied::NotTried));
@@ -169,23 +172,52 @@ async fn where_the_server_is_in_trouble_it_begins_no_more() {
 #[tokio::test(start_paused = true)]
 async fn one_childs_own_failure_keeps_none_of_the_others_back() {
     let (_, ports) = server(|told| if told == "apply c0" { Err(error(ApiReason::Invalid)) } else { Ok(None) });
-    let applied = create(&ports, None, true).await;
+    let applied = create(&ports, LONG, true).await;
     assert!(matches!(applied[0], Applied::Failed(_)) && applied[1..].iter().all(|it| *it == Applied::Done));
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_its_time_is_up_it_says_how_much_is_left() {
     let (_, ports) = server(|_| Ok(None));
-    let applied = create(&ports, Some(Instant::now() + Duration::from_millis(15)), true).await;
+    let applied = create(&ports, Duration::from_millis(15), true).await;
     let Applied::Failed(Failure::Transient(told)) = &applied[3] else { panic!("{applied:?}") };
     assert!(told.starts_with("9 children") && told.contains("deadlineMs"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
+    let (_, ports) = server(|_| Ok(None));
+    let ports = crate::turns::waited_for(ports, &tokio::runtime::Handle::current());
+    let fair = Fair::new(1, 8);
+    let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+    let permit = share.acquire().await;
+    let call = Arc::new(CallContext { turn: permit.turn(), ..CallContext::clone(&call()) });
+    let wanted = children(&NAMES);
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
+    // Its four rounds of writes take 40 ms.
+    let hand = Hand::new(&ports, call, Duration::from_millis(50));
+    let busy = async {
+        loop {
+            let turn = neighbour.acquire().await;
+            tokio::time::sleep(LONG).await;
+            turn.finish(LONG);
+        }
+    };
+    let (parent, shows_all, began) = (parent(), |_: &ObjectKind| true, Instant::now());
+    let applied = tokio::select! {
+        applied = hand.apply(&parent, &steps, &shows_all) => applied,
+        () = busy => unreachable!("for ever"),
+    };
+    assert!(began.elapsed() > LONG, "the neighbour was there");
+    assert_eq!(applied, vec![Applied::Done; NAMES.len()]);
+    drop(permit);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_narrow_cache_does_not_show_is_not_taken_for_new() {
     let taken = |told: &str| if told == "dry create c1" { Err(error(ApiReason::AlreadyExists)) } else { Ok(None) };
     let (server, ports) = server(taken);
-    let applied = create(&ports, None, false).await;
+    let applied = create(&ports, LONG, false).await;
     assert_eq!(applied[0], Applied::Done);
     assert!(matches!(&applied[1], Applied::Failed(Failure::Transient(told)) if told.contains("does not show it")));
     let written = server.written.lock().expect("not poisoned");
@@ -197,7 +229,7 @@ async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (
     let (server, ports) = server(answer);
     let (wanted, observed) = (children(&["c0"]), observed());
     let steps = [(&wanted.children[0], Step::Replace { observed: &observed, marked: true })];
-    let applied = Hand::new(&ports, call(), None).apply(&parent(), &steps, &|_| true).await;
+    let applied = Hand::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
     (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
 }
 
@@ -251,7 +283,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
         },
         version: "7".into(),
     };
-    let failures = Hand::new(&ports, call(), None).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
+    let failures = Hand::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
     assert_eq!(failures, [Failure::Api(error(ApiReason::Conflict))]);
     assert_eq!(server.written.lock().expect("not poisoned").len(), AT_ONCE, "after a failure no more go");
 }
@@ -260,7 +292,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
 async fn a_status_is_written_if_it_is_another_one() {
     let (server, ports) = server(|_| Ok(None));
     let call = call();
-    let hand = Hand::new(&ports, call, None);
+    let hand = Hand::new(&ports, call, LONG);
     let before = primary(&json!({"n": 1}));
     assert_eq!(hand.status(true, &before, None).await, None);
     assert_eq!(hand.status(true, &before, Some(&json!({"n": 1}))).await, None);

@@ -1,5 +1,6 @@
 //! Calls that only wait: their neighbours do not notice.
 
+use tokio::runtime::Handle;
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
 use windlass_core::ports::{Http, Writes, Written};
 use windlass_core::write::Operation;
@@ -59,7 +60,10 @@ impl Reconcile for Waits {
 fn beside_calls_that_wait(turns: u32, plugins: usize) -> (Stage, Vec<Switch>, Arc<AtomicUsize>) {
     let mut switches = Vec::new();
     let began = Arc::new(AtomicUsize::new(0));
-    let silent = turns::waited_for(Ports { http: Arc::new(Silence), writes: Arc::new(Silence), ..Absent::ports() });
+    let silent = turns::waited_for(
+        Ports { http: Arc::new(Silence), writes: Arc::new(Silence), ..Absent::ports() },
+        &Handle::current(),
+    );
     let neighbour = Stage::with_clock(1, turns, Arc::new(SystemClock::new()));
     for plugin in 0..plugins {
         let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_wasm::Plugin;
 
 use super::{Reload, as_loaded};
-use crate::directory::{Rejection, Why};
+use crate::directory::{Digest, JudgedAt, Rejection, Verdict, Why};
 use crate::generation::Swapped;
 use crate::manager::{Host, plugins, tell, unload};
 use crate::running::End;
@@ -55,39 +55,48 @@ impl Reload {
     }
 
     /// Gives a plugin that runs its newer generation.
-    pub(super) fn deliver(&mut self, plugin: Arc<Plugin>) {
+    pub(super) fn deliver(&mut self, plugin: &Arc<Plugin>) {
         let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
-        let status = self.host.status.plugin(plugin.name());
-        // The file is taken; and what an older one still waited for says nothing of this one.
-        status.has_not_taken(None);
-        status.pends(None);
+        // First what is done, and then what is told: should that panic, the step is not lost.
         handle.delivered = Some(plugin.clone());
-        handle.newest.send_replace(plugin);
+        handle.newest.send_replace(plugin.clone());
+        let status = self.host.status.plugin(plugin.name());
+        // The file is taken.
+        status.has_not_taken(None);
+        status.is_newest(handle.returns.as_ref().map(|returns| &**returns.digest()));
     }
 
     /// What runs is not to be replaced by `digest`.
     pub(super) fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
+        if let Some(handle) = self.handles.get_mut(plugin) {
+            handle.delivered = None;
+            handle.newest.send_replace(handle.returns.as_ref().unwrap_or(&handle.runs).clone());
+        }
         tell::withdrawn(&self.host, plugin, digest);
-        let Some(handle) = self.handles.get_mut(plugin) else { return };
-        handle.delivered = None;
-        handle.newest.send_replace(handle.returns.as_ref().unwrap_or(&handle.runs).clone());
     }
 
-    pub(super) fn stop(&mut self, plugin: &Arc<str>, why: Why) {
-        tell::stopping(&self.host, plugin, &why);
-        let Some(handle) = self.handles.get_mut(plugin) else { return };
-        (handle.why, handle.delivered) = (Some(why), None);
-        handle.stop.cancel();
+    pub(super) fn stop(&mut self, plugin: &Arc<str>, why: &Why) {
+        if let Some(handle) = self.handles.get_mut(plugin) {
+            (handle.why, handle.delivered) = (Some(why.clone()), None);
+            handle.stop.cancel();
+        }
+        tell::stopping(&self.host, plugin, why);
     }
 
     /// What ran of `plugin` has ended.
     pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<End>) {
         let Some(handle) = self.handles.remove(plugin) else { return };
         handle.over.cancel();
-        if self.catalog.ended(plugin) {
+        // What was told to end, and has panicked over that, has ended.
+        let fell = end.is_none() && handle.why.is_none();
+        if fell || self.catalog.ended(plugin) {
             unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, &self.phases.stop);
         }
-        self.host.leadership.leave(plugin);
+        if fell {
+            self.fell(plugin);
+        } else {
+            self.host.leadership.leave(plugin);
+        }
     }
 
     /// What became of the newest generation.
@@ -123,26 +132,26 @@ impl Reload {
                 handle.returns = Some(to.clone());
                 let rejection = Rejection::new(rejected, because, Some(to.digest()));
                 tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
+                let rejection = self.rejections.judged(plugin, rejection, JudgedAt::now());
                 self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
-                self.rejections.add(plugin, &rejection);
-                self.tell_replicas(plugin.clone(), Some(rejection));
+                self.tell_replicas(plugin.clone(), Verdict::Rejected(rejection));
             }
         }
     }
 
-    pub(super) fn pardon(&mut self, plugin: Arc<str>, digest: &str) {
-        tracing::info!(%plugin, digest, "the file that was rolled back is another one now: it is forgotten");
-        self.rejections.remove(&plugin, digest);
+    pub(super) fn pardon(&mut self, plugin: Arc<str>, digest: &Digest) {
+        tracing::info!(%plugin, digest = &**digest, "the file that was rolled back is another one now: it is forgotten");
+        let at = self.rejections.pardon(&plugin, digest, JudgedAt::now());
         if let Some(status) = self.host.status.known(&plugin) {
             status.has_rejected(None);
         }
-        self.tell_replicas(plugin, None);
+        self.tell_replicas(plugin, Verdict::Pardoned { digest: digest.clone(), at });
     }
 
     /// In the background: nothing waits for it.
-    fn tell_replicas(&self, plugin: Arc<str>, rejection: Option<Rejection>) {
+    fn tell_replicas(&self, plugin: Arc<str>, verdict: Verdict) {
         // Whoever listens ends with the host.
-        let _ = self.replicas.send((plugin, rejection));
+        let _ = self.replicas.send((plugin, verdict));
     }
 }
 

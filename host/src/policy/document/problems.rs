@@ -12,18 +12,18 @@ use crate::policy::problem::Problem;
 const MOST_PROBLEMS: usize = 10;
 
 #[derive(Default)]
-pub(super) struct Problems(pub(super) Vec<Problem>);
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
-    pub(super) fn whole(&mut self, what: String) {
+    pub(crate) fn whole(&mut self, what: String) {
         self.0.push(Problem { line: None, what });
     }
 
-    pub(super) fn at<T>(&mut self, value: &Spanned<T>, what: String) {
+    pub(crate) fn at<T>(&mut self, value: &Spanned<T>, what: String) {
         self.0.push(Problem { line: Some(value.referenced.line()), what });
     }
 
-    pub(super) fn yaml<'a, T: Deserialize<'a>>(&mut self, text: &'a [u8]) -> Option<T> {
+    pub(crate) fn yaml<'a, T: Deserialize<'a>>(&mut self, text: &'a [u8]) -> Option<T> {
         match serde_saphyr::from_slice_with_options(text, options()) {
             Ok(value) => Some(value),
             Err(error) => {
@@ -34,7 +34,7 @@ impl Problems {
         }
     }
 
-    pub(super) fn or<T>(mut self, path: &Path, read: Option<T>) -> Result<T, PolicyError> {
+    pub(crate) fn or<T>(mut self, path: &Path, read: Option<T>) -> Result<T, PolicyError> {
         let more = self.0.len().saturating_sub(MOST_PROBLEMS);
         if more > 0 {
             self.0.truncate(MOST_PROBLEMS);

@@ -23,6 +23,7 @@ pub(crate) mod bindings {
         imports: {
             "windlass:plugin/writes": async | trappable,
             "windlass:plugin/cache.get-many": async | trappable,
+            "windlass:plugin/cache.list": async | trappable,
             "windlass:plugin/live": async | trappable,
             "windlass:plugin/owners": async | trappable,
             "windlass:plugin/http": async | trappable,
@@ -95,6 +96,14 @@ impl Linker {
 }
 
 impl Plugin {
+    /// What it is linked from.
+    pub(crate) fn component(&self) -> &Component {
+        match self {
+            Self::Reconciler(linked) => linked.instance_pre().component(),
+            Self::Composer(linked) => linked.instance_pre().component(),
+        }
+    }
+
     pub(crate) async fn instantiate(&self, store: &mut Store<CallState>) -> wasmtime::Result<Instance> {
         match self {
             Self::Reconciler(linked) => linked.instantiate_async(store).await.map(Instance::Reconciler),

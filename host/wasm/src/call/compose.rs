@@ -1,6 +1,7 @@
 //! A call of `compose`: as one of `reconcile`, in a world in which nothing can be done and equal requests are equal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -12,7 +13,8 @@ use windlass_core::ports::CallContext;
 
 use super::{Callee, Question, check_size};
 use crate::abi::v0_1_0::Instance;
-use crate::plugin::{CompositionRequest, Counters, Request};
+use crate::memory::Held;
+use crate::plugin::{CompositionRequest, Counters, Replay, Request};
 use crate::state::{CallState, ComposeWorld, World, now};
 use crate::trap::Stopped;
 
@@ -24,19 +26,37 @@ impl Question for CompositionRequest {
     }
 }
 
-/// Calls `compose` with `request`. The inner error is what the plugin says went wrong.
+/// What a composed object takes while it is read, compared and sent, in lengths of its text.
+const WORKED_WITH: usize = 5;
+
+/// Calls `compose` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's time, and
+/// with room for the answer in the memory of all guests, which is waited for.
 pub(crate) async fn compose(
     callee: &Callee<'_>,
     request: &CompositionRequest,
     world: ComposeWorld,
-) -> Result<Result<Composition, CallResult>, Stopped> {
+) -> Result<(Result<Composition, CallResult>, Duration, Held), Stopped> {
     check_size(size(request), &callee.limits)?;
-    callee.call(request, World::Compose(Box::new(world))).await
+    let turn = world.call.turn.clone();
+    let (answer, left) = callee.timed_call(request, World::Compose(Box::new(world))).await?;
+    let room = callee.room(answer.as_ref().map_or(0, |answer| WORKED_WITH.saturating_mul(size_of(answer))));
+    let held = turn.without(room).await.into();
+    Ok((answer, left, held))
+}
+
+fn size_of(answer: &Composition) -> usize {
+    answer.children.iter().chain(&answer.status).map(String::len).sum()
 }
 
 /// The world of a call about `request`.
-pub(crate) fn world(request: &Request, call: Arc<CallContext>, counters: Arc<Counters>) -> ComposeWorld {
-    ComposeWorld { now: now(), random: StdRng::from_seed(seed(request)), call, counters }
+pub(crate) fn world(
+    request: &Request,
+    call: Arc<CallContext>,
+    counters: Arc<Counters>,
+    replay: Option<Replay>,
+) -> ComposeWorld {
+    let now = replay.map_or_else(now, |replay| replay.now);
+    ComposeWorld { now, random: StdRng::from_seed(seed(request)), call, counters }
 }
 
 /// The same for one parent as long as it lives: what a composer draws would otherwise change with each change of the

@@ -25,6 +25,7 @@ use crate::text::single_line;
 
 pub use child::compile_child;
 use order::{Order, Refusal};
+pub(crate) use size::Size;
 pub use size::TooMuch;
 
 /// Who compiles plugins.

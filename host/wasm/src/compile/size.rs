@@ -78,48 +78,81 @@ fn of_a_table(limit: u64) -> &'static str {
     }
 }
 
-/// Counts what `bytes` is made of, all modules and components within it together. What cannot be read is left to the
-/// compiler, which says what is wrong with it.
-pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
-    let (mut functions, mut definitions, mut memories, mut tables) = (0_u64, 0_u64, 0_u64, 0_u64);
-    for payload in Parser::new(0).parse_all(bytes) {
-        let Ok(payload) = payload else { return Ok(()) };
-        match &payload {
-            Payload::CodeSectionStart { count, .. } => functions += u64::from(*count),
-            Payload::CodeSectionEntry(body) => {
-                let found = body.range().len() as u64;
-                if found > u64::from(most.function_bytes) {
-                    return Err(TooMuch::FunctionBytes { limit: most.function_bytes, found });
-                }
-            }
+/// What a component is made of, all modules and components within it together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) functions: u64,
+    /// The code of the largest one.
+    pub(crate) function_bytes: u64,
+    /// Types, imports, exports and the like.
+    pub(crate) definitions: u64,
+    pub(crate) memories: u64,
+    /// What the largest memory begins with.
+    pub(crate) memory_bytes: u64,
+    /// What all of them begin with.
+    pub(crate) all_memory_bytes: u64,
+    pub(crate) tables: u64,
+    /// What the largest table begins with.
+    pub(crate) table_elements: u64,
+}
+
+impl Size {
+    pub(crate) fn add(&mut self, payload: &Payload<'_>) {
+        match payload {
+            Payload::CodeSectionStart { count, .. } => self.functions += u64::from(*count),
+            Payload::CodeSectionEntry(body) => self.function_bytes = self.function_bytes.max(body.range().len() as u64),
             Payload::MemorySection(section) => {
-                memories += u64::from(section.count());
-                let found = section.clone().into_iter().flatten().map(|memory| first_bytes(&memory)).max().unwrap_or(0);
-                if found > most.memory_of_calls {
-                    return Err(TooMuch::MemoryBytes { limit: most.memory_of_calls, found });
+                self.memories += u64::from(section.count());
+                for memory in section.clone().into_iter().flatten() {
+                    let bytes = first_bytes(&memory);
+                    self.memory_bytes = self.memory_bytes.max(bytes);
+                    self.all_memory_bytes = self.all_memory_bytes.saturating_add(bytes);
                 }
             }
             Payload::TableSection(section) => {
-                tables += u64::from(section.count());
+                self.tables += u64::from(section.count());
                 let largest = section.clone().into_iter().flatten().map(|table| table.ty.initial).max().unwrap_or(0);
-                if largest > most.table_elements {
-                    return Err(TooMuch::TableElements { limit: most.table_elements, found: largest });
-                }
+                self.table_elements = self.table_elements.max(largest);
             }
-            other => definitions += u64::from(defined(other)),
+            other => self.definitions += u64::from(defined(other)),
         }
-        if memories > u64::from(most.memories) {
+    }
+
+    fn check(&self, most: &Order) -> Result<(), TooMuch> {
+        let is_more = |found: u64, limit: u32| found > u64::from(limit);
+        if is_more(self.function_bytes, most.function_bytes) {
+            return Err(TooMuch::FunctionBytes { limit: most.function_bytes, found: self.function_bytes });
+        }
+        if self.memory_bytes > most.memory_of_calls {
+            return Err(TooMuch::MemoryBytes { limit: most.memory_of_calls, found: self.memory_bytes });
+        }
+        if self.table_elements > most.table_elements {
+            return Err(TooMuch::TableElements { limit: most.table_elements, found: self.table_elements });
+        }
+        if is_more(self.memories, most.memories) {
             return Err(TooMuch::Memories { limit: most.memories });
         }
-        if tables > u64::from(most.tables) {
+        if is_more(self.tables, most.tables) {
             return Err(TooMuch::Tables { limit: most.tables });
         }
-        if functions > u64::from(most.functions) {
+        if is_more(self.functions, most.functions) {
             return Err(TooMuch::Functions { limit: most.functions });
         }
-        if definitions > u64::from(most.definitions) {
+        if is_more(self.definitions, most.definitions) {
             return Err(TooMuch::Definitions { limit: most.definitions });
         }
+        Ok(())
+    }
+}
+
+/// Checks what `bytes` is made of, section by section. What cannot be read is left to the compiler, which says what is wrong with
+/// it.
+pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
+    let mut size = Size::default();
+    for payload in Parser::new(0).parse_all(bytes) {
+        let Ok(payload) = payload else { return Ok(()) };
+        size.add(&payload);
+        size.check(most)?;
     }
     Ok(())
 }
@@ -185,8 +218,8 @@ mod tests {
     #[test]
     fn memories_and_tables_count_over_all_modules() {
         let memories = |count: usize| format!("(component {})", "(core module (memory 1))".repeat(count));
-        assert_eq!(checked(&memories(2), &Limits::default()), Ok(()));
-        assert_eq!(checked(&memories(3), &Limits::default()), Err(TooMuch::Memories { limit: 2 }));
+        assert_eq!(checked(&memories(6), &Limits::default()), Ok(()));
+        assert_eq!(checked(&memories(7), &Limits::default()), Err(TooMuch::Memories { limit: 6 }));
         let tables = |count: usize| format!("(component {})", "(core module (table 1 funcref))".repeat(count));
         assert_eq!(checked(&tables(40), &Limits::default()), Ok(()));
         assert_eq!(checked(&tables(41), &Limits::default()), Err(TooMuch::Tables { limit: 40 }));

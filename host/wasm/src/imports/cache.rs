@@ -1,13 +1,21 @@
 //! `cache`: reads of the declared watches.
 
+use std::time::{Duration, Instant};
+
+use windlass_core::{error, ports};
+
 use crate::abi::v0_1_0::bindings::windlass::plugin::cache::{Host, ListQuery};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 use crate::abi::v0_1_0::convert;
 use crate::imports::{RAISE_RESPONSE, malformed, too_large};
+use crate::meter::Meter;
 use crate::state::CallState;
 
-/// After so many reads of one import call, other guests get their turn.
-const READS_PER_TURN: usize = 64;
+/// After so long in one import call others get their turn.
+const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
+/// Objects of a page that are parsed in one go, and in all.
+const PART: u32 = 32;
+const MOST_PARSED: u32 = 1_000;
 
 impl Host for CallState {
     fn get(
@@ -26,11 +34,9 @@ impl Host for CallState {
     ) -> wasmtime::Result<Vec<Result<Option<String>, ApiError>>> {
         let mut budget = self.meter.limits().response_bytes;
         let mut answers = Vec::with_capacity(targets.len());
-        for (index, target) in targets.into_iter().enumerate() {
-            if index % READS_PER_TURN == READS_PER_TURN - 1 {
-                self.meter.check_time()?;
-                tokio::task::yield_now().await;
-            }
+        let mut work = Work::begun();
+        for target in targets {
+            work.pause(&self.meter).await?;
             let answer = read(self, target, fields.as_deref(), budget)?;
             if let Ok(Some(object)) = &answer {
                 budget -= object.len();
@@ -40,17 +46,76 @@ impl Host for CallState {
         Ok(answers)
     }
 
-    fn list(&mut self, query: ListQuery) -> wasmtime::Result<Result<Page, ApiError>> {
+    async fn list(&mut self, query: ListQuery) -> wasmtime::Result<Result<Page, ApiError>> {
         let budget = self.meter.limits().response_bytes;
         let world = self.enter("cache.list")?;
         let query = match convert::list_query(query, u32::try_from(budget).unwrap_or(u32::MAX)) {
             Ok(query) => query,
             Err(reason) => return Ok(Err(malformed("list", reason))),
         };
-        Ok(world.ports.reads.list(&world.call, &query).map_err(convert::api_error).map(|page| Page {
+        let (reads, call) = (world.ports.reads.clone(), world.call.clone());
+        let page = if query.fields.is_some() {
+            parsed(&self.meter, query, |query| reads.list(&call, query)).await?
+        } else {
+            reads.list(&call, &query)
+        };
+        Ok(page.map_err(convert::api_error).map(|page| Page {
             items: page.items.iter().map(ToString::to_string).collect(),
             next_token: page.next_token,
         }))
+    }
+}
+
+/// Work of the host's within one import call, on the guest's thread: no epoch interrupts it.
+struct Work {
+    since: Instant,
+}
+
+impl Work {
+    fn begun() -> Self {
+        Self { since: Instant::now() }
+    }
+
+    /// Between two steps.
+    async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
+        if self.since.elapsed() >= LEAVES_THREAD_AFTER {
+            meter.give_way()?.await;
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// A page of which each object is parsed: a part at a time, each as it is by then, so that others have their turn in between.
+async fn parsed(
+    meter: &Meter,
+    query: ports::ListQuery,
+    list: impl Fn(&ports::ListQuery) -> Result<ports::Page, error::ApiError>,
+) -> wasmtime::Result<Result<ports::Page, error::ApiError>> {
+    let (mut objects, mut bytes) = (query.limit.min(MOST_PARSED), query.max_bytes);
+    let mut page = ports::Page { items: vec![], next_token: query.page_token.clone() };
+    let mut work = Work::begun();
+    loop {
+        let limit = objects.min(PART);
+        let token = page.next_token.clone();
+        let part = match list(&ports::ListQuery { limit, max_bytes: bytes, page_token: token, ..query.clone() }) {
+            Ok(part) => part,
+            Err(error) => return Ok(Err(error)),
+        };
+        let length = part.items.iter().map(|item| item.len()).sum::<usize>();
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        // A single object is never too large for a page of its own, which would begin here.
+        if !page.items.is_empty() && bytes.is_some_and(|bytes| length > bytes) {
+            return Ok(Ok(page));
+        }
+        objects -= limit;
+        bytes = bytes.map(|bytes| bytes.saturating_sub(length));
+        page.items.extend(part.items);
+        page.next_token = part.next_token;
+        if page.next_token.is_none() || objects == 0 || bytes == Some(0) {
+            return Ok(Ok(page));
+        }
+        work.pause(meter).await?;
     }
 }
 

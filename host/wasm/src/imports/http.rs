@@ -1,4 +1,4 @@
-//! `http`: requests, each handed to the port and carried out on the caller's runtime.
+//! `http`: requests, each handed to the port and carried out on the host's runtime.
 //!
 //! Unlike a write, a fetch ends with the call that asked for it: nobody is left who could use the response.
 
@@ -19,7 +19,7 @@ impl Host for CallState {
         // What comes after the call's end is of no use, so it need not be waited for.
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
         let (http, call) = (world.ports.http.clone(), world.call.clone());
-        let mut task = AbortOnDrop(world.caller.spawn(async move { http.fetch(call, request).await }));
+        let mut task = AbortOnDrop(world.host.spawn(async move { http.fetch(call, request).await }));
         let answer = waiting(self, "http.fetch", &mut task.0)
             .await
             .map_err(|error| HostFailed::in_import("http.fetch", &error))?;

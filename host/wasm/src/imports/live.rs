@@ -1,4 +1,4 @@
-//! `live`: reads of the API server itself, each handed to the port and carried out on the caller's runtime.
+//! `live`: reads of the API server itself, each handed to the port and carried out on the host's runtime.
 
 use windlass_core::error::ApiReason;
 use windlass_core::ports::LiveQuery;

@@ -36,6 +36,8 @@ fn emit(call: &CallContext, level: WitLevel, message: &str, fields: &str) {
         ($level:expr) => {
             tracing::event!(
                 target: "windlass::plugin",
+                // It says itself what the span of the worker, in whose place it runs, would add.
+                parent: None,
                 $level,
                 plugin = &*call.principal.plugin,
                 controller = &*call.controller,

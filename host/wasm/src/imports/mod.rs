@@ -40,14 +40,14 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Waits for `work`, which is done on the caller's runtime: a busy guest thread must not delay it. When the call is cancelled,
+/// Waits for `work`, which is done on the host's runtime: a busy guest thread must not delay it. When the call is cancelled,
 /// so is the work.
 async fn elsewhere<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
     work: impl Future<Output = T> + Send + 'static,
 ) -> wasmtime::Result<T> {
-    let task = AbortOnDropHandle::new(state.reconcile(import)?.caller.spawn(work));
+    let task = AbortOnDropHandle::new(state.reconcile(import)?.host.spawn(work));
     waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
 }
 

@@ -1,4 +1,4 @@
-//! `owners`: claims, each handed to the port and carried out on the caller's runtime. What a claim has sent is settled by
+//! `owners`: claims, each handed to the port and carried out on the host's runtime. What a claim has sent is settled by
 //! the port, also when this call is cancelled.
 
 use windlass_core::object::ObjectRef;

@@ -9,11 +9,9 @@ use crate::state::{CallState, World};
 
 impl Host for CallState {
     fn get_u32(&mut self) -> wasmtime::Result<u32> {
-        Ok(match &mut self.world {
-            World::Describe(world) => world.random.next_u32(),
-            World::Reconcile(_) | World::Parked => rand::rng().next_u32(),
-            World::Compose(world) => world.random.next_u32(),
-        })
+        let mut bytes = [0; 4];
+        fill(&mut self.world, &mut bytes);
+        Ok(u32::from_le_bytes(bytes))
     }
 
     fn get_bytes(&mut self, length: u32) -> wasmtime::Result<Vec<u8>> {
@@ -22,11 +20,16 @@ impl Host for CallState {
             return Err(Overrun::bytes(Limit::RandomBytes, limit as usize).into());
         }
         let mut bytes = vec![0; length as usize];
-        match &mut self.world {
-            World::Describe(world) => world.random.fill_bytes(&mut bytes),
-            World::Reconcile(_) | World::Parked => rand::rng().fill_bytes(&mut bytes),
-            World::Compose(world) => world.random.fill_bytes(&mut bytes),
-        }
+        fill(&mut self.world, &mut bytes);
         Ok(bytes)
+    }
+}
+
+fn fill(world: &mut World, bytes: &mut [u8]) {
+    match world {
+        World::Describe(world) => world.random.fill_bytes(bytes),
+        World::Reconcile(world) => world.fill_random(bytes),
+        World::Compose(world) => world.random.fill_bytes(bytes),
+        World::Parked => rand::rng().fill_bytes(bytes),
     }
 }

@@ -1,4 +1,4 @@
-//! `writes`: mutations, each handed to the port and carried out on the caller's runtime.
+//! `writes`: mutations, each handed to the port and carried out on the host's runtime.
 
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
@@ -71,13 +71,14 @@ impl Host for CallState {
                 Ok(verb)
             })
             .collect();
+        self.meter.have_beside(to_send.iter().map(Operation::body_bytes).sum()).await;
         let (writes, call) = {
             let world = self.reconcile(IMPORT)?;
             (world.ports.writes.clone(), world.call.clone())
         };
         // Not detached: when this call is cancelled, what has not been sent must not be. What has is the port's to settle.
         let task = AbortOnDropHandle::new(
-            self.reconcile(IMPORT)?.caller.spawn(async move { writes.batch(call, to_send).await }),
+            self.reconcile(IMPORT)?.host.spawn(async move { writes.batch(call, to_send).await }),
         );
         let mut written = awaited(self, IMPORT, task).await?.into_iter();
         let mut left = budget;
@@ -129,16 +130,18 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     state.enter(import)?;
     state.meter.writes(1)?;
     state.meter.written(body_bytes(&operation))?;
-    let world = state.reconcile(import)?;
+    state.reconcile(import)?;
     let operation = match checked(operation, limit) {
         Ok(operation) => operation,
         Err(error) => return Ok(Err(error)),
     };
     let verb = operation.verb();
+    state.meter.have_beside(operation.body_bytes()).await;
+    let world = state.reconcile(import)?;
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
-    // On the caller's runtime: a busy guest thread must not delay it. When this call is cancelled, what waits to be sent must
+    // On the host's runtime: a busy guest thread must not delay it. When this call is cancelled, what waits to be sent must
     // not be; what has been sent is the port's to settle (§3.4).
-    let task = AbortOnDropHandle::new(world.caller.spawn(async move { writes.write(call, operation).await }));
+    let task = AbortOnDropHandle::new(world.host.spawn(async move { writes.write(call, operation).await }));
     let written = awaited(state, import, task).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }

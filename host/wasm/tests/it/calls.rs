@@ -12,7 +12,7 @@ use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::write::Operation;
 use windlass_wasm::Limits;
 
-const WEBAPP: &str = r#"{
+pub(crate) const WEBAPP: &str = r#"{
     "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp",
     "metadata": {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "1"},
     "spec": {"image": "nginx", "replicas": 2, "port": 8080}

@@ -80,6 +80,22 @@ async fn what_a_composer_draws_depends_on_the_parent_alone() {
 }
 
 #[tokio::test]
+async fn what_was_composed_counts_as_memory_as_long_as_somebody_works_with_it() {
+    let sandbox = sandbox(Limits::default());
+    let plugin = load(&sandbox, "composer", &composer()).await.expect("it loads");
+    let request = request(&plugin, "u-1", &json!({"children": ["x".repeat(1 << 20)]}));
+    let call = call_of(&plugin, &request.request.key.clone());
+    let composed = plugin.compose(request, call, CallLimits::default()).await;
+    let answer = composed.answer.as_ref().expect("it composes");
+    let length: usize = answer.children.iter().map(String::len).sum();
+    assert_eq!(length, 1 << 20);
+    assert!(composed.left > std::time::Duration::ZERO, "there is time to carry it out");
+    assert!(sandbox.stats().reserved_memory >= 5 * length, "{}", sandbox.stats().reserved_memory);
+    drop(composed);
+    assert_eq!(sandbox.stats().reserved_memory, 0);
+}
+
+#[tokio::test]
 async fn failures_of_a_composer_arrive_as_they_were_meant() {
     // Time enough to devour it all, on a machine that has other work too.
     let limits =

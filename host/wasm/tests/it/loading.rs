@@ -52,7 +52,7 @@ async fn a_file_with_an_impossible_name_is_refused_before_it_is_read() {
 async fn garbage_and_core_modules_are_told_apart() {
     assert_says(&load_error("guest", b"#!/bin/sh\n").await, &["guest.wasm", "not WebAssembly", "SDK"]);
     let module = wat::parse_str("(module)").expect("well-formed");
-    assert_says(&load_error("guest", &module).await, &["core WebAssembly module", "wasm-tools component new"]);
+    assert_says(&load_error("guest", &module).await, &["core WebAssembly module", "`windlass build`"]);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_component_without_our_export_shows_what_it_exports() {
 #[tokio::test]
 async fn another_version_of_the_interface_names_both() {
     let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.2.0")).await;
-    assert_says(&message, &["windlass:plugin/reconciler@0.2.0", "runs version 0.1.0", "newer host"]);
+    assert_says(&message, &["windlass:plugin/reconciler@0.2.0", "has version 0.1.0", "newer windlass"]);
 }
 
 #[tokio::test]

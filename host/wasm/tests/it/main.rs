@@ -16,4 +16,5 @@ mod mutants;
 mod outside;
 mod reading;
 mod reuse;
+mod threads;
 mod wit;

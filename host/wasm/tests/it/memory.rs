@@ -7,41 +7,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
+use support::ports::Meeting;
 use support::{call_of, call_with, load, reconcile};
-use windlass_core::error::ApiError;
 use windlass_core::fair::Fair;
-use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, Claimed, Owners, Ports};
+use windlass_core::ports::{CallContext, Ports};
 use windlass_wasm::{CallLimits, Limits, Sandbox, SandboxOptions, SandboxStats};
 
 const MIB: usize = 1 << 20;
 
-/// Counts how many calls have come as far as to claim something, and keeps each for a while.
-#[derive(Debug, Default)]
+/// Counts how many calls there are at a time, and keeps each for a while.
+#[derive(Clone, Debug, Default)]
 struct Crowd {
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
 
-impl Owners for Crowd {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        _: ObjectKind,
-        _: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        let (now, most) = (self.now.clone(), self.most.clone());
-        async move {
-            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            now.fetch_sub(1, Ordering::SeqCst);
-            Ok(Claimed { adopted: vec![], released: vec![] })
-        }
-        .boxed()
+impl Crowd {
+    async fn come_by(self) {
+        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -58,8 +47,12 @@ async fn crowd(guest: &Core) -> usize {
         Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 12, ..SandboxOptions::default() })
             .expect("a sandbox");
     let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
-    let crowd = Arc::new(Crowd::default());
-    let ports = Ports { owners: crowd.clone(), ..Absent::ports() };
+    let crowd = Crowd::default();
+    let meeting = || {
+        let crowd = crowd.clone();
+        Meeting(move || crowd.clone().come_by())
+    };
+    let ports = Ports { writes: meeting().of_writes().writes, ..meeting().of_claims() };
     let results = join_all((0..12).map(|_| reconcile(&plugin, &ports))).await;
     assert!(results.iter().all(|result| *result == CallResult::Done), "{results:?}");
     let SandboxStats { reserved_memory, waiting_for_memory, parked_instances, warm_slots, warm_bytes } =
@@ -97,18 +90,19 @@ async fn small_calls_do_not_wait_in_the_smallest_budget_for_more_than_one() {
     assert!(most > 3, "{most} at a time");
 }
 
-/// Answers nobody.
-struct Silence;
-
-impl Owners for Silence {
-    fn claim(
-        &self,
-        _: Arc<CallContext>,
-        _: ObjectKind,
-        _: String,
-    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
-        std::future::pending().boxed()
-    }
+#[tokio::test]
+async fn calls_whose_large_writes_wait_wait_for_each_other() {
+    // Three MiB, and a write of nearly as many.
+    let create = "(i32.store (i32.const 1048576) (i32.const 65536)) (i32.store (i32.const 1048580) (i32.const 3080192))
+        (call $create (i32.const 1048576) (i32.const 1024))";
+    let guest = Core {
+        imports: r#"(import "windlass:plugin/writes@0.1.0" "create" (func $create (param i32 i32)))"#.to_owned(),
+        reconcile: create.to_owned(),
+        pages: 48,
+        ..Core::default()
+    };
+    let most = crowd(&guest).await;
+    assert!((1..=3).contains(&most), "{most} at a time, where five have room without their bodies");
 }
 
 #[tokio::test]
@@ -124,7 +118,7 @@ async fn calls_that_wait_for_answers_or_for_memory_leave_the_only_turn_to_their_
         Sandbox::new(SandboxOptions { limits, threads: 2, concurrent_calls: 12, ..SandboxOptions::default() })
             .expect("a sandbox");
     let plugin = load(&sandbox, "guest", &guest.component()).await.expect("it loads");
-    let ports = Ports { owners: Arc::new(Silence), ..Absent::ports() };
+    let ports = Meeting(std::future::pending).of_claims();
     let fair = Fair::new(1, 12);
     let [waits, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
     // One waits for its answer, one does with the memory that is kept back, and one waits for memory.

@@ -145,7 +145,7 @@ impl Core {
 }
 
 /// `bytes` as a string of WebAssembly's text format.
-fn escaped(bytes: &[u8]) -> String {
+pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         write!(text, "\\{byte:02x}").expect("writing to a String cannot fail");

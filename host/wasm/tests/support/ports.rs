@@ -106,6 +106,43 @@ impl Owners for FakePorts {
     }
 }
 
+/// Has each call that claims or writes something wait for what the test says.
+pub(crate) struct Meeting<F>(pub(crate) F);
+
+impl<W: Future<Output = ()> + Send + 'static, F: Fn() -> W + Send + Sync + 'static> Meeting<F> {
+    /// Where calls meet that claim something.
+    pub(crate) fn of_claims(self) -> Ports {
+        Ports { owners: Arc::new(self), ..Absent::ports() }
+    }
+
+    /// Where calls meet that write something.
+    pub(crate) fn of_writes(self) -> Ports {
+        Ports { writes: Arc::new(self), ..Absent::ports() }
+    }
+}
+
+impl<W: Future<Output = ()> + Send + 'static, F: Fn() -> W + Send + Sync> Owners for Meeting<F> {
+    fn claim(
+        &self,
+        _: Arc<CallContext>,
+        _: ObjectKind,
+        _: String,
+    ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>> {
+        (self.0)().map(|()| Ok(Claimed { adopted: vec![], released: vec![] })).boxed()
+    }
+}
+
+impl<W: Future<Output = ()> + Send + 'static, F: Fn() -> W + Send + Sync> Writes for Meeting<F> {
+    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        // It has its body until it is over.
+        (self.0)().map(|()| Ok(Some("{}".into()))).inspect(move |_| drop(operation)).boxed()
+    }
+
+    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        unreachable!("nothing is batched")
+    }
+}
+
 impl Writes for FakePorts {
     fn write(
         &self,

@@ -1,0 +1,282 @@
+//! What all plugins share in amounts, and no one may have all of: the memory of guests, threads for work that takes long.
+//!
+//! `stock` decides who may take how much, and who is next; this hands it out and has the others wait. What is taken cannot be taken
+//! back, so nobody gets all that is free, even while nobody else wants any. For turns and places of calls, which are charged by
+//! what they use, there is [`fair`](crate::fair).
+
+mod stock;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::{Notify, oneshot};
+
+use self::stock::Stock;
+pub use crate::slots::Wants;
+use crate::slots::{Id, Ticket};
+
+/// A stock of something. Clones share it.
+#[derive(Clone)]
+pub struct Commons(Arc<Mutex<Stock<Waiter>>>);
+
+/// Somebody who waits.
+struct Waiter {
+    share: Share,
+    granted: oneshot::Sender<Portion>,
+}
+
+impl fmt::Debug for Commons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stock = self.lock();
+        f.debug_struct("Commons").field("all", &stock.all()).field("free", &stock.free()).finish()
+    }
+}
+
+impl Commons {
+    /// So many of something.
+    #[must_use]
+    pub fn new(all: u32) -> Self {
+        Self(Arc::new(Mutex::new(Stock::new(all))))
+    }
+
+    /// What one plugin may have of it, nothing as yet.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        let id = self.lock().join();
+        Share(Arc::new(Account { commons: self.clone(), id, emptied: Notify::new() }))
+    }
+
+    /// The most that one plugin ever has.
+    #[must_use]
+    pub fn most_of_one(&self) -> u32 {
+        stock::most_of_one(self.lock().all())
+    }
+
+    /// What somebody has.
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        let stock = self.lock();
+        stock.all() - stock.free()
+    }
+
+    /// Gives what is free to those who wait.
+    fn hand_out(&self) {
+        // The lock is free again when a portion is sent: one that nobody takes comes back at once.
+        while let Some((amount, Waiter { share, granted })) = self.next() {
+            drop(granted.send(Portion { share, amount }));
+        }
+    }
+
+    fn next(&self) -> Option<(u32, Waiter)> {
+        self.lock().grant()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stock<Waiter>> {
+        // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One plugin's share, as large as the others leave it. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Share(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    commons: Commons,
+    id: Id,
+    /// Told when it has nothing any more.
+    emptied: Notify,
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // Waiters and portions hold the account, so none is left.
+        self.commons.lock().leave(self.id);
+    }
+}
+
+impl Share {
+    /// Nothing of it, to which more may be added.
+    #[must_use]
+    pub fn nothing(&self) -> Portion {
+        Portion { share: self.clone(), amount: 0 }
+    }
+
+    /// Takes `amount` if it may have that now, and none of its own waits for it.
+    #[must_use]
+    pub fn try_take(&self, amount: u32, wants: Wants) -> Option<Portion> {
+        let is_taken = self.0.commons.lock().try_take(self.0.id, amount, wants);
+        is_taken.then(|| Portion { share: self.clone(), amount })
+    }
+
+    /// Queues for `amount`, from now on. Who wants more than [`Commons::most_of_one`] waits for ever.
+    #[must_use = "it stops waiting when this is dropped"]
+    pub fn take(&self, amount: u32, wants: Wants) -> Taking {
+        let (sender, granted) = oneshot::channel();
+        let waiter = Waiter { share: self.clone(), granted: sender };
+        let ticket = self.0.commons.lock().wait(self.0.id, amount, wants, waiter);
+        let taking = Taking { share: self.clone(), ticket, granted };
+        self.0.commons.hand_out();
+        taking
+    }
+
+    /// Completes when it has nothing.
+    pub async fn emptied(&self) {
+        loop {
+            let emptied = self.0.emptied.notified();
+            if self.0.commons.lock().held(self.0.id) == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+}
+
+/// A wait for a portion. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Taking {
+    share: Share,
+    ticket: Ticket,
+    granted: oneshot::Receiver<Portion>,
+}
+
+impl Future for Taking {
+    type Output = Portion;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Portion> {
+        let Ok(portion) = ready!(Pin::new(&mut self.granted).poll(context)) else {
+            unreachable!("a waiter is in the stock until it has its portion")
+        };
+        Poll::Ready(portion)
+    }
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        let Account { commons, id, .. } = &*self.share.0;
+        let cancelled = commons.lock().cancel(*id, self.ticket);
+        drop(cancelled);
+        // From here on a portion that is on its way comes back to its sender; this one had arrived before.
+        self.granted.close();
+        drop(self.granted.try_recv());
+        // Whoever waited behind it may be next.
+        commons.hand_out();
+    }
+}
+
+/// What somebody has. It comes back when this is dropped.
+#[derive(Debug)]
+pub struct Portion {
+    share: Share,
+    amount: u32,
+}
+
+impl Portion {
+    /// How much it is.
+    #[must_use]
+    pub fn amount(&self) -> u32 {
+        self.amount
+    }
+
+    /// Adds `other`, which is of the same share.
+    pub fn merge(&mut self, mut other: Self) {
+        debug_assert!(Arc::ptr_eq(&self.share.0, &other.share.0), "of the same share");
+        self.amount += std::mem::take(&mut other.amount);
+    }
+}
+
+impl Drop for Portion {
+    fn drop(&mut self) {
+        if self.amount == 0 {
+            return;
+        }
+        let Account { commons, id, emptied } = &*self.share.0;
+        let is_empty = {
+            let mut stock = commons.lock();
+            stock.give_back(*id, self.amount);
+            stock.held(*id) == 0
+        };
+        if is_empty {
+            emptied.notify_waiters();
+        }
+        commons.hand_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn shares<const N: usize>(all: u32) -> (Commons, [Share; N]) {
+        let commons = Commons::new(all);
+        let shares = std::array::from_fn(|_| commons.share());
+        (commons, shares)
+    }
+
+    fn at_once(share: &Share, amount: u32) -> Option<Portion> {
+        share.take(amount, Wants::ToBegin).now_or_never()
+    }
+
+    #[test]
+    fn what_comes_back_goes_to_who_waits_and_who_has_least_is_first() {
+        let (commons, [much, little]) = shares(8);
+        let (held, one) = (at_once(&much, 4).expect("half"), at_once(&little, 1).expect("free"));
+        let mut more = pin!(much.take(1, Wants::ToGoOn));
+        let mut other = pin!(little.take(2, Wants::ToBegin));
+        assert!(more.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
+        drop(one);
+        assert_eq!(other.now_or_never().expect("it has nothing").amount(), 2);
+        // What was granted is gone again, and it is alone.
+        drop(held);
+        assert!(more.now_or_never().is_some());
+        assert_eq!(commons.taken(), 0);
+    }
+
+    #[test]
+    fn whoever_stops_waiting_leaves_no_trace_and_lets_its_own_pass() {
+        let (commons, [one, other]) = shares(8);
+        let (first, second) = (at_once(&one, 3).expect("free"), at_once(&other, 2).expect("free"));
+        let mut large = Box::pin(one.take(3, Wants::ToBegin));
+        let mut small = pin!(one.take(0, Wants::ToBegin));
+        assert!(large.as_mut().now_or_never().is_none());
+        assert!(small.as_mut().now_or_never().is_none(), "first come, first served");
+        drop(large);
+        assert!(small.now_or_never().is_some());
+        drop(first);
+        drop(second);
+        assert_eq!(commons.taken(), 0);
+    }
+
+    #[test]
+    fn a_portion_granted_to_someone_who_went_goes_on() {
+        let (commons, [one, other]) = shares(2);
+        let held = at_once(&one, 1).expect("free");
+        let gone = one.take(1, Wants::ToBegin);
+        let waiting = one.take(1, Wants::ToBegin);
+        drop(held);
+        drop(gone);
+        let granted = waiting.now_or_never().expect("it is next");
+        assert_eq!(commons.taken(), 1);
+        drop(granted);
+        assert!(at_once(&other, 1).is_some());
+    }
+
+    #[test]
+    fn who_has_nothing_any_more_is_told() {
+        let (_, [share]) = shares(8);
+        let mut portion = at_once(&share, 2).expect("free");
+        portion.merge(at_once(&share, 1).expect("free"));
+        assert_eq!(portion.amount(), 3);
+        let mut emptied = pin!(share.emptied());
+        assert!(emptied.as_mut().now_or_never().is_none());
+        drop(portion);
+        assert!(emptied.now_or_never().is_some() && share.emptied().now_or_never().is_some());
+    }
+}

@@ -1,0 +1,21 @@
+//! Leaving a thread to others that have something to do on it.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// Completes when the tasks that were ready on this thread have had their turn.
+///
+/// Not as tokio's `yield_now`, which has the task wait until the scheduler has looked for news, and then takes it first. Where that is
+/// looked for after every poll, as on the guests' threads, a task that yields so again and again leaves nobody else a turn.
+pub async fn leave_thread() {
+    let mut has_left = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_left, true) {
+            return Poll::Ready(());
+        }
+        // A task that is woken while it is polled goes to the end of its thread's queue.
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,126 @@
+//! Accounts by their numbers, each with those who wait: what a stock of amounts and a schedule of turns have in common. Who of them
+//! is next, and when, is theirs to say.
+
+use std::collections::VecDeque;
+
+/// Why somebody takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// To begin something.
+    ToBegin,
+    /// For something that has begun. It comes before what begins, of the same plugin.
+    ToGoOn,
+}
+
+/// An account's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Id(usize);
+
+/// A waiter's number: whoever came first has the smaller one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket(u64);
+
+/// The accounts `A` of all plugins, and who waits: `W` is how a waiter is reached.
+pub(crate) struct Slots<A, W> {
+    slots: Vec<Option<Slot<A, W>>>,
+    tickets: u64,
+}
+
+/// One plugin's.
+pub(crate) struct Slot<A, W> {
+    /// What it has.
+    pub(crate) account: A,
+    /// In the order of their tickets.
+    going_on: VecDeque<(Ticket, W)>,
+    /// In the order of their tickets.
+    beginning: VecDeque<(Ticket, W)>,
+}
+
+impl<A, W> Slot<A, W> {
+    /// Whether anybody waits for that.
+    pub(crate) fn is_waiting(&self, wants: Wants) -> bool {
+        match wants {
+            Wants::ToBegin => !self.beginning.is_empty(),
+            Wants::ToGoOn => !self.going_on.is_empty(),
+        }
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin)
+    }
+
+    /// Who is next of its own: first those who go on, then first come, first served.
+    pub(crate) fn next(&self) -> Option<(Ticket, Wants, &W)> {
+        let (wants, queue) =
+            if self.going_on.is_empty() { (Wants::ToBegin, &self.beginning) } else { (Wants::ToGoOn, &self.going_on) };
+        queue.front().map(|(ticket, waiter)| (*ticket, wants, waiter))
+    }
+
+    /// Takes the next of its own out.
+    pub(crate) fn pop(&mut self) -> Option<(Wants, W)> {
+        let going_on = self.going_on.pop_front().map(|(_, waiter)| (Wants::ToGoOn, waiter));
+        going_on.or_else(|| self.beginning.pop_front().map(|(_, waiter)| (Wants::ToBegin, waiter)))
+    }
+
+    fn queue(&mut self, wants: Wants) -> &mut VecDeque<(Ticket, W)> {
+        match wants {
+            Wants::ToBegin => &mut self.beginning,
+            Wants::ToGoOn => &mut self.going_on,
+        }
+    }
+}
+
+impl<A, W> Slots<A, W> {
+    pub(crate) fn new() -> Self {
+        Self { slots: Vec::new(), tickets: 0 }
+    }
+
+    /// Opens an account.
+    pub(crate) fn join(&mut self, account: A) -> Id {
+        let free = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[free] = Some(Slot { account, going_on: VecDeque::new(), beginning: VecDeque::new() });
+        Id(free)
+    }
+
+    /// Closes an account for which nobody waits.
+    pub(crate) fn leave(&mut self, id: Id) {
+        self.slots[id.0] = None;
+    }
+
+    /// Queues a waiter.
+    pub(crate) fn wait(&mut self, id: Id, wants: Wants, waiter: W) -> Ticket {
+        let ticket = Ticket(self.tickets);
+        self.tickets += 1;
+        self.get_mut(id).queue(wants).push_back((ticket, waiter));
+        ticket
+    }
+
+    /// Forgets a waiter and returns it, if it has not been taken out already.
+    pub(crate) fn cancel(&mut self, id: Id, ticket: Ticket) -> Option<W> {
+        let slot = self.get_mut(id);
+        [&mut slot.going_on, &mut slot.beginning].into_iter().find_map(|queue| {
+            let place = queue.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()?;
+            queue.remove(place).map(|(_, waiter)| waiter)
+        })
+    }
+
+    pub(crate) fn get(&self, id: Id) -> &Slot<A, W> {
+        self.slots[id.0].as_ref().expect("whoever has the number has not left")
+    }
+
+    pub(crate) fn get_mut(&mut self, id: Id) -> &mut Slot<A, W> {
+        self.slots[id.0].as_mut().expect("whoever has the number has not left")
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &Slot<A, W>)> {
+        self.slots.iter().enumerate().filter_map(|(at, slot)| Some((Id(at), slot.as_ref()?)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<A, W>> {
+        self.slots.iter_mut().flatten()
+    }
+}

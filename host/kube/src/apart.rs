@@ -1,0 +1,142 @@
+//! Work on large texts, which takes up to tens of milliseconds: on threads apart, not on those that also renew leases and follow
+//! watches. They are few, for the host as a whole and for each plugin.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use windlass_core::commons::{Commons, Portion, Share, Wants};
+
+/// What is larger takes long.
+pub(crate) const LARGE: usize = 64 << 10;
+/// Pieces of work that wait for the server in between and keep their threads meanwhile, of one plugin.
+const LONG_OF_ONE: usize = 2;
+/// And of all together: who has one more leaves as many to others.
+const LONG_OF_ALL: u32 = 32;
+/// Texts that are read at a time, of one plugin. That waits for nobody.
+const READ_OF_ONE: usize = 2;
+/// And of all together.
+const READ_OF_ALL: usize = 4;
+
+/// One plugin's part of the threads. Clones are the same part.
+#[derive(Clone, Debug)]
+pub(crate) struct Apart {
+    threads: Commons,
+    of_threads: Share,
+    long: Arc<Semaphore>,
+    reads: [Arc<Semaphore>; 2],
+}
+
+/// The right to a thread for a while.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    _of_one: OwnedSemaphorePermit,
+    _of_all: Portion,
+}
+
+impl Apart {
+    /// Of a host, and of its first plugin.
+    pub(crate) fn new() -> Self {
+        Self::part_of(Commons::new(LONG_OF_ALL), Arc::new(Semaphore::new(READ_OF_ALL)))
+    }
+
+    /// Another plugin's, on the same host.
+    pub(crate) fn of_another(&self) -> Self {
+        Self::part_of(self.threads.clone(), self.reads[1].clone())
+    }
+
+    fn part_of(threads: Commons, reads_of_all: Arc<Semaphore>) -> Self {
+        let of_threads = threads.share();
+        let reads = [Arc::new(Semaphore::new(READ_OF_ONE)), reads_of_all];
+        Self { threads, of_threads, long: Arc::new(Semaphore::new(LONG_OF_ONE)), reads }
+    }
+
+    /// Waits for a thread.
+    pub(crate) async fn thread(&self) -> Thread {
+        // First its own, so that who has used that up does not stand in the way of others.
+        let of_one = self.long.clone().acquire_owned().await.expect("never closed");
+        Thread { _of_one: of_one, _of_all: self.of_threads.take(1, Wants::ToBegin).await }
+    }
+
+    /// Reads `text`, on a thread apart if it is large.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        text: String,
+        read: impl FnOnce(&str) -> T + Send + 'static,
+    ) -> T {
+        if text.len() <= LARGE {
+            return read(&text);
+        }
+        let mut turns = Vec::with_capacity(self.reads.len());
+        for reads in &self.reads {
+            turns.push(reads.clone().acquire_owned().await.expect("never closed"));
+        }
+        let reading = spawn_blocking(move || {
+            // Until it is done, also if nobody waits for it any more.
+            let _turns = turns;
+            read(&text)
+        });
+        match reading.await {
+            Ok(read) => read,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends, and with it whoever waits.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+    use futures::future::join_all;
+
+    use super::*;
+
+    /// How many texts of so many plugins are read at a time.
+    async fn at_a_time(plugins: usize) -> usize {
+        let (first, now, most) = (Apart::new(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let counted = Arc::new((now, most));
+        let parts: Vec<_> = (0..plugins).map(|_| first.of_another()).collect();
+        let reads = parts.iter().flat_map(|part| [part; 5]).map(|part| {
+            let counted = counted.clone();
+            part.read("x".repeat(LARGE + 1), move |_| {
+                let (now, most) = &*counted;
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                thread::sleep(Duration::from_millis(20));
+                now.fetch_sub(1, Ordering::SeqCst);
+            })
+        });
+        join_all(reads).await;
+        counted.1.load(Ordering::SeqCst)
+    }
+
+    #[tokio::test]
+    async fn few_large_texts_are_read_at_a_time_and_fewer_of_one_plugin() {
+        assert!((1..=READ_OF_ONE).contains(&at_a_time(1).await));
+        assert!((1..=READ_OF_ALL).contains(&at_a_time(5).await));
+    }
+
+    #[tokio::test]
+    async fn a_small_text_is_read_where_it_is() {
+        let here = thread::current().id();
+        let there = Apart::new().read("x".repeat(LARGE), |_| thread::current().id()).now_or_never();
+        assert_eq!(there, Some(here));
+        assert_ne!(Apart::new().read("x".repeat(LARGE + 1), |_| thread::current().id()).await, here);
+    }
+
+    #[test]
+    fn plugins_that_keep_their_threads_leave_one_to_who_has_none() {
+        let first = Apart::new();
+        let parts: Vec<_> = (0..20).map(|_| first.of_another()).collect();
+        let have = || parts.iter().filter_map(|part| part.thread().now_or_never()).collect::<Vec<_>>();
+        let (ones, seconds, thirds) = (have(), have(), have());
+        assert_eq!([ones.len(), seconds.len(), thirds.len()], [20, 10, 0]);
+        assert!(first.thread().now_or_never().is_some(), "it has none");
+    }
+}

@@ -1,0 +1,257 @@
+//! One write on its way: what is sent for it, and what follows from how that ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::expectations::Effect;
+use windlass_core::gate::Interest;
+use windlass_core::object::ObjectRef;
+use windlass_core::ports::{CallContext, Written};
+use windlass_core::principal::Role;
+use windlass_core::settle::Settlement;
+use windlass_core::write::Operation;
+
+use super::Writer;
+use super::refusal::{read_only, unreadable};
+use crate::apart::LARGE;
+use crate::audit::{self, Audit, WriteOutcome};
+use crate::keeping::{Keeping, Lock};
+use crate::request::{self, Answer};
+use crate::settling::Unsettled;
+use crate::status::{Fate, Subject};
+use crate::write_answer::{self, Answered};
+use crate::write_budget;
+use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
+
+/// How many names are tried for one `generateName`.
+const GENERATED_NAMES: usize = 8;
+/// How often a write that the host itself has locked to a version is judged anew, because the object has changed meanwhile.
+const JUDGEMENTS: usize = 5;
+
+/// How a write ended for now.
+pub(super) struct Ended {
+    pub(super) written: Written,
+    /// What became of it is not known yet, nor what is to be seen of it.
+    pub(super) unsettled: Option<(Unsettled, Option<Interest>)>,
+}
+
+impl From<ApiError> for Ended {
+    fn from(error: ApiError) -> Self {
+        Self { written: Err(error), unsettled: None }
+    }
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// It is on a thread apart.
+    pub(super) apart: bool,
+    /// Its next request is paid for.
+    pub(super) paid: bool,
+    /// Tries that are left.
+    pub(super) names: usize,
+    pub(super) judgements: usize,
+}
+
+impl Progress {
+    /// Of `operation`, which begins.
+    pub(super) fn of(operation: &Operation) -> Self {
+        let apart = operation.body_bytes() > LARGE;
+        Self { apart, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS }
+    }
+}
+
+/// What has become of a write.
+#[expect(clippy::large_enum_variant, reason = "nearly every write ends at once, and none is kept as this")]
+pub(super) enum Stage {
+    Ended(Ended),
+    /// It is compared with what is large, which is to be done apart.
+    TakesLong(Progress),
+    /// It would be sent, and has to wait until it can be paid for.
+    Unpaid(Subject, Progress),
+}
+
+impl<T: Into<Ended>> From<T> for Stage {
+    fn from(ended: T) -> Self {
+        Self::Ended(ended.into())
+    }
+}
+
+impl Writer {
+    /// Carries `operation` out, which has come so far.
+    pub(super) async fn carry_out(&self, call: &CallContext, operation: &Operation, mut progress: Progress) -> Stage {
+        if self.read_only {
+            return read_only(operation).into();
+        }
+        loop {
+            let mut plan = match plan(&self.discovery, call, operation).await {
+                Ok(plan) => plan,
+                Err(error) => return error.into(),
+            };
+            let candidate = self.skips.as_ref().and_then(|skips| Some((skips, skips.candidate(call, &plan)?)));
+            if !progress.apart && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE) {
+                return Stage::TakesLong(Progress { apart: true, ..progress });
+            }
+            if let Some((_, object)) = candidate.filter(|(skips, object)| skips.is_unchanged(call, &plan, object)) {
+                self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
+                return Ended { written: Ok(Some(object.text())), unsettled: None }.into();
+            }
+            if !progress.paid && !write_budget::try_pay(self.budget.as_ref(), call) {
+                return Stage::Unpaid(plan.subject, progress);
+            }
+            progress.paid = true;
+            let keeping = Keeping { client: &self.client, skips: self.skips.as_ref(), apart: &self.apart };
+            let lock = match keeping.judge(call, &mut plan).await {
+                Ok(lock) => lock,
+                Err(error) => return error.into(),
+            };
+            let is_generated = plan.generated;
+            let ended = self.send(call, plan).await;
+            progress.paid = false;
+            let (left, missed) = match lock {
+                Lock::Judged => (&mut progress.judgements, ApiReason::Conflict),
+                Lock::Unchanged if is_generated => (&mut progress.names, ApiReason::AlreadyExists),
+                Lock::Unchanged => return ended.into(),
+            };
+            *left -= 1;
+            let is_missed = ended.written.as_ref().is_err_and(|error| error.reason == missed);
+            if *left == 0 || !is_missed {
+                return ended.into();
+            }
+        }
+    }
+
+    /// Tells of what the server has carried out.
+    fn tell(&self, call: &CallContext, plan: &Plan, answered: &Answered) {
+        // A token that was asked for changes no object.
+        let is_change = !plan.dry_run && &*plan.subresource != "token" && call.principal.role == Role::Plugin;
+        if let Some(committed) = self.committed.as_ref().filter(|_| is_change) {
+            let object = ObjectRef { kind: plan.resource.kind.clone(), key: plan.key.clone(), uid: None };
+            let version = match answered {
+                Answered::Whole(object) => Some(&object.header.version),
+                Answered::Other(_) | Answered::Gone { .. } => None,
+            };
+            committed(call, &object, version);
+        }
+    }
+
+    async fn send(&self, call: &CallContext, mut plan: Plan) -> Ended {
+        // Before it is sent: its event may come before its answer.
+        let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
+        let sent = Instant::now();
+        // The last question: whatever was asked before took time, in which the lease may have ended.
+        let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
+            Ok(limit) => limit,
+            Err(lost) => {
+                end(interest, &Effect::Nothing);
+                self.audit(call, &plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
+                return plan.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
+            }
+        };
+        plan.mutation.end_within(limit);
+        let result = request::mutate(&self.client, plan.mutation.clone(), limit).await;
+        let (code, took) = (audit::code(&result), sent.elapsed());
+        let audit = self.audit(call, &plan);
+        match result {
+            Ok(answer) => {
+                audit.ended(WriteOutcome::Committed, code, took);
+                warn(call, &plan.subject, &answer);
+                let Answer { code, text, .. } = answer;
+                let read = move |text: &str| {
+                    let answered = write_answer::read(&plan, text);
+                    (plan, answered)
+                };
+                let (plan, answered) = self.apart.read(text, read).await;
+                match answered {
+                    Ok(answered) => {
+                        self.expect(interest, &plan, code, &answered);
+                        self.tell(call, &plan, &answered);
+                        Ended { written: Ok(self.committed(call, &plan, answered)), unsettled: None }
+                    }
+                    Err(error) if plan.dry_run => unreadable(&plan.subject, code, &error).into(),
+                    Err(error) => {
+                        let error = unreadable(&plan.subject, code, &error);
+                        unknown(call, plan, error, sent, interest)
+                    }
+                }
+            }
+            Err(error) => {
+                let (failure, fate) = plan.subject.mutation_failed(&error, plan.dry_run);
+                audit.ended(WriteOutcome::of_failure(&error, fate), code, took);
+                match fate {
+                    Fate::Refused => {
+                        end(interest, &Effect::Nothing);
+                        failure.into()
+                    }
+                    Fate::Unknown => unknown(call, plan, failure, sent, interest),
+                }
+            }
+        }
+    }
+
+    /// Has the key wait for what the server has carried out.
+    fn expect(&self, interest: Option<Interest>, plan: &Plan, code: u16, answered: &Answered) {
+        if let (Some(expecting), Some(interest)) = (&self.expecting, interest) {
+            let effect = expecting.effect(&interest, plan, code, answered);
+            interest.ended(&effect);
+        }
+    }
+
+    /// What the plugin gets for what the server carried out. The call's later reads see it.
+    fn committed(&self, call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
+        if let (Some(skips), Answered::Whole(object)) = (&self.skips, &answered) {
+            skips.learn(call, plan, object);
+        }
+        if !plan.dry_run {
+            answered.lay(plan, &call.overlay);
+        }
+        answered.into_text()
+    }
+
+    /// Keeps the call from ending until the write can no longer be carried out.
+    pub(super) async fn settle(&self, call: &CallContext, unsettled: Unsettled, interest: Option<Interest>) {
+        let began = Instant::now();
+        let (settlement, object) = unsettled.settle(&self.client, call).await;
+        let plan = unsettled.plan();
+        self.audit(call, plan).settled(settlement, began.elapsed());
+        match (settlement, &object, &self.expecting, interest) {
+            (Settlement::Committed, Some(object), Some(expecting), Some(interest)) => {
+                let effect = expecting.found(&interest, plan, object);
+                interest.ended(&effect);
+            }
+            (Settlement::NotCommitted, .., interest) => end(interest, &Effect::Nothing),
+            // What it may have done is to be in the caches before the key runs: they have to prove that they are fresh.
+            (Settlement::Committed | Settlement::Expired, .., interest) => end(interest, &Effect::Unknown),
+        }
+        if let (Settlement::Committed, Some(object)) = (settlement, object) {
+            call.overlay.record(plan.resource.kind.clone(), plan.key.clone(), Some(object));
+        }
+    }
+
+    fn audit<'a>(&'a self, call: &'a CallContext, plan: &'a Plan) -> Audit<'a> {
+        Audit { call, subject: &plan.subject, dry_run: plan.dry_run, counts: &self.counts }
+    }
+}
+
+fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant, interest: Option<Interest>) -> Ended {
+    call.overlay.doubt(&plan.resource.kind, plan.key.clone());
+    Ended { written: Err(error), unsettled: Some((Unsettled::new(plan, sent), interest)) }
+}
+
+fn end(interest: Option<Interest>, effect: &Effect) {
+    if let Some(interest) = interest {
+        interest.ended(effect);
+    }
+}
+
+fn warn(call: &CallContext, subject: &Subject, answer: &Answer) {
+    for warning in &answer.warnings {
+        tracing::warn!(
+            plugin = %call.principal.plugin, verb = subject.verb, resource = subject.resource,
+            object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),
+            "the API server warns: {warning}"
+        );
+    }
+}

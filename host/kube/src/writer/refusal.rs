@@ -1,0 +1,47 @@
+//! What a plugin is told of a write that was not sent, or whose answer cannot be read.
+
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::write::Operation;
+
+use crate::parse::ParseError;
+use crate::status::Subject;
+
+/// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
+/// something of an object, or of what became of a request: of this one nothing is known, but that it was not sent. Who takes
+/// an object that is not found for deleted must not take this one for it.
+pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
+    let reason = match last.reason {
+        ApiReason::NotFound | ApiReason::AlreadyExists | ApiReason::Expired | ApiReason::UnknownOutcome => {
+            ApiReason::ServerError
+        }
+        reason => reason,
+    };
+    // A conflict may be one with another incarnation, as its code tells.
+    let (code, status_reason) = if reason == last.reason && reason != ApiReason::Conflict {
+        (last.code, last.status_reason.clone())
+    } else {
+        (reason.code(), reason.as_str().to_owned())
+    };
+    let message = format!("not sent: every operation of the three rounds before it failed, the last of them: {last}");
+    let object = match operation {
+        Operation::Patch { target, .. } | Operation::Delete { target, .. } => Some(target.clone()),
+        Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
+    };
+    let (verb, resource) = (operation.verb(), String::new());
+    ApiError { code, reason, status_reason, message, retry_after: last.retry_after, verb, resource, object }
+}
+
+pub(super) fn abandoned(subject: &Subject) -> ApiError {
+    let message = "not sent: the call ended while the write waited, as the plugin writes more often than it may";
+    subject.refuse(ApiReason::TooManyRequests, message)
+}
+
+pub(super) fn read_only(operation: &Operation) -> ApiError {
+    let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
+    subject.refuse(ApiReason::ReadOnly, "the host runs with --read-only: nothing is changed, and nothing was sent")
+}
+
+pub(super) fn unreadable(subject: &Subject, code: u16, error: &ParseError) -> ApiError {
+    let message = format!("the API server carried it out (HTTP {code}), but its answer is {error}");
+    subject.refuse(ApiReason::UnknownOutcome, message)
+}

@@ -1,0 +1,99 @@
+//! What is large is read on threads apart, so that the others can go on.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
+use tokio::time::timeout;
+use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::{Live as _, Writes as _, Written};
+use windlass_core::watch::WatchSpec;
+use windlass_core::write::{Operation, PatchType, WriteOptions};
+use windlass_kube::{Discovery, Followed, Informers, LiveBudget, LiveReader, Readable, Writer};
+
+use crate::script::{Reply, Script, call};
+
+fn kind() -> ObjectKind {
+    ObjectKind::new("v1", "ConfigMap")
+}
+
+fn large() -> Value {
+    let metadata = json!({"name": "a", "namespace": "prod", "uid": "u", "resourceVersion": "7"});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "x".repeat(1 << 20)}})
+}
+
+fn target() -> ObjectRef {
+    ObjectRef { kind: kind(), key: ObjectKey::namespaced("prod", "a"), uid: None }
+}
+
+fn patch(patch: &str) -> Operation {
+    let (patch_type, options) = (PatchType::Merge, WriteOptions::default());
+    Operation::Patch { target: target(), patch_type, patch: patch.to_owned(), options }
+}
+
+/// Does what `ask` says while the only thread apart is busy, and sees that it waits for that, and for nothing else.
+fn waits_for_a_thread<F: Future<Output = Written> + Send + 'static>(ask: impl FnOnce(&Runtime) -> F) {
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().expect("a runtime");
+    let asking = {
+        let _entered = runtime.enter();
+        ask(&runtime)
+    };
+    runtime.block_on(async {
+        let (release, busy) = channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || busy.recv());
+        let asking = tokio::spawn(asking);
+        // Much more than it takes.
+        for _ in 0..1_000 {
+            yield_now().await;
+        }
+        assert!(!asking.is_finished(), "it was done where leases are renewed");
+        drop(release);
+        assert!(busy.await.expect("no panic").is_err());
+        let answer = timeout(Duration::from_secs(20), asking).await.expect("it goes on").expect("no panic");
+        assert!(answer.expect("it is well").is_some_and(|text| text.len() > 1 << 20));
+    });
+}
+
+#[test]
+fn a_large_answer_to_a_small_write() {
+    waits_for_a_thread(|_| {
+        let script = Script::default().mutations([Reply::Json(200, large())]);
+        let writer = Writer::new(script.client(), Discovery::new(script.client()));
+        writer.write(Arc::new(call()), patch(r#"{"data":{"y":"1"}}"#))
+    });
+}
+
+#[test]
+fn a_small_write_to_a_large_object_that_it_may_leave_as_it_is() {
+    waits_for_a_thread(|runtime| {
+        let script = Script::default().lists([Reply::Json(
+            200,
+            json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [large()]}),
+        )]);
+        let informers = Informers::new(script.client(), Discovery::new(script.client()));
+        let spec = WatchSpec::all(kind());
+        let subscription = informers.subscribe(spec.clone());
+        runtime.block_on(timeout(Duration::from_secs(20), subscription.when(|status| status.synced))).expect("synced");
+        let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
+        let runs = |_: &Object, _: &ObjectKey| true;
+        let writer = Writer::new(script.client(), Discovery::new(script.client()));
+        let writer = writer.of_controller(vec![Followed { readable, runs: Arc::new(runs) }]);
+        let written = writer.write(Arc::new(call()), patch(r#"{"metadata":{"name":"a"}}"#));
+        async move {
+            let _kept = (informers, subscription);
+            written.await
+        }
+    });
+}
+
+#[test]
+fn a_large_object_that_is_read_live() {
+    waits_for_a_thread(|_| {
+        let script = Script::default().lists([Reply::Json(200, large())]);
+        let live = LiveReader::new(script.client(), Discovery::new(script.client()), LiveBudget::default());
+        live.get(Arc::new(call()), target())
+    });
+}
