@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 
 CARGO_TARGET_DIR ?= target
 
-.PHONY: help setup build plugins guests demo test soak fuzz bench clean
+.PHONY: help setup build plugins guests conformance demo test soak fuzz bench clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' $(MAKEFILE_LIST) | awk '{ printf "  %s %-9s", $$1, $$2; $$1 = $$2 = ""; print }'
@@ -33,6 +33,9 @@ guests: setup ## build the tests' own components to target/guests
 	tools/build-component composer $(CARGO_TARGET_DIR)/guests
 	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
 
+conformance: build ## build the conformance suite's probes, and the WebApp plugins of all languages; NAMES="go webapp-ts": only these
+	@tools/build-conformance $(NAMES)
+
 demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
 	@WINDLASS_BIN=$(CARGO_TARGET_DIR)/debug/windlass WINDLASS_PLUGIN_DIR=$(CARGO_TARGET_DIR)/plugins \
 		$(CARGO_TARGET_DIR)/debug/demo $(if $(KEEP),--keep)
@@ -49,7 +52,8 @@ fuzz: setup ## fuzz what reads files of strangers, and record it in docs/soak; T
 	@tools/fuzz $(TARGETS)
 
 # All crates are named together, and the host is built by the same profile: cargo unifies their features, so that all share one build.
-bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
+bench: ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded results
+	@tools/setup tests
 	tools/build-component probe $(CARGO_TARGET_DIR)/guests
 	tools/build-component chameleon $(CARGO_TARGET_DIR)/guests
 	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
@@ -60,6 +64,9 @@ bench: setup ## measure; QUICK=1: less of it; docs/benchmarks.md has recorded re
 	cargo bench --locked --workspace --bench pointers
 	cargo bench --locked --workspace --bench calls $(if $(QUICK),-- --quick)
 	cargo bench --locked --workspace --bench host $(if $(QUICK),-- --quick)
+	$(MAKE) --no-print-directory conformance
+	tools/build-prototypes
+	cargo bench --locked --workspace --bench languages $(if $(QUICK),-- --quick)
 
 clean: ## remove what was built here (not the caches of the machine)
 	cargo clean

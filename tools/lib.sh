@@ -72,3 +72,17 @@ go_program_key() {
             while read -r file; do echo "$file" && cat "$file"; done
     } | { if have sha256sum; then sha256sum; else shasum -a 256; fi; } | cut -c 1-16
 }
+
+# link_packages FOLDER: lets a folder with a package.json find npm's packages and the SDK, without an installation of its own.
+link_packages() {
+    [ -f "$1/package.json" ] || return 0
+    local packages package
+    packages=$(tools/languages --npm)
+    # Somebody's own installation is left alone; links of ours may lead to what other versions had.
+    if [ -e "$1/node_modules" ] && ! [ -L "$1/node_modules/.bin" ]; then return 0; fi
+    mkdir -p "$1/node_modules/@types"
+    for package in .bin esbuild typescript componentize-qjs @types/node undici-types; do
+        ln -sfn "$packages/$package" "$1/node_modules/$package"
+    done
+    ln -sfn "$PWD/sdk/js" "$1/node_modules/windlass"
+}
