@@ -26,7 +26,8 @@ const DURATION: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_millis(400);
 /// What a machine that does other things too may add.
 const SLACK: Duration = Duration::from_secs(3);
-const TIMES: [&str; 8] = [
+/// Of a host whose leases are quickly lost and won.
+pub(crate) const TIMES: [&str; 8] = [
     "--lease-duration",
     "4s",
     "--lease-renew-deadline",

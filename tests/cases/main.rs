@@ -1,6 +1,8 @@
 //! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
 
 mod admin;
+mod author;
+mod author_languages;
 mod bad_input;
 mod caches;
 mod composite;

@@ -109,9 +109,17 @@ async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::
     let run = async |arguments: &[&str]| windlass(arguments, plugins.path()).await;
     let nothing = run(&["inspect", &plugin]).await?;
     assert_eq!(nothing.code, Some(1), "{}", nothing.said);
-    for words in
-        ["none (", "LACKS", "windlass:plugin/cache@0.1.0", "abi      0.1.0", "sha256", "lacks, as it would stand"]
-    {
+    for words in [
+        "none (",
+        "LACKS",
+        "windlass:plugin/cache@0.1.0",
+        "abi      0.1.0, reconciler",
+        "sha256",
+        "lacks, as it would stand",
+        "language Rust",
+        "memories    1 of 6",
+        "of machine code",
+    ] {
         assert!(nothing.printed.contains(words), "{words:?} is not in:\n{}", nothing.printed);
     }
     // What lacks can be pasted as it stands.
@@ -123,6 +131,7 @@ async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::
     let json: Value = serde_json::from_str(&everything.printed)?;
     assert!(json["granted"] == true && json["sha256"].as_str().is_some_and(|digest| digest.len() == 64), "{json}");
     assert_eq!(json["asks"]["rules"][0]["lacks"], Value::Array(vec![]));
+    assert!(json["language"] == "Rust" && json["compiledBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{json}");
 
     let elsewhere = tempfile::tempdir()?;
     let directory = elsewhere.path().to_string_lossy();
@@ -135,5 +144,34 @@ async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::
     assert_eq!(run(&["inspect", "/nowhere/webapp.wasm"]).await?.code, Some(2));
     let no_server = run(&["inspect", &plugin, "--kubeconfig", "/nowhere/kubeconfig"]).await?;
     assert_eq!(no_server.code, Some(2), "{}", no_server.said);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_says_of_what_is_no_plugin_for_this_host_what_it_is_and_what_its_author_can_do() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let inspect = async |text: &str, json: bool| {
+        let file = directory.path().join("shop.wasm");
+        std::fs::write(&file, wat::parse_str(text)?)?;
+        let file = file.to_string_lossy();
+        let arguments = if json { &["inspect", &*file, "-o", "json"][..] } else { &["inspect", &*file][..] };
+        windlass(arguments, directory.path()).await
+    };
+    let core = r#"(module (@producers (language "Go" "go1.26.8")) (memory (export "memory") 1))"#;
+    let core = inspect(core, false).await?;
+    assert_eq!(core.code, Some(2));
+    assert!(core.said.contains("core WebAssembly module") && core.said.contains("`windlass build`"), "{}", core.said);
+    assert!(core.printed.contains("kind     core module") && core.printed.contains("language Go"), "{}", core.printed);
+    let newer = r#"(component
+        (component $empty)
+        (instance $reconciler (instantiate $empty))
+        (export "windlass:plugin/reconciler@0.2.0" (instance $reconciler)))"#;
+    let newer = inspect(newer, true).await?;
+    assert_eq!(newer.code, Some(2));
+    let json: Value = serde_json::from_str(&newer.printed)?;
+    assert_eq!(json["abi"], serde_json::json!(["0.2.0"]));
+    for said in [&newer.said, json["problem"].as_str().unwrap_or_default()] {
+        assert!(said.contains("reconciler@0.2.0") && said.contains("newer windlass"), "{said}");
+    }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What docs/operating.md shows is what the program does.
+//! What docs/operating.md shows is what the program does, and so are the commands of docs/authoring.md.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,6 +9,7 @@ use windlass_tests::host::Host;
 use windlass_tests::markdown::{Snippet, snippets};
 use windlass_tests::paths;
 
+const AUTHORING: &str = include_str!("../../docs/authoring.md");
 const OPERATING: &str = include_str!("../../docs/operating.md");
 
 fn of(info: &str) -> Vec<Snippet> {
@@ -23,6 +24,21 @@ fn said(arguments: &[&str]) -> anyhow::Result<String> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "windlass {}: {complaint}", arguments.join(" "));
     Ok(String::from_utf8(output.stdout)?)
+}
+
+#[test]
+fn the_commands_for_authors_are_ones_that_the_program_has() -> anyhow::Result<()> {
+    let shown = snippets(AUTHORING).into_iter().filter(|snippet| snippet.info == "console");
+    let commands: Vec<_> = shown.flat_map(|it| it.text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let commands = commands.iter().filter_map(|line| line.strip_prefix("$ windlass "));
+    let mut seen = 0;
+    for command in commands {
+        let words = command.split_whitespace().take_while(|word| *word != "#").chain(["--help"]);
+        said(&words.collect::<Vec<_>>()).with_context(|| command.to_owned())?;
+        seen += 1;
+    }
+    ensure!(seen >= 3, "the guide shows new, build and dev");
+    Ok(())
 }
 
 /// The names after two dashes.

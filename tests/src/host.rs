@@ -43,14 +43,14 @@ impl Host {
 
     /// Starts `windlass ARGUMENTS`.
     pub fn start<S: AsRef<OsStr>>(arguments: &[S], listener: Option<Listener>) -> anyhow::Result<Self> {
-        Self::start_with(arguments, &[], listener)
+        Self::start_with::<S, &str>(arguments, &[], listener)
     }
 
     /// Starts `windlass ARGUMENTS` with so many GiB of address space, as `ulimit -v` gives.
     pub fn start_within<S: AsRef<OsStr>>(gib: u32, arguments: &[S]) -> anyhow::Result<Self> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!(r#"ulimit -v {}; exec "$0" "$@""#, u64::from(gib) << 20)]).arg(paths::windlass()?);
-        Self::spawn(shell, arguments, &[], None)
+        Self::spawn::<S, &str>(shell, arguments, &[], None)
     }
 
     /// Starts `windlass ARGUMENTS` as the Pod `name`, which its lease and its User-Agent say.
@@ -58,25 +58,26 @@ impl Host {
         Self::start_with(arguments, &[("POD_NAME", name)], None)
     }
 
-    fn start_with<S: AsRef<OsStr>>(
+    /// Starts `windlass ARGUMENTS` with something more in its environment.
+    pub fn start_with<S: AsRef<OsStr>, V: AsRef<OsStr>>(
         arguments: &[S],
-        environment: &[(&str, &str)],
+        environment: &[(&str, V)],
         listener: Option<Listener>,
     ) -> anyhow::Result<Self> {
         Self::spawn(Command::new(paths::windlass()?), arguments, environment, listener)
     }
 
-    fn spawn<S: AsRef<OsStr>>(
+    fn spawn<S: AsRef<OsStr>, V: AsRef<OsStr>>(
         mut command: Command,
         arguments: &[S],
-        environment: &[(&str, &str)],
+        environment: &[(&str, V)],
         listener: Option<Listener>,
     ) -> anyhow::Result<Self> {
         let mut process = command
             .args(arguments)
             // Not the developer's own. What one story compiled, the others find.
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
-            .envs(environment.iter().copied())
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .current_dir(paths::root())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -2,6 +2,7 @@
 //! those, they are looked for where `make` puts them.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context, bail};
 
@@ -40,6 +41,27 @@ pub fn guest(name: &str) -> anyhow::Result<PathBuf> {
 pub fn cluster() -> anyhow::Result<PathBuf> {
     let built = std::env::var_os("WINDLASS_CLUSTER_BIN").map(PathBuf::from);
     existing(built, "the real kube-apiserver (WINDLASS_CLUSTER_BIN)", "make test, or tools/build-cluster")
+}
+
+/// The `PATH` with the tools of other languages than Rust: `WINDLASS_LANGUAGES`, else what `tools/languages` says.
+pub fn languages() -> anyhow::Result<String> {
+    if let Ok(path) = std::env::var("WINDLASS_LANGUAGES") {
+        return Ok(path);
+    }
+    said_by("tools/languages", &[])
+}
+
+/// The folder of npm's packages.
+pub fn npm_packages() -> anyhow::Result<PathBuf> {
+    said_by("tools/languages", &["--npm"]).map(PathBuf::from)
+}
+
+fn said_by(tool: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = std::process::Command::new(root().join(tool)).args(arguments).stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        bail!("{tool} failed ({}): run `make setup TESTS=1`", output.status);
+    }
+    Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
 /// A file of the example `webapp`.

@@ -188,9 +188,10 @@ async fn waiting(kind: Kind) -> anyhow::Result<()> {
         .merge("ConfigMap", "slow", &json!({"metadata": {"finalizers": ["tests.windlass.dev/slow"]}}))
         .await?;
     stage.objects().delete("ConfigMap", "slow").await?;
+    // What the host has not seen go it may still change.
+    stage.host.says("waiting until it has been deleted").await?;
     stage.answer(answer("2")).await?;
     stage.sees("ConfigMap", "quick", |it| it["data"]["x"] == "2").await?;
-    stage.host.says("waiting until it has been deleted").await?;
     stage.settle("later").await?;
     stage
         .sees("ConfigMap", "slow", |it| it["data"]["x"] == "1" && it["metadata"]["uid"] == before["metadata"]["uid"])

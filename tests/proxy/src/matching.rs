@@ -17,6 +17,8 @@ pub struct Match {
     resource: Option<Resource>,
     namespace: Option<String>,
     name: Option<String>,
+    limit: Option<u64>,
+    first_pages: bool,
     agent: Option<String>,
 }
 
@@ -93,6 +95,20 @@ impl Match {
         self
     }
 
+    /// Lists that ask for `limit` objects at a time. 0: for all at once.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Not the further pages of a list.
+    #[must_use]
+    pub fn first_pages(mut self) -> Self {
+        self.first_pages = true;
+        self
+    }
+
     /// By clients whose User-Agent contains `part`.
     #[must_use]
     pub fn agent(mut self, part: &str) -> Self {
@@ -112,6 +128,8 @@ impl Match {
             })
             && same(&self.namespace, &request.namespace)
             && same(&self.name, &request.name)
+            && self.limit.is_none_or(|limit| limit == request.limit)
+            && !(self.first_pages && request.continues)
             && self.agent.as_ref().is_none_or(|part| request.user_agent.contains(part))
     }
 }
@@ -128,6 +146,8 @@ mod tests {
             subresource: subresource.to_owned(),
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
+            limit: 0,
+            continues: false,
             user_agent: "windlass/1 (webapp)".to_owned(),
         }
     }
@@ -157,6 +177,16 @@ mod tests {
     #[test]
     fn a_path_is_not_taken_apart() {
         assert!(Match::any().resource("/apis/apps/v1").matches(&request(Verb::Get, "", "/apis/apps/v1", "")));
+    }
+
+    #[test]
+    fn a_list_can_be_counted_once_whatever_its_pages() {
+        let first = RequestInfo { limit: 500, ..request(Verb::List, "", "pods", "") };
+        let next = RequestInfo { continues: true, ..first.clone() };
+        let pages = Match::verb(Verb::List).limit(500);
+        assert_eq!([&first, &next].map(|it| pages.matches(it)), [true, true]);
+        assert_eq!([&first, &next].map(|it| pages.clone().first_pages().matches(it)), [true, false]);
+        assert!(!Match::any().limit(1).matches(&first));
     }
 
     #[test]

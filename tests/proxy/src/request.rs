@@ -69,6 +69,10 @@ pub struct RequestInfo {
     pub namespace: String,
     /// The object's. Of a list or watch that a field selector narrows to one object, that object's.
     pub name: String,
+    /// How many objects are wanted at most; 0: all, or this is no list.
+    pub limit: u64,
+    /// Whether this asks for a further page of a list.
+    pub continues: bool,
     /// Whole.
     pub user_agent: String,
 }
@@ -117,6 +121,8 @@ impl RequestInfo {
                 subresource: String::new(),
                 namespace: String::new(),
                 name: String::new(),
+                limit: 0,
+                continues: false,
                 user_agent,
             };
         };
@@ -140,6 +146,8 @@ impl RequestInfo {
             subresource: named.get(1..).unwrap_or_default().join("/"),
             namespace: namespace.to_owned(),
             name: name.or(query.name).unwrap_or_default(),
+            limit: query.limit,
+            continues: query.continues,
             user_agent,
         }
     }
@@ -161,6 +169,8 @@ impl fmt::Display for RequestInfo {
 struct Query {
     watch: bool,
     name: Option<String>,
+    limit: u64,
+    continues: bool,
 }
 
 impl Query {
@@ -170,6 +180,9 @@ impl Query {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             match key {
                 "watch" => query.watch = matches!(value, "" | "1" | "t" | "T" | "true" | "TRUE" | "True"),
+                // As an API server does, which refuses what is no number: such a request has no answer to be counted.
+                "limit" => query.limit = value.parse().unwrap_or_default(),
+                "continue" => query.continues = !value.is_empty(),
                 "fieldSelector" => {
                     let selector = decoded(&value.replace('+', " "));
                     query.name = selector.split(',').find_map(|it| {
@@ -229,6 +242,19 @@ mod tests {
             read("GET", "/api/v1/namespaces/d/pods?fieldSelector=metadata.name%3Dp%2Cspec.nodeName%3Dn&watch=true");
         assert_eq!((watch.verb, watch.name.as_str()), (Verb::Watch, "p"));
         assert_eq!(read("GET", "/api/v1/pods?fieldSelector=metadata.name!=p").name, "");
+    }
+
+    #[test]
+    fn a_list_says_how_much_it_wants_and_whether_it_goes_on() {
+        for (uri, page) in [
+            ("/api/v1/pods", (0, false)),
+            ("/api/v1/pods?limit=500&resourceVersion=0", (500, false)),
+            ("/api/v1/pods?continue=abc&limit=500", (500, true)),
+            ("/api/v1/pods?limit=many&continue=", (0, false)),
+        ] {
+            let list = read("GET", uri);
+            assert_eq!((list.limit, list.continues), page, "{uri}");
+        }
     }
 
     #[test]

@@ -277,6 +277,8 @@ mod tests {
             subresource: String::new(),
             namespace: String::new(),
             name: String::new(),
+            limit: 0,
+            continues: false,
             user_agent: String::new(),
         }
     }

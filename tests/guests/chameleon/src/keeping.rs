@@ -5,6 +5,7 @@ use windlass_sdk::manifest::{Controller, Manifest, Options, Predicate, Watch};
 use windlass_sdk::{Failures, Outcome, Request, config, info};
 
 use crate::modes::Mode;
+use crate::steady::Steady;
 
 /// The group of `bringing`.
 const BROUGHT: &str = "brought.windlass.dev";
@@ -40,6 +41,12 @@ pub(crate) fn manifest(mode: Mode, manifest: Manifest) -> Manifest {
     match mode {
         Mode::Bringing => manifest.crd(definition("v1")),
         Mode::BringingOther => manifest.crd(definition("v2")),
+        Mode::Steady(Steady { brings: true, number, .. }) => {
+            let mut definition = definition("v1");
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] =
+                format!("of generation {number}").into();
+            manifest.crd(definition)
+        }
         Mode::Configured => manifest.config_schema(json!({
             "type": "object",
             "required": ["greeting"],

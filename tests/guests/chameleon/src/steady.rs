@@ -8,30 +8,48 @@ const AGAIN: u32 = 1_000;
 /// So often a call reads its object, that it takes a while.
 const READS: usize = 10;
 
+/// Over which objects one traps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traps {
+    Never,
+    /// Over those whose names begin so.
+    OverBad,
+    Always,
+}
+
 /// One generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steady {
     pub(crate) number: u16,
-    pub(crate) traps: bool,
-    /// It traps over some objects.
-    pub(crate) spoils: bool,
+    pub(crate) traps: Traps,
     pub(crate) is_wide: bool,
+    /// It has a definition, which tells its number.
+    pub(crate) brings: bool,
 }
 
 impl Steady {
-    /// `N`, with `-traps` or `-spoils` and `-wide` after it.
+    /// `N`, with `-traps` or `-spoils` `-wide` and `-brings` after it.
     pub(crate) fn parse(text: &str) -> Self {
         let mut parts = text.split('-');
         let number = parts.next().and_then(|it| it.parse().ok()).expect("chameleon: a number");
         let how: Vec<_> = parts.collect();
         let has = |what| how.contains(&what);
-        Self { number, traps: has("traps"), spoils: has("spoils"), is_wide: has("wide") }
+        let traps = match (has("traps"), has("spoils")) {
+            (true, _) => Traps::Always,
+            (false, true) => Traps::OverBad,
+            (false, false) => Traps::Never,
+        };
+        Self { number, traps, is_wide: has("wide"), brings: has("brings") }
     }
 }
 
 pub(crate) fn reconcile(steady: Steady, request: &Request) -> Result<Outcome, Failures> {
     let (name, number) = (&request.name, steady.number);
-    let traps = steady.traps || steady.spoils && name.starts_with("bad");
+    let traps = match steady.traps {
+        Traps::Never => false,
+        Traps::OverBad => name.starts_with("bad"),
+        Traps::Always => true,
+    };
     assert!(!traps, "chameleon {number} was told to trap");
     info!("steady begin {name} {number}");
     let namespace = request.namespace.clone().unwrap_or_default();

@@ -1,0 +1,173 @@
+//! An author's way: a new folder, a build, and a plugin that is changed while it runs.
+//!
+//! What is built of Rust has a target directory of its own beside the host's, which the next run finds: the SDK takes most of the time.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use anyhow::{Context, ensure};
+use tokio::process::Command;
+use windlass_tests::host::Host;
+use windlass_tests::objects::Objects;
+use windlass_tests::wait::until;
+use windlass_tests::{paths, server};
+
+/// What cargo is to do for an author: all that it needs was fetched for the workspace, and nobody asks how small the plugin is.
+pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
+    let target = paths::windlass()?.with_file_name("author");
+    Ok(vec![
+        ("CARGO_TARGET_DIR", target),
+        ("CARGO_NET_OFFLINE", "true".into()),
+        ("CARGO_PROFILE_RELEASE_LTO", "off".into()),
+        ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1".into()),
+    ])
+}
+
+async fn windlass<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<Output> {
+    let mut command = Command::new(paths::windlass()?);
+    command.env("WINDLASS_CACHE_DIR", paths::cache()?).envs(for_cargo()?).args(arguments);
+    Ok(command.stdin(Stdio::null()).kill_on_drop(true).output().await?)
+}
+
+pub(crate) fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+async fn build(folder: &Path) -> anyhow::Result<(Option<i32>, String, String)> {
+    let output = windlass(&["build".as_ref(), folder.as_os_str()]).await?;
+    let (out, errors) = texts(&output);
+    Ok((output.status.code(), out, errors))
+}
+
+pub(crate) fn edit(path: &Path, from: &str, to: &str) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(path)?;
+    ensure!(text.contains(from), "{} has no {from:?}:\n{text}", path.display());
+    Ok(std::fs::write(path, text.replacen(from, to, 1))?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> anyhow::Result<()> {
+    let at = tempfile::tempdir()?;
+    let folder = at.path().join("my-shop");
+    let new = ["new".as_ref(), "rust".as_ref(), "my-shop".as_ref(), "--dir".as_ref(), folder.as_os_str()];
+    let made = windlass(&new).await?;
+    let (out, errors) = texts(&made);
+    ensure!(made.status.success() && out.contains("windlass dev"), "{out}{errors}");
+    let again = windlass(&new).await?;
+    ensure!(again.status.code() == Some(2) && texts(&again).1.contains("not empty"), "{:?}", texts(&again));
+
+    // The versions that were fetched for the workspace, and the compiler that has a standard library for plugins.
+    for file in ["Cargo.lock", "rust-toolchain.toml"] {
+        std::fs::copy(paths::root().join(file), folder.join(file))?;
+    }
+    let (code, out, errors) = build(&folder).await?;
+    ensure!(code == Some(0) && out.contains("my-shop.policy.yaml grants all that it asks for"), "{out}{errors}");
+
+    let environment = for_cargo()?;
+    let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+    let host = Host::start_with(&["dev".as_ref(), folder.as_os_str()], &environment, None)?;
+    host.says("applied the ConfigMap").await?;
+    let kubeconfig = folder.join(".windlass/kubeconfig");
+    let objects = Objects::new(server::client(&kubeconfig).await?, "default");
+    message(&objects, "Hello, world").await?;
+
+    let source = folder.join("src/lib.rs");
+    edit(&source, r#""message": object.spec.message"#, r#""message": object.spec.message.to_uppercase()"#)?;
+    message(&objects, "HELLO, WORLD").await.with_context(|| host.log())?;
+
+    // What does not compile leaves what runs.
+    edit(&source, "fn config_map(", "fn config map(")?;
+    host.says("the build failed: mend it and save; what was built before goes on").await?;
+    edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
+    message(&objects, "STILL HERE").await.with_context(|| host.log())?;
+    let (code, _, errors) = build(&folder).await?;
+    ensure!(code == Some(1) && errors.contains("cargo build"), "{code:?} {errors}");
+    let status = host.terminate().await?;
+    ensure!(status.success(), "{status}");
+    Ok(())
+}
+
+/// Waits until the `ConfigMap` of the plugin says this.
+pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()> {
+    until(&format!("the ConfigMap says {text:?}"), || async {
+        let found = objects.get("ConfigMap", "hello").await?.context("it is not there")?;
+        ensure!(found["data"]["message"] == text, "{found}");
+        Ok::<_, anyhow::Error>(())
+    })
+    .await
+}
+
+/// A folder whose own command "builds" this component.
+fn folder_of(name: &str, component: &[u8]) -> anyhow::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("source"), component)?;
+    let file = format!("name: {name}\nlanguage: zig\nbuild: {{command: cp source built, output: built}}\n");
+    std::fs::write(folder.path().join("windlass.yaml"), file)?;
+    Ok(folder)
+}
+
+fn webapp() -> anyhow::Result<Vec<u8>> {
+    Ok(std::fs::read(paths::plugins()?.join("webapp.wasm"))?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_plugin_again_leaves_the_file_alone() -> anyhow::Result<()> {
+    let folder = folder_of("webapp", &webapp()?)?;
+    let built = folder.path().join("build/webapp.wasm");
+    let (code, out, errors) = build(folder.path()).await?;
+    ensure!(code == Some(0) && out.starts_with("built ") && out.contains("apps/v1 Deployment"), "{out}{errors}");
+    let first = std::fs::metadata(&built)?.modified()?;
+    let (code, out, _) = build(folder.path()).await?;
+    ensure!(code == Some(0) && out.contains("the same as before"), "{out}");
+    assert_eq!(std::fs::metadata(&built)?.modified()?, first);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_plugin_is_refused_in_the_authors_terms_and_replaces_nothing() -> anyhow::Result<()> {
+    let newer = replaced(&webapp()?, b"windlass:plugin/reconciler@0.1.0", b"windlass:plugin/reconciler@9.1.0");
+    for (name, component, says) in [
+        ("shop", webapp()?, "its manifest says that its name is \"webapp\", and windlass.yaml says \"shop\""),
+        ("webapp", newer, "it is built for `windlass:plugin/reconciler@9.1.0`"),
+        ("webapp", b"text".to_vec(), "it is no WebAssembly"),
+        ("webapp", b"\0asm\x01\0\0\0".to_vec(), "Is the plugin registered with the SDK"),
+    ] {
+        let folder = folder_of(name, &component)?;
+        let built = folder.path().join("build").join(format!("{name}.wasm"));
+        std::fs::create_dir_all(folder.path().join("build"))?;
+        std::fs::write(&built, "what was built before")?;
+        let (code, _, errors) = build(folder.path()).await?;
+        ensure!(code == Some(1) && errors.contains(says), "{code:?} {errors}");
+        assert_eq!(std::fs::read(&built)?, b"what was built before");
+    }
+    Ok(())
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for at in 0..bytes.len() - from.len() {
+        if bytes[at..].starts_with(from) {
+            bytes[at..at + to.len()].copy_from_slice(to);
+        }
+    }
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_tried_is_another_code_than_what_does_not_build() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (file, says) in [
+        (None, "there is no windlass.yaml"),
+        (Some("name: shop\nlanguage: go\nplugn: composer\n"), "did you mean `plugin`?"),
+        (Some("name: shop\nlanguage: go\nsdk: nowhere\n"), "nowhere: not found"),
+    ] {
+        if let Some(text) = file {
+            std::fs::write(folder.path().join("windlass.yaml"), text)?;
+        }
+        let (code, _, errors) = build(folder.path()).await?;
+        ensure!(code == Some(2) && errors.contains(says), "{code:?} {errors}");
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! An author's way in each language, for both kinds of plugins: a new folder, its own tests as its README runs them, the plugin at
+//! work, a change that takes over, and a mistake that is told.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::process::Command;
+use windlass_tests::host::Host;
+use windlass_tests::objects::Objects;
+use windlass_tests::wait::until_within;
+use windlass_tests::{busy, paths, server};
+
+use crate::author::{edit, for_cargo, message, texts};
+
+/// How long a plugin may take to be built beside whatever else is tested.
+const BUILT: Duration = Duration::from_mins(4);
+
+/// A language, as its templates speak it.
+struct Language {
+    name: &'static str,
+    /// What runs the tests of a new folder.
+    tests: &'static str,
+    /// The plugin.
+    source: &'static str,
+    /// Where it takes the message from, of a reconciler and of a composer, and in their place another one: `changed`.
+    edit: [(&'static str, &'static str); 2],
+    /// What is put at the source's end, and fails with the text `on purpose` before or while the manifest is asked for.
+    mistake: &'static str,
+}
+
+const GO: Language = Language {
+    name: "go",
+    tests: "go vet ./... && go test ./...",
+    source: "main.go",
+    edit: [(r#""message": primary.Spec.Message}"#, r#""message": "changed"}"#); 2],
+    mistake: "\nfunc init() { panic(\"on purpose\") }\n",
+};
+const PYTHON: Language = Language {
+    name: "python",
+    tests: "python -m unittest",
+    source: "app.py",
+    edit: [(r#""message": obj["spec"]["message"]"#, r#""message": "changed""#); 2],
+    mistake: "\nraise RuntimeError(\"on purpose\")\n",
+};
+const JAVASCRIPT: Language = Language {
+    name: "js",
+    tests: "npm test --silent",
+    source: "plugin.js",
+    edit: [
+        ("message: primary.spec.message", "message: 'changed'"),
+        ("message: parent.spec.message", "message: 'changed'"),
+    ],
+    mistake: "\nthrow new Error('on purpose');\n",
+};
+const TYPESCRIPT: Language = Language { name: "ts", source: "plugin.ts", ..JAVASCRIPT };
+const C: Language = Language {
+    name: "c",
+    tests: r#"cc() { python3 -m ziglang cc "$@"; }; eval "$(grep -- '-o build/tests' README.md)""#,
+    source: "plugin.c",
+    edit: [
+        (r#"windlass_json_text_at(primary, "/spec/message"))})"#, r#"windlass_text("changed"))})"#),
+        (r#"windlass_json_text_at(parent, "/spec/message"))})"#, r#"windlass_text("changed"))})"#),
+    ],
+    mistake: "\n#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void fail(void) { fputs(\"on purpose\\n\", stderr); abort(); }\n",
+};
+const RUST: Language = Language {
+    name: "rust",
+    tests: "cargo test --quiet",
+    source: "src/lib.rs",
+    edit: [(r#""message": object.spec.message"#, r#""message": "changed""#); 2],
+    mistake: "",
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_go_is_tested_runs_and_changes() -> anyhow::Result<()> {
+    both(&GO).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_python_is_tested_runs_and_changes() -> anyhow::Result<()> {
+    both(&PYTHON).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_javascript_is_tested_runs_and_changes() -> anyhow::Result<()> {
+    both(&JAVASCRIPT).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_typescript_is_tested_runs_and_changes() -> anyhow::Result<()> {
+    both(&TYPESCRIPT).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_in_c_is_tested_runs_and_changes() -> anyhow::Result<()> {
+    both(&C).await
+}
+
+/// That of a reconciler in Rust is told with more of its author's mistakes elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_composing_plugin_in_rust_is_tested_runs_and_changes() -> anyhow::Result<()> {
+    let folder = Folder::new(&RUST, true).await?;
+    folder.is_tested().await?;
+    folder.runs_and_changes().await
+}
+
+async fn both(language: &'static Language) -> anyhow::Result<()> {
+    for composes in [false, true] {
+        let folder = Folder::new(language, composes).await?;
+        folder.is_tested().await?;
+        folder.runs_and_changes().await.with_context(|| format!("{} (composes: {composes})", language.name))?;
+        folder.says_what_is_wrong().await?;
+    }
+    Ok(())
+}
+
+/// A plugin's folder, as its author has it.
+struct Folder {
+    language: &'static Language,
+    composes: bool,
+    environment: Vec<(&'static str, PathBuf)>,
+    at: tempfile::TempDir,
+}
+
+impl Folder {
+    async fn new(language: &'static Language, composes: bool) -> anyhow::Result<Self> {
+        let mut environment = for_cargo()?;
+        environment.push(("PATH", paths::languages()?.into()));
+        // All that is needed was fetched before.
+        environment.push(("GOPROXY", "off".into()));
+        environment.push(("WINDLASS_CACHE_DIR", paths::cache()?));
+        let folder = Self { language, composes, environment, at: tempfile::tempdir()? };
+        let windlass = paths::windlass()?;
+        let composite = if composes { "--composite" } else { "" };
+        let made =
+            folder.shell(&format!("{} new {} my-shop --dir . {composite}", windlass.display(), language.name)).await?;
+        ensure!(made.status.success(), "{:?}", texts(&made));
+        folder.installed()?;
+        Ok(folder)
+    }
+
+    /// What an author would fetch.
+    fn installed(&self) -> anyhow::Result<()> {
+        let folder = self.at.path();
+        if self.language.name == "rust" {
+            // The versions that were fetched for the workspace, and the compiler that has a standard library for plugins.
+            for file in ["Cargo.lock", "rust-toolchain.toml"] {
+                std::fs::copy(paths::root().join(file), folder.join(file))?;
+            }
+        }
+        if !folder.join("package.json").exists() {
+            return Ok(());
+        }
+        let (there, here) = (paths::npm_packages()?, folder.join("node_modules"));
+        std::fs::create_dir_all(here.join("@types"))?;
+        for package in [".bin", "esbuild", "typescript", "componentize-qjs", "@types/node", "undici-types"] {
+            std::os::unix::fs::symlink(there.join(package), here.join(package))?;
+        }
+        Ok(std::os::unix::fs::symlink("../sdk", here.join("windlass"))?)
+    }
+
+    async fn shell(&self, command: &str) -> anyhow::Result<Output> {
+        let _turn = busy::turn().await?;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).current_dir(self.at.path()).envs(self.environment.iter().cloned());
+        Ok(shell.stdin(Stdio::null()).kill_on_drop(true).output().await?)
+    }
+
+    /// By the command of its README.
+    async fn is_tested(&self) -> anyhow::Result<()> {
+        let Language { name, tests, .. } = self.language;
+        let tested = self.shell(tests).await?;
+        ensure!(tested.status.success(), "the tests of the template in {name}: {:?}", texts(&tested));
+        Ok(())
+    }
+
+    async fn runs_and_changes(&self) -> anyhow::Result<()> {
+        let environment: Vec<_> = self.environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+        let host = Host::start_with(&["dev".as_ref(), self.at.path().as_os_str()], &environment, None)?;
+        let kubeconfig = self.at.path().join(".windlass/kubeconfig");
+        let built = || host.log().contains("controller started");
+        let waited = until_within(BUILT, "the plugin starts", || async { built().then_some(()).ok_or("it does not") });
+        waited.await.with_context(|| host.log())?;
+        let objects = Objects::new(server::client(&kubeconfig).await?, "default");
+        message(&objects, "Hello, world").await.with_context(|| host.log())?;
+
+        let (from, to) = self.language.edit[usize::from(self.composes)];
+        edit(&self.source(), from, to)?;
+        let swapped = || host.log().contains("a new generation has taken over");
+        let waited =
+            until_within(BUILT, "the change takes over", || async { swapped().then_some(()).ok_or("it does not") });
+        waited.await.with_context(|| host.log())?;
+        message(&objects, "changed").await.with_context(|| host.log())?;
+        let status = host.terminate().await?;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+
+    /// A plugin that fails before it has said anything of itself is refused in the words that it failed with.
+    async fn says_what_is_wrong(&self) -> anyhow::Result<()> {
+        let (source, built) = (self.source(), self.at.path().join("build/my-shop.wasm"));
+        let (text, before) = (std::fs::read_to_string(&source)?, std::fs::read(&built)?);
+        std::fs::write(&source, text + self.language.mistake)?;
+        let failed = self.shell(&format!("{} build", paths::windlass()?.display())).await?;
+        let (out, errors) = texts(&failed);
+        ensure!(failed.status.code() == Some(1), "{:?} {out}{errors}", failed.status);
+        ensure!(errors.contains("on purpose"), "the author's own words are not told: {out}{errors}");
+        ensure!(std::fs::read(&built)? == before, "what was built before is still there");
+        Ok(())
+    }
+
+    fn source(&self) -> PathBuf {
+        Path::new(self.at.path()).join(self.language.source)
+    }
+}
