@@ -132,13 +132,18 @@ impl Folder {
         environment.push(("GOPROXY", "off".into()));
         environment.push(("WINDLASS_CACHE_DIR", paths::cache()?));
         let folder = Self { language, composes, environment, at: tempfile::tempdir()? };
-        let windlass = paths::windlass()?;
+        let (windlass, name) = (paths::windlass()?, folder.name());
         let composite = if composes { "--composite" } else { "" };
-        let made =
-            folder.shell(&format!("{} new {} my-shop --dir . {composite}", windlass.display(), language.name)).await?;
+        let made = format!("{} new {} {name} --dir . {composite}", windlass.display(), language.name);
+        let made = folder.shell(&made).await?;
         ensure!(made.status.success(), "{:?}", texts(&made));
         folder.installed()?;
         Ok(folder)
+    }
+
+    /// Not the same for both: those in Rust are built to one directory, whose files go by it.
+    fn name(&self) -> &'static str {
+        if self.composes { "my-mall" } else { "my-shop" }
     }
 
     /// What an author would fetch.
@@ -200,7 +205,7 @@ impl Folder {
 
     /// A plugin that fails before it has said anything of itself is refused in the words that it failed with.
     async fn says_what_is_wrong(&self) -> anyhow::Result<()> {
-        let (source, built) = (self.source(), self.at.path().join("build/my-shop.wasm"));
+        let (source, built) = (self.source(), self.at.path().join(format!("build/{}.wasm", self.name())));
         let (text, before) = (std::fs::read_to_string(&source)?, std::fs::read(&built)?);
         std::fs::write(&source, text + self.language.mistake)?;
         let failed = self.shell(&format!("{} build", paths::windlass()?.display())).await?;

@@ -54,7 +54,9 @@ impl Question for Describe {
     type Answer = String;
 
     async fn ask(&self, instance: &Instance, store: &mut Store<CallState>) -> wasmtime::Result<String> {
-        instance.describe(store).await
+        let manifest = instance.describe(store).await?;
+        store.data().said_nothing()?;
+        Ok(manifest)
     }
 }
 

@@ -11,13 +11,16 @@ use windlass_core::ports::{CallContext, Ports};
 use crate::meter::Meter;
 use crate::plugin::{Counters, Replay};
 
+/// How much is kept of what `describe` says.
+const SAID_BYTES: usize = 2 << 10;
+
 /// The state of one call.
 pub(crate) struct CallState {
     pub(crate) meter: Meter,
     pub(crate) world: World,
     /// The import that the guest waits in, for the message of a deadline.
     pub(crate) waiting_in: Option<&'static str>,
-    /// The last thing that the guest logged as an error: with a trap behind it, the reason of the trap.
+    /// The last thing that the guest logged as an error, or the first that `describe` did: with a trap behind it, the reason of the trap.
     pub(crate) last_error: Option<String>,
 }
 
@@ -154,14 +157,25 @@ impl CallState {
         }
     }
 
-    /// For whom the guest logs: `describe` may not.
-    pub(crate) fn logging(&self) -> wasmtime::Result<&CallContext> {
-        let forbidden = || ForbiddenImport { export: "describe", import: "log.log" };
-        self.world.call().ok_or_else(|| forbidden().into())
-    }
-
     /// Keeps what may explain a trap.
     pub(crate) fn note_error(&mut self, message: String) {
         self.last_error = Some(message);
+    }
+
+    /// Keeps the beginning of what is logged for nobody.
+    pub(crate) fn note_said(&mut self, message: &str) {
+        let said = self.last_error.get_or_insert_default();
+        if said.len() + message.len() < SAID_BYTES {
+            said.push_str(if said.is_empty() { "" } else { " " });
+            said.push_str(message);
+        }
+    }
+
+    /// `describe` has ended. It may not have logged.
+    pub(crate) fn said_nothing(&self) -> wasmtime::Result<()> {
+        match self.last_error {
+            Some(_) => Err(ForbiddenImport { export: "describe", import: "log.log" }.into()),
+            None => Ok(()),
+        }
     }
 }

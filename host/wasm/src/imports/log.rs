@@ -11,19 +11,21 @@ impl Host for CallState {
     fn log(&mut self, level: WitLevel, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
         let limit = self.meter.limits().log_line_bytes;
         let message = text::single_line(&message, limit);
+        if self.world.call().is_none() {
+            // Refused when `describe` has ended: it may be a runtime, whose words of a panic come one by one.
+            self.note_said(&message);
+            return Ok(());
+        }
         if matches!(level, WitLevel::Error) {
             self.note_error(message.clone());
         }
-        // Refused in `describe`, yet a panic's text has been kept for the message.
-        self.logging()?;
         let fields = text::fields(&fields, limit / 2);
         let bytes = message.len() + fields.len();
         if self.meter.log_line(bytes) {
             let is_within = self.world.counters().is_none_or(|plugin| plugin.log_line(self.meter.limits(), bytes));
-            if is_within {
-                emit(self.logging()?, level, &message, &fields);
-            } else {
-                self.meter.drop_log_line();
+            match self.world.call() {
+                Some(call) if is_within => emit(call, level, &message, &fields),
+                _ => self.meter.drop_log_line(),
             }
         }
         Ok(())

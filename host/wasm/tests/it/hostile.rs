@@ -245,6 +245,10 @@ async fn a_describe_that_attacks_is_not_loaded() {
         ("describe-loops", Ends::NotLoaded("describe", &["(cpu)"])),
         ("describe-reads", Ends::NotLoaded("describe", &["(forbidden-import)", "live.get"])),
         ("describe-fetches", Ends::NotLoaded("describe", &["(forbidden-import)", "http.fetch"])),
+        (
+            "describe-logs",
+            Ends::NotLoaded("describe", &["(forbidden-import)", "log.log", "it had logged: one word, and another"]),
+        ),
         ("describe-unstable", Ends::NotLoaded("describe", &["/description"])),
         ("describe-path", Ends::NotLoaded("manifest", &["not a DNS label"])),
         ("describe-other", Ends::NotLoaded("name", &["\"webapp\"", "describe-other"])),

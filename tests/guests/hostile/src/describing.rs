@@ -1,6 +1,6 @@
 //! Attacks by `describe`, those that need code. Manifests that are only bad texts are in `host/wasm/tests/it/hostile.rs`.
 
-use windlass_sdk::bindings::windlass::plugin::{clock, http, live, random};
+use windlass_sdk::bindings::windlass::plugin::{clock, http, live, log, random};
 
 use crate::{manifest, spending, trespassing};
 
@@ -19,6 +19,11 @@ pub(crate) fn describe(mode: &str) -> Option<String> {
             format!("{read:?}")
         }
         "describe-fetches" => format!("{:?}", http::fetch(&crate::outside::get("http://127.0.0.1/"))),
+        "describe-logs" => {
+            log::log(log::Level::Info, "one word,", &[]);
+            log::log(log::Level::Error, "and another", &[]);
+            manifest::of(mode)
+        }
         "describe-unstable" => {
             let now = clock::now();
             let rest = format!(r#","description":"{} {}""#, now.nanoseconds, random::get_u32());
