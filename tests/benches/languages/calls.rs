@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
+use windlass_core::ports::Ports;
 use windlass_wasm::{CallLimits, Instances, Plugin};
 
-use crate::support::ports::quiet;
+use crate::support::ports::{FakePorts, quiet};
 use crate::support::{call_of, call_with};
 
 /// A WebApp without children.
@@ -19,28 +20,44 @@ pub(crate) const WEBAPP: &str = r#"{
 
 /// The guest's processor time of a call about an object that is gone: the probe has nothing to do.
 pub(crate) async fn nothing(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
-    each(plugin, None, instances, count).await
+    each(plugin, None, &quiet(), instances, count).await
 }
 
 /// The same of a call about a new WebApp: two children, two events and a status.
 pub(crate) async fn webapp(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
-    each(plugin, Some(WEBAPP), instances, count).await
+    each(plugin, Some(WEBAPP), &quiet(), instances, count).await
+}
+
+/// The same of what the prototype does: a WebApp is read, and a Deployment is applied.
+pub(crate) async fn as_the_prototype(
+    plugin: &Arc<Plugin>,
+    instances: Instances,
+    count: u32,
+) -> anyhow::Result<Duration> {
+    let found = FakePorts { object: Some(WEBAPP.into()), ..FakePorts::default() };
+    let ports = Arc::new(found);
+    let took = each(plugin, Some(WEBAPP), &ports.ports(), instances, count).await?;
+    let written = ports.written.lock().map_err(|_| anyhow::anyhow!("a call has panicked"))?;
+    let calls = usize::try_from(count)? + 1;
+    anyhow::ensure!(written.len() == calls, "the guest does its work: {} writes in {calls} calls", written.len());
+    Ok(took)
 }
 
 async fn each(
     plugin: &Arc<Plugin>,
     object: Option<&'static str>,
+    ports: &Ports,
     instances: Instances,
     count: u32,
 ) -> anyhow::Result<Duration> {
-    let called = plugin.clone();
+    let (called, ports) = (plugin.clone(), ports.clone());
     let calls = async move {
         let limits = CallLimits { instances, ..CallLimits::default() };
         let mut cpu = Duration::ZERO;
         // The first of a reused instance makes it.
         for number in 0..=count {
             let call = call_of(&called, &ObjectKey::namespaced("prod", "shop"));
-            let ended = call_with(&called, &quiet(), call, object, limits.clone()).await;
+            let ended = call_with(&called, &ports, call, object, limits.clone()).await;
             let is_good = matches!(ended.result, CallResult::Done | CallResult::RequeueAfter(_));
             anyhow::ensure!(is_good, "{:?}", ended.result);
             if number > 0 {

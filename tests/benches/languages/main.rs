@@ -90,7 +90,11 @@ async fn measure(language: &Language, size: Size) -> anyhow::Result<()> {
     );
     let probe = sandbox.load(&probe).await?;
     let prototype = prototype::Prototype::of(language.name)?;
-    let mut best = [Duration::MAX; 5];
+    let by_sdk = match &prototype {
+        Some(_) => Some(sandbox.load(&built("by-sdk", &format!("{}/by-sdk.wasm", language.name))?).await?),
+        None => None,
+    };
+    let mut best = [Duration::MAX; 6];
     for _ in 0..size.rounds {
         let round = [
             calls::nothing(&probe, Instances::Fresh, size.calls).await?,
@@ -98,15 +102,23 @@ async fn measure(language: &Language, size: Size) -> anyhow::Result<()> {
             calls::webapp(&webapp, Instances::Fresh, size.calls).await?,
             calls::webapp(&webapp, Instances::Reuse, size.calls).await?,
             prototype.as_ref().map_or(Ok(Duration::MAX), |it| it.calls(size.calls))?,
+            match &by_sdk {
+                Some(plugin) => calls::as_the_prototype(plugin, Instances::Fresh, size.calls).await?,
+                None => Duration::MAX,
+            },
         ];
         for (best, now) in best.iter_mut().zip(round) {
             *best = now.min(*best);
         }
     }
-    let [no_op, no_op_reused, fresh, reused, bare] = best.map(|it| it.as_secs_f64() * 1e6);
+    let [no_op, no_op_reused, fresh, reused, bare, same] = best.map(|it| it.as_secs_f64() * 1e6);
     println!("  µs a call, fresh / reused: no-op {no_op:.0} / {no_op_reused:.0}, WebApp {fresh:.0} / {reused:.0}");
     if prototype.is_some() {
-        println!("  the prototype, fresh: {bare:.0} µs: the WebApp is {:.2}× of it", fresh / bare);
+        println!(
+            "  the prototype, fresh: {bare:.0} µs: the WebApp is {:.2}× of it; the same work by the SDK, fresh: {same:.0} µs, {:.2}×",
+            fresh / bare,
+            same / bare
+        );
     }
     let private = instance::memory(&webapp).await?;
     println!("  memory of a running instance: {:.0} KiB", private as f64 / 1024.0);
