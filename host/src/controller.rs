@@ -172,11 +172,7 @@ impl Controller {
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
     pub(crate) async fn run(&self, phases: &Phases) -> End {
         let calls = || self.workers.wait();
-        let end = kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await;
-        if let Some(successor) = &self.successor {
-            successor.ends();
-        }
-        end
+        kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
     }
 
     async fn rounds(&self, phases: &Phases) -> End {
@@ -239,7 +235,8 @@ impl Controller {
         phases: &Phases,
     ) -> ControlFlow<End, Loss> {
         let stop = &phases.stop;
-        let successor = self.successor.as_ref().filter(|successor| successor.succeeds());
+        let _in_round = self.successor.as_ref().map(|successor| successor.round());
+        let successor = self.successor.as_ref().filter(|successor| !successor.turn.is_cancelled());
         let running = if let Some(successor) = successor {
             let inherited = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
                 ControlFlow::Continue(inherited) => inherited,
@@ -344,3 +341,6 @@ impl Controller {
         self.declared().options.workers
     }
 }
+
+#[cfg(test)]
+mod tests;
