@@ -13,6 +13,7 @@ mod warm;
 mod watching;
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -318,7 +319,7 @@ impl Controller {
         }
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
-            None if self.tenure.ends.is_cancelled() => ControlFlow::Break(running.end(phases).await),
+            None if self.tenure.ends.is_cancelled() => ControlFlow::Break(running.end().await),
             // Another generation starts anew: what is queued is nobody's any more, and the calls that run end.
             None => ControlFlow::Break(phases.until_cut(running.abandon()).await),
         }
@@ -327,9 +328,11 @@ impl Controller {
     /// Stops for want of what is lost.
     async fn lose(&self, running: Running, loss: Loss, phases: &Phases) -> ControlFlow<End, Loss> {
         self.tell(&loss);
-        match phases.stop.run_until_cancelled(running.abandon()).await {
+        let mut abandoned = pin!(running.abandon());
+        match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
             Some(()) => ControlFlow::Continue(loss),
-            None => ControlFlow::Break(phases.last_calls(&self.workers).await),
+            // It has what the calls need that still run.
+            None => ControlFlow::Break(phases.until_cut(abandoned).await),
         }
     }
 

@@ -13,6 +13,7 @@ use windlass_core::watch::WatchSpec;
 
 use super::former::Former;
 use crate::outage::Setbacks;
+use crate::phases::{AtWork, Phases};
 use crate::route::Stores;
 use crate::running::tracker;
 use crate::status::ControllerStatus;
@@ -67,6 +68,7 @@ pub(super) struct Place {
     pub(super) retired: CancellationToken,
     /// The other generation hears of every change now.
     pub(super) relieved: CancellationToken,
+    pub(super) phases: Phases,
 }
 
 impl Place {
@@ -80,6 +82,8 @@ impl Place {
 pub(super) struct Inherited {
     place: Arc<Place>,
     has_begun: bool,
+    /// A stop waits until its keys are counted.
+    _at_work: AtWork,
 }
 
 impl Inherited {
@@ -96,8 +100,7 @@ impl Inherited {
 impl Drop for Inherited {
     fn drop(&mut self) {
         if !self.has_begun {
-            self.place.queue.shut_down();
-            let _ = self.place.queue.drop_ready();
+            self.place.phases.drop_keys(&self.place.queue);
         }
         self.place.relieved.cancel();
     }
@@ -142,7 +145,8 @@ impl Lasting {
         let place = at_work.take().filter(|place| succeeds(place))?;
         // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
         place.retired.cancel();
-        Some(Inherited { place, has_begun: false })
+        let at_work = place.phases.at_work();
+        Some(Inherited { place, has_begun: false, _at_work: at_work })
     }
 
     /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
@@ -180,6 +184,10 @@ impl Drop for Occupied {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+    use std::pin::pin;
+
+    use futures::FutureExt;
     use windlass_core::object::ObjectKind;
     use windlass_core::queue::ItemExponential;
 
@@ -209,6 +217,7 @@ mod tests {
             primaries: Stores::default(),
             retired: CancellationToken::new(),
             relieved: CancellationToken::new(),
+            phases: Phases::of(CancellationToken::new()),
         })
     }
 
@@ -238,6 +247,18 @@ mod tests {
         assert!(place.relieved.is_cancelled(), "whoever waits to end may end");
         place.queue.add(key());
         assert!(place.queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
+        let (lasting, place) = (lasting(), place());
+        let _occupied = lasting.occupy(&place);
+        let inherited = lasting.vacate(|_| true);
+        let (nothing, phases) = (None::<Ready<bool>>, place.phases.clone());
+        let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, || {}));
+        assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
+        drop(inherited);
+        assert!(stopping.await && phases.all_dropped() == 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
+use windlass_core::object::ObjectKind;
 
 use super::*;
 use crate::leadership::serve::{Generation, Past};
@@ -106,4 +107,25 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
     assert!(scene.next.is_settled(), "else nothing newer would ever be due");
     assert!(scene.changed.notified().now_or_never().is_some(), "and what is newer is looked at");
     assert_eq!(soon(one).await, End::Clean);
+}
+
+#[tokio::test]
+async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need() {
+    let scene = Scene::new().await;
+    let (one, phases) = (&scene.one, scene.generation());
+    let Admitted { resolved, live, terms } = soon(one.admitted()).await.expect("it may run");
+    let (mut running, _) = one.start(one.subscribe(resolved, live, &terms), None, &phases);
+    let needed = Arc::new(());
+    let kept = needed.clone();
+    running.keep(async move { drop(kept) });
+    let call = CancellationToken::new();
+    one.workers.spawn(call.clone().cancelled_owned());
+    let gone = Loss::NotServed(ObjectKind::new("v1", "ConfigMap"));
+    let mut lost = pin!(one.lose(running, gone, &phases));
+    phases.stop.cancel();
+    assert!(lost.as_mut().now_or_never().is_none(), "a call runs");
+    assert_eq!(Arc::strong_count(&needed), 2);
+    call.cancel();
+    assert_eq!(soon(lost).await, ControlFlow::Break(End::Clean));
+    assert_eq!(Arc::strong_count(&needed), 1);
 }
