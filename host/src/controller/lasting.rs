@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::ObjectKey;
@@ -159,6 +160,14 @@ impl Lasting {
         self.replaced.swap(false, Ordering::Relaxed)
     }
 
+    /// A round begins, and all calls of others have ended. Whatever waits for calls waits for it too, until this is dropped: its
+    /// workers are there then. None: it is told to `stop`, and another may have its turn and have waited already.
+    pub(super) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
+        let beginning = self.workers.token();
+        // In this order: whoever has its turn was given it after `stop` was told, and finds the token if this does not find that.
+        (!stop.is_cancelled()).then_some(beginning)
+    }
+
     /// A round is at work from now on.
     pub(super) fn occupy(self: &Arc<Self>, place: &Arc<Place>) -> Occupied {
         *self.lock() = Some(place.clone());
@@ -281,6 +290,17 @@ mod tests {
         assert!(lasting.is_in_use(), "the generation has gone, and its call runs");
         lasting.workers.wait().await;
         assert!(!lasting.is_in_use());
+    }
+
+    #[tokio::test]
+    async fn whoever_has_its_turn_waits_for_what_begins_and_else_that_does_not_begin() {
+        let (lasting, stop) = (lasting(), CancellationToken::new());
+        let beginning = lasting.begins(&stop).expect("nothing stops it");
+        assert!(lasting.calls().now_or_never().is_none());
+        drop(beginning);
+        stop.cancel();
+        assert!(lasting.begins(&stop).is_none());
+        assert!(lasting.calls().now_or_never().is_some());
     }
 
     fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> Scope {

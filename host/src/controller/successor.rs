@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::finalizer;
 
 use super::Controller;
@@ -146,14 +147,14 @@ impl Controller {
         Some((1 + carrying.count(), example))
     }
 
-    /// Waits, with its caches filled, for its turn. Returns what it takes over.
+    /// Waits, with its caches filled, for its turn. Returns what it takes over, and what tells that it begins.
     pub(super) async fn await_turn(
         &self,
         successor: &Successor,
         watching: &mut Watching,
         gone: &mut BoxFuture<'static, Loss>,
         stop: &CancellationToken,
-    ) -> ControlFlow<ControlFlow<End, Loss>, Option<Inherited>> {
+    ) -> ControlFlow<ControlFlow<End, Loss>, (Option<Inherited>, TaskTrackerToken)> {
         let scope = Scope::of(&watching.primary, watching.primary_specs());
         let (fresh, watches) = (self.fresh(watching), watching.specs());
         let muted = watching.subscriptions.iter_mut().map(
@@ -182,7 +183,10 @@ impl Controller {
             () = stop.cancelled() => return ControlFlow::Break(ControlFlow::Break(End::Clean)),
             loss = gone => loss,
             () = muted => return ControlFlow::Break(ControlFlow::Break(End::Clean)),
-            inherited = inherited => return ControlFlow::Continue(inherited),
+            inherited = inherited => return match self.lasting.begins(stop) {
+                Some(beginning) => ControlFlow::Continue((inherited, beginning)),
+                None => ControlFlow::Break(ControlFlow::Break(End::Clean)),
+            },
         };
         if successor.turn.is_cancelled() {
             self.tell(&loss);

@@ -1,7 +1,9 @@
 //! One controller that is to take another's place, on the embedded API server. Each is polled by hand: so nothing happens between two steps
 //! of a test but what it says.
 
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::Poll;
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
@@ -107,6 +109,25 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
     assert!(scene.next.is_settled(), "else nothing newer would ever be due");
     assert!(scene.changed.notified().now_or_never().is_some(), "and what is newer is looked at");
     assert_eq!(soon(one).await, End::Clean);
+}
+
+#[tokio::test]
+async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (mut one, lasting) = (scene.one.run(&of_one).boxed(), scene.one.lasting());
+    let begins = poll_fn(|context| {
+        assert!(one.poll_unpin(context).is_pending() && !lasting.is_at_work(), "nothing would have waited for it");
+        if lasting.calls().now_or_never().is_none() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    soon(begins).await;
+    scene.next.take_over();
+    of_one.stop.cancel();
+    scene.turn.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    assert!(!lasting.is_at_work());
+    let mut next = scene.next.run(&of_next).boxed();
+    meanwhile(&mut next, || lasting.is_at_work()).await;
 }
 
 #[tokio::test]
