@@ -13,6 +13,7 @@ mod warm;
 mod watching;
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::fair::Share;
 use windlass_core::mapping::Primaries as _;
 use windlass_core::queue::Priority;
@@ -85,6 +87,14 @@ pub(crate) struct Controller {
     workers: TaskTracker,
     /// It takes the place of another generation's.
     successor: Option<Arc<Successor>>,
+}
+
+/// A round that has started but for its workers.
+struct Begun {
+    running: Running,
+    place: Arc<Place>,
+    /// See [`Lasting::begins`].
+    beginning: TaskTrackerToken,
 }
 
 impl Controller {
@@ -172,11 +182,7 @@ impl Controller {
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
     pub(crate) async fn run(&self, phases: &Phases) -> End {
         let calls = || self.workers.wait();
-        let end = kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await;
-        if let Some(successor) = &self.successor {
-            successor.ends();
-        }
-        end
+        kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
     }
 
     async fn rounds(&self, phases: &Phases) -> End {
@@ -239,10 +245,11 @@ impl Controller {
         phases: &Phases,
     ) -> ControlFlow<End, Loss> {
         let stop = &phases.stop;
-        let successor = self.successor.as_ref().filter(|successor| successor.succeeds());
-        let running = if let Some(successor) = successor {
-            let inherited = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
-                ControlFlow::Continue(inherited) => inherited,
+        let _in_round = self.successor.as_ref().map(|successor| successor.round());
+        let successor = self.successor.as_ref().filter(|successor| !successor.turn.is_cancelled());
+        let begun = if let Some(successor) = successor {
+            let (inherited, beginning) = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
+                ControlFlow::Continue(turn) => turn,
                 // It has not begun: what the calls of the one at work are still to see is that one's.
                 ControlFlow::Break(round) => return round,
             };
@@ -254,14 +261,14 @@ impl Controller {
             if let Some(inherited) = inherited {
                 inherited.has_begun();
             }
-            (running, place)
+            Begun { running, place, beginning }
         } else {
             match self.begin(watching, &mut gone, phases).await {
                 ControlFlow::Continue(begun) => begun,
                 ControlFlow::Break(round) => return round,
             }
         };
-        let round = self.at_work(running, gone, phases).await;
+        let round = self.at_work(begun, gone, phases).await;
         self.rests(stop);
         round
     }
@@ -272,14 +279,15 @@ impl Controller {
         watching: Watching,
         gone: &mut BoxFuture<'static, Loss>,
         phases: &Phases,
-    ) -> ControlFlow<ControlFlow<End, Loss>, (Running, Arc<Place>)> {
+    ) -> ControlFlow<ControlFlow<End, Loss>, Begun> {
         let stop = &phases.stop;
         // Of the tenure before, or of another generation.
         let others = &self.lasting.workers;
-        if stop.run_until_cancelled(others.wait()).await.is_none() {
+        let waited = stop.run_until_cancelled(others.wait()).await;
+        let Some(beginning) = waited.and_then(|()| self.lasting.begins(stop)) else {
             let end = if self.is_superseded(stop) { End::Clean } else { phases.last_calls(others).await };
             return ControlFlow::Break(ControlFlow::Break(end));
-        }
+        };
         let fresh = self.fresh(&watching);
         // Keys may wait for the last of the first lists, events may not: they would heap up.
         let (running, place) = self.start(watching, None, phases);
@@ -291,7 +299,7 @@ impl Controller {
                 return ControlFlow::Break(ControlFlow::Break(End::Clean));
             }
             loss = gone => loss,
-            () = fresh => return ControlFlow::Continue((running, place)),
+            () = fresh => return ControlFlow::Continue(Begun { running, place, beginning }),
         };
         let round = self.lose(running, loss, phases).await;
         self.rests(stop);
@@ -301,12 +309,13 @@ impl Controller {
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        (running, place): (Running, Arc<Place>),
+        Begun { running, place, beginning }: Begun,
         gone: BoxFuture<'static, Loss>,
         phases: &Phases,
     ) -> ControlFlow<End, Loss> {
         let occupied = self.lasting.occupy(&place);
         self.work(&running);
+        drop(beginning);
         if let Some(successor) = &self.successor {
             successor.has_begun();
         }
@@ -321,7 +330,7 @@ impl Controller {
         }
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
-            None if self.tenure.ends.is_cancelled() => ControlFlow::Break(running.end(phases).await),
+            None if self.tenure.ends.is_cancelled() => ControlFlow::Break(running.end().await),
             // Another generation starts anew: what is queued is nobody's any more, and the calls that run end.
             None => ControlFlow::Break(phases.until_cut(running.abandon()).await),
         }
@@ -330,9 +339,11 @@ impl Controller {
     /// Stops for want of what is lost.
     async fn lose(&self, running: Running, loss: Loss, phases: &Phases) -> ControlFlow<End, Loss> {
         self.tell(&loss);
-        match phases.stop.run_until_cancelled(running.abandon()).await {
+        let mut abandoned = pin!(running.abandon());
+        match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
             Some(()) => ControlFlow::Continue(loss),
-            None => ControlFlow::Break(phases.last_calls(&self.workers).await),
+            // It has what the calls need that still run.
+            None => ControlFlow::Break(phases.until_cut(abandoned).await),
         }
     }
 
@@ -344,3 +355,6 @@ impl Controller {
         self.declared().options.workers
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::Queue;
 
 use crate::running::{End, tracker};
 
@@ -137,6 +140,21 @@ impl Phases {
         if self.host.as_ref().is_none_or(|host| host.stop.is_cancelled()) {
             self.dropped.fetch_add(keys, Ordering::Relaxed);
         }
+    }
+
+    /// Drops what waits in `queue`, which takes nothing more. Returns how many keys.
+    pub(crate) fn drop_keys(&self, queue: &Queue<ObjectKey>) -> usize {
+        // Like a drain whose time is over: shut down, it would not count those that are held.
+        let _ = queue.shut_down_with_drain().now_or_never();
+        let dropped = queue.drop_ready();
+        self.dropped(dropped);
+        dropped
+    }
+
+    /// How many keys were dropped.
+    #[cfg(test)]
+    pub(crate) fn all_dropped(&self) -> usize {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// Waits for the calls that run, as long as the host does.

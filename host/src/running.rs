@@ -32,6 +32,7 @@ pub(crate) struct Running {
     workers: TaskTracker,
     /// Those of all generations.
     all_workers: TaskTracker,
+    phases: Phases,
     at_work: AtWork,
     /// What calls need to their end, and what goes on with it when no more keys are to be added.
     kept: Vec<BoxFuture<'static, ()>>,
@@ -40,8 +41,8 @@ pub(crate) struct Running {
 impl Running {
     /// No task runs yet. `workers` tracks the workers, those of former rounds too, and `all` those of every generation.
     pub(crate) fn new(dispatch: Arc<Dispatch>, workers: TaskTracker, all: TaskTracker, phases: &Phases) -> Self {
-        let at_work = phases.at_work();
-        Self { dispatch, feeders: tracker(), workers, all_workers: all, at_work, kept: Vec::new() }
+        let (phases, at_work) = (phases.clone(), phases.at_work());
+        Self { dispatch, feeders: tracker(), workers, all_workers: all, phases, at_work, kept: Vec::new() }
     }
 
     /// Starts a task that ends as soon as no more keys are to be added.
@@ -84,8 +85,8 @@ impl Running {
         self.workers.spawn_on(worker, &threads);
     }
 
-    /// Ends with the host, in its `phases`: what is queued runs if it can.
-    pub(crate) async fn end(mut self, phases: &Phases) -> End {
+    /// Ends with the host, in its phases: what is queued runs if it can.
+    pub(crate) async fn end(mut self) -> End {
         self.no_more_keys().await;
         self.at_work.fed();
         let kept = join_all(std::mem::take(&mut self.kept));
@@ -95,12 +96,13 @@ impl Running {
         };
         tokio::select! {
             biased;
-            end = self.last_keys(phases) => end,
+            end = self.last_keys() => end,
             never = kept => match never {},
         }
     }
 
-    async fn last_keys(&mut self, phases: &Phases) -> End {
+    async fn last_keys(&mut self) -> End {
+        let phases = &self.phases;
         let Dispatch { queue, controller, principal, outages, last_call, unbegun, .. } = &*self.dispatch;
         let plugin = &principal.plugin;
         let draining = queue.shut_down_with_drain();
@@ -113,9 +115,7 @@ impl Running {
         last_call.cancel();
         if drained.is_none() {
             // It may not even have begun to drain, as when a lease is lost: workers would wait for keys.
-            queue.shut_down();
-            let dropped = queue.drop_ready();
-            phases.dropped(dropped);
+            let dropped = phases.drop_keys(queue);
             if dropped > 0 {
                 tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
             }
@@ -134,8 +134,8 @@ impl Running {
     pub(crate) async fn abandon(mut self) {
         self.dispatch.last_call.cancel();
         self.no_more_keys().await;
-        self.dispatch.queue.shut_down();
-        let _ = self.dispatch.queue.drop_ready();
+        self.phases.drop_keys(&self.dispatch.queue);
+        self.at_work.drained();
         self.workers.wait().await;
     }
 
@@ -171,8 +171,7 @@ impl Drop for Running {
         self.dispatch.stop.cancel();
         self.dispatch.last_call.cancel();
         if !self.dispatch.retired.is_cancelled() {
-            self.dispatch.queue.shut_down();
-            let _ = self.dispatch.queue.drop_ready();
+            self.phases.drop_keys(&self.dispatch.queue);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::ObjectKey;
@@ -13,6 +14,7 @@ use windlass_core::watch::WatchSpec;
 
 use super::former::Former;
 use crate::outage::Setbacks;
+use crate::phases::{AtWork, Phases};
 use crate::route::Stores;
 use crate::running::tracker;
 use crate::status::ControllerStatus;
@@ -67,6 +69,7 @@ pub(super) struct Place {
     pub(super) retired: CancellationToken,
     /// The other generation hears of every change now.
     pub(super) relieved: CancellationToken,
+    pub(super) phases: Phases,
 }
 
 impl Place {
@@ -80,6 +83,8 @@ impl Place {
 pub(super) struct Inherited {
     place: Arc<Place>,
     has_begun: bool,
+    /// A stop waits until its keys are counted.
+    _at_work: AtWork,
 }
 
 impl Inherited {
@@ -96,8 +101,7 @@ impl Inherited {
 impl Drop for Inherited {
     fn drop(&mut self) {
         if !self.has_begun {
-            self.place.queue.shut_down();
-            let _ = self.place.queue.drop_ready();
+            self.place.phases.drop_keys(&self.place.queue);
         }
         self.place.relieved.cancel();
     }
@@ -142,7 +146,8 @@ impl Lasting {
         let place = at_work.take().filter(|place| succeeds(place))?;
         // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
         place.retired.cancel();
-        Some(Inherited { place, has_begun: false })
+        let at_work = place.phases.at_work();
+        Some(Inherited { place, has_begun: false, _at_work: at_work })
     }
 
     /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
@@ -153,6 +158,14 @@ impl Lasting {
     /// Whether its primaries are others than those of the round before. Forgets it.
     pub(super) fn was_replaced(&self) -> bool {
         self.replaced.swap(false, Ordering::Relaxed)
+    }
+
+    /// A round begins, and all calls of others have ended. Whatever waits for calls waits for it too, until this is dropped: its
+    /// workers are there then. None: it is told to `stop`, and another may have its turn and have waited already.
+    pub(super) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
+        let beginning = self.workers.token();
+        // In this order: whoever has its turn was given it after `stop` was told, and finds the token if this does not find that.
+        (!stop.is_cancelled()).then_some(beginning)
     }
 
     /// A round is at work from now on.
@@ -180,6 +193,10 @@ impl Drop for Occupied {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+    use std::pin::pin;
+
+    use futures::FutureExt;
     use windlass_core::object::ObjectKind;
     use windlass_core::queue::ItemExponential;
 
@@ -209,6 +226,7 @@ mod tests {
             primaries: Stores::default(),
             retired: CancellationToken::new(),
             relieved: CancellationToken::new(),
+            phases: Phases::of(CancellationToken::new()),
         })
     }
 
@@ -240,6 +258,18 @@ mod tests {
         assert!(place.queue.is_empty());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
+        let (lasting, place) = (lasting(), place());
+        let _occupied = lasting.occupy(&place);
+        let inherited = lasting.vacate(|_| true);
+        let (nothing, phases) = (None::<Ready<bool>>, place.phases.clone());
+        let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, || {}));
+        assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
+        drop(inherited);
+        assert!(stopping.await && phases.all_dropped() == 1);
+    }
+
     #[test]
     fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
         let (lasting, place) = (lasting(), place());
@@ -260,6 +290,17 @@ mod tests {
         assert!(lasting.is_in_use(), "the generation has gone, and its call runs");
         lasting.workers.wait().await;
         assert!(!lasting.is_in_use());
+    }
+
+    #[tokio::test]
+    async fn whoever_has_its_turn_waits_for_what_begins_and_else_that_does_not_begin() {
+        let (lasting, stop) = (lasting(), CancellationToken::new());
+        let beginning = lasting.begins(&stop).expect("nothing stops it");
+        assert!(lasting.calls().now_or_never().is_none());
+        drop(beginning);
+        stop.cancel();
+        assert!(lasting.begins(&stop).is_none());
+        assert!(lasting.calls().now_or_never().is_some());
     }
 
     fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> Scope {

@@ -62,6 +62,7 @@ impl Controller {
             primaries: primaries.clone(),
             retired: dispatch.retired.clone(),
             relieved: CancellationToken::new(),
+            phases: phases.clone(),
         });
         let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.lasting.workers.clone(), phases);
         for (subscription, route) in subscriptions {

@@ -3,12 +3,12 @@
 
 use std::future::pending;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::finalizer;
 
 use super::Controller;
@@ -25,39 +25,55 @@ pub(super) struct Successor {
     pub(super) turn: CancellationToken,
     /// Told of each change of what follows.
     changed: Arc<Notify>,
+    round: Mutex<Round>,
+}
+
+/// How far a round is. A place is given for what it has said of itself: none, unless it has said something.
+#[derive(Default)]
+struct Round {
     /// The primaries that it is ready to work on.
-    ready: Mutex<Option<Scope>>,
-    inherited: Mutex<Option<Inherited>>,
+    ready: Option<Scope>,
+    inherited: Option<Inherited>,
     /// It has been given a place, and has not begun there.
-    is_expecting: AtomicBool,
+    is_expecting: bool,
 }
 
 impl Successor {
     pub(super) fn new(status: Arc<ControllerStatus>, turn: CancellationToken, changed: Arc<Notify>) -> Self {
-        let (ready, inherited) = (Mutex::default(), Mutex::default());
-        Self { status, turn, changed, ready, inherited, is_expecting: AtomicBool::new(false) }
+        Self { status, turn, changed, round: Mutex::default() }
     }
 
-    fn is_ready(&self, scope: Option<Scope>) {
-        *locked(&self.ready) = scope;
+    /// A round begins, and goes on until this is dropped.
+    pub(super) fn round(&self) -> InRound<'_> {
+        InRound(self)
+    }
+
+    fn is_ready(&self, scope: Scope) {
+        self.lock().ready = Some(scope);
         self.changed.notify_one();
     }
 
     /// It is at work, or was.
     pub(super) fn has_begun(&self) {
-        self.is_expecting.store(false, Ordering::Relaxed);
+        self.lock().is_expecting = false;
         self.changed.notify_one();
     }
 
-    /// It ends. Whoever was at work in a place that it has been given and has not begun in waits for it no longer.
-    pub(super) fn ends(&self) {
-        drop(locked(&self.inherited).take());
-        self.is_expecting.store(false, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, Round> {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Whether it has to wait for its turn, or has a place to take over.
-    pub(super) fn succeeds(&self) -> bool {
-        !self.turn.is_cancelled() || locked(&self.inherited).is_some()
+/// However a round ends, also by a panic: nothing is left of what it has said of itself, and whoever was at work in a place that it
+/// has been given and has not begun in waits for it no longer.
+pub(super) struct InRound<'a>(&'a Successor);
+
+impl Drop for InRound<'_> {
+    fn drop(&mut self) {
+        let round = std::mem::take(&mut *self.0.lock());
+        drop(round);
+        // Last: whoever looks now sees all of it.
+        self.0.changed.notify_one();
     }
 }
 
@@ -65,12 +81,12 @@ impl Controller {
     /// Whether nothing is left to wait for but its turn. One that nobody is at work for begins when it can, whenever that is.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(successor) = &self.successor else { return true };
-        !self.lasting.is_at_work() || locked(&successor.ready).is_some()
+        !self.lasting.is_at_work() || successor.lock().ready.is_some()
     }
 
     /// Whether what it was to take over is its own by now.
     pub(crate) fn is_settled(&self) -> bool {
-        self.successor.as_ref().is_none_or(|successor| !successor.is_expecting.load(Ordering::Relaxed))
+        self.successor.as_ref().is_none_or(|successor| !successor.lock().is_expecting)
     }
 
     /// What it waits for, as far as it has said.
@@ -90,10 +106,15 @@ impl Controller {
     /// called before the one at work is told to end, and this one that it is its turn.
     pub(crate) fn take_over(&self) {
         let Some(successor) = &self.successor else { return };
-        let ready = locked(&successor.ready).clone();
+        let mut round = successor.lock();
         let was_at_work = self.lasting.is_at_work();
-        let inherited = self.lasting.vacate(|place| ready.as_ref() == Some(&place.scope));
-        if inherited.is_none() && was_at_work {
+        let mut is_other = false;
+        let inherited = self.lasting.vacate(|place| {
+            // Of one that is not ready any more it is not known: what keys were to see is doubted then.
+            is_other = round.ready.as_ref().is_some_and(|scope| *scope != place.scope);
+            round.ready.as_ref() == Some(&place.scope)
+        });
+        if is_other {
             self.lasting.is_replaced();
             tracing::info!(
                 plugin = %self.plugin.name(), controller = self.declared().name,
@@ -105,8 +126,8 @@ impl Controller {
             let (state, reason) = successor.status.state();
             self.lasting.status.set(state, reason);
         }
-        successor.is_expecting.store(inherited.is_some(), Ordering::Relaxed);
-        *locked(&successor.inherited) = inherited;
+        round.is_expecting = inherited.is_some();
+        round.inherited = inherited;
     }
 
     /// The objects that would keep the plugin's finalizer for ever if `next` took the place of the round at work, which keeps it:
@@ -114,7 +135,7 @@ impl Controller {
     pub(crate) fn strands(&self, next: Option<&Self>) -> Option<(usize, String)> {
         let place = self.lasting.place().filter(|_| self.declared().options.finalizer)?;
         let goes_on = next.is_some_and(|next| {
-            let scope = next.successor.as_ref().and_then(|it| locked(&it.ready).clone());
+            let scope = next.successor.as_ref().and_then(|it| it.lock().ready.clone());
             next.declared().options.finalizer && scope.as_ref() == Some(&place.scope)
         });
         if goes_on {
@@ -126,14 +147,14 @@ impl Controller {
         Some((1 + carrying.count(), example))
     }
 
-    /// Waits, with its caches filled, for its turn. Returns what it takes over.
+    /// Waits, with its caches filled, for its turn. Returns what it takes over, and what tells that it begins.
     pub(super) async fn await_turn(
         &self,
         successor: &Successor,
         watching: &mut Watching,
         gone: &mut BoxFuture<'static, Loss>,
         stop: &CancellationToken,
-    ) -> ControlFlow<ControlFlow<End, Loss>, Option<Inherited>> {
+    ) -> ControlFlow<ControlFlow<End, Loss>, (Option<Inherited>, TaskTrackerToken)> {
         let scope = Scope::of(&watching.primary, watching.primary_specs());
         let (fresh, watches) = (self.fresh(watching), watching.specs());
         let muted = watching.subscriptions.iter_mut().map(
@@ -148,9 +169,9 @@ impl Controller {
         };
         let inherited = async {
             fresh.await;
-            successor.is_ready(Some(scope));
+            successor.is_ready(scope);
             successor.turn.cancelled().await;
-            let inherited = locked(&successor.inherited).take();
+            let inherited = successor.lock().inherited.take();
             if !inherited.as_ref().is_some_and(|it| it.place().does_for(&watches)) {
                 // What the calls that run have written and are yet to see, the caches of this round would not show.
                 self.lasting.workers.wait().await;
@@ -162,10 +183,11 @@ impl Controller {
             () = stop.cancelled() => return ControlFlow::Break(ControlFlow::Break(End::Clean)),
             loss = gone => loss,
             () = muted => return ControlFlow::Break(ControlFlow::Break(End::Clean)),
-            inherited = inherited => return ControlFlow::Continue(inherited),
+            inherited = inherited => return match self.lasting.begins(stop) {
+                Some(beginning) => ControlFlow::Continue((inherited, beginning)),
+                None => ControlFlow::Break(ControlFlow::Break(End::Clean)),
+            },
         };
-        successor.is_ready(None);
-        successor.ends();
         if successor.turn.is_cancelled() {
             self.tell(&loss);
         } else {
@@ -173,8 +195,4 @@ impl Controller {
         }
         ControlFlow::Break(ControlFlow::Continue(loss))
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -275,10 +275,7 @@ async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
 
 /// The host stops. Returns how its only controller ended.
 async fn stop(running: Running, phases: &Phases) -> End {
-    let controller = tokio::spawn({
-        let phases = phases.clone();
-        async move { running.end(&phases).await }
-    });
+    let controller = tokio::spawn(running.end());
     let mut end = None;
     let ended = async { usize::from(*end.insert(controller.await.expect("no panic")) == End::Cut) };
     let nothing: Option<std::future::Ready<bool>> = None;
@@ -296,7 +293,7 @@ async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     phases.stop.cancel();
     phases.last_call.cancel();
-    let end = tokio::time::timeout(Duration::from_secs(1), running.end(&phases)).await;
+    let end = tokio::time::timeout(Duration::from_secs(1), running.end()).await;
     assert_eq!(end.ok(), Some(End::Clean));
 }
 
@@ -355,6 +352,38 @@ async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
     assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
     stage.dispatch.queue.wake(&key("a"));
     assert!(stage.is_quiet().await);
+}
+
+/// As when another generation starts anew, which has its own queue.
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_calls_whose_queue_has_gone() {
+    let (mut stage, running, phases) = holding().await;
+    stage.dispatch.queue.wake(&key("a"));
+    let call = stage.call().await;
+    let abandoned = tokio::spawn(running.abandon());
+    assert!(stage.is_quiet().await);
+    let (began, last_call) = (Instant::now(), phases.last_call.clone());
+    let stopping = tokio::spawn(async move {
+        let ended = async { usize::from(abandoned.await.is_err()) };
+        let nothing: Option<std::future::Ready<bool>> = None;
+        phases.end(ended, std::future::ready(true), nothing, || {}).await
+    });
+    last_call.cancelled().await;
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(stage.is_quiet().await && !stopping.is_finished(), "the call is waited for");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    assert!(stopping.await.expect("no panic"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
+    let (_stage, running, phases) = holding().await;
+    running.abandon().await;
+    assert_eq!(phases.all_dropped(), 1);
+    let (_stage, running, phases) = holding().await;
+    // As after a panic.
+    drop(running);
+    assert_eq!(phases.all_dropped(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -200,7 +200,7 @@ impl Serving {
     }
 
     /// The generation of `plugin`, whose controllers keep what they have of those before.
-    pub(super) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
+    pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
         self.generation_of(plugin, Tally::new(), past)
     }
 

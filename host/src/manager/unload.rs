@@ -20,12 +20,13 @@ use crate::supervise::caught;
 /// How long the look for finalizers may take.
 const LOOK_LIMIT: Duration = Duration::from_mins(5);
 
-/// `plugin` has ended, and how.
+/// `plugin` has ended, and how. `ran_here`: not in another replica.
 pub(super) fn tell(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
     why: Option<&Why>,
     end: Option<End>,
+    ran_here: bool,
     stop: &CancellationToken,
 ) {
     let name = plugin.name();
@@ -36,7 +37,7 @@ pub(super) fn tell(
     host.guards.forget(name);
     let status = host.status.plugin(name);
     // Why it ends is said there already.
-    let (ran_here, reason) = (status.ran_here(), status.reason());
+    let reason = status.reason();
     status.has_ended();
     if let Some(Why::NotAllowed { .. } | Why::Rejected { .. }) = why {
         status.set(PluginState::NotLoaded, reason);

@@ -63,7 +63,7 @@ async fn a_stop_waits_for_a_held_key_while_it_drains() {
     write(&gate, "a", "5");
     stage.dispatch.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    let end = tokio::spawn(async move { running.end(&phases()).await });
+    let end = tokio::spawn(running.end());
     assert!(stage.is_quiet().await);
     cache.reach("5");
     stage.answer("a", CallResult::Done).await;
@@ -84,7 +84,7 @@ async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains(
             cache.reach("5");
         }
     });
-    let end = tokio::spawn(async move { running.end(&phases()).await });
+    let end = tokio::spawn(running.end());
     stage.answer("a", CallResult::Done).await;
     assert_eq!(end.await.expect("no panic"), End::Clean);
 }

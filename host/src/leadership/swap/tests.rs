@@ -2,8 +2,10 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::*;
 use crate::manager::stage::{Stage, until};
@@ -61,5 +63,5 @@ async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() 
         }
         polled
     });
-    assert_eq!(end.await, End::Clean);
+    assert_eq!(timeout(Duration::from_mins(1), end).await, Ok(End::Clean));
 }

@@ -89,13 +89,14 @@ impl Reload {
         handle.over.cancel();
         // What was told to end, and has panicked over that, has ended.
         let fell = end.is_none() && handle.why.is_none();
+        // First what is done, as in `deliver`: a lease that is not let go of is kept by a replica that runs nothing.
+        let ran_here = self.host.status.plugin(plugin).ran_here();
+        self.host.leadership.leave(plugin);
         if fell || self.catalog.ended(plugin) {
-            unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, &self.phases.stop);
+            unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, ran_here, &self.phases.stop);
         }
         if fell {
             self.fell(plugin);
-        } else {
-            self.host.leadership.leave(plugin);
         }
     }
 

@@ -1,9 +1,13 @@
 //! What becomes of plugins when those of the host's own tasks panic that run them, on the embedded API server.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::with_default;
+use tracing::{Event, Metadata, Subscriber};
 use windlass_core::fence::Fenced;
 
 use super::*;
@@ -119,5 +123,52 @@ async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to
     reload.ended(&name, None);
     let tenure = tokio::time::timeout(Duration::from_mins(1), seat.tenure());
     assert!(tenure.await.is_ok(), "it is let go of while this replica waits to start the plugin again");
+    stage.phases.stop.cancel();
+}
+
+/// Panics over whatever is told.
+struct Unwilling;
+
+impl Subscriber for Unwilling {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        panic!("on purpose")
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_a_plugin_that_has_ended_is_let_go_of_whatever_panics_over_that() {
+    let (stage, name) = (Stage::with(LeaseMode::Single).await, Arc::from("chameleon"));
+    let file = stage.put(1);
+    let mut files = Files::follow(&stage.plugins, u64::MAX, is_plugin);
+    let mut reload = stage.reload();
+    reload.take(News::Files(files.changes().await));
+    meanwhile(&mut reload, || stage.works()).await;
+    let other = stage.another("other").await;
+    let seat = other.take(&name, &stage.phases.stop, &stage.host.panics);
+    until(|| seat.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
+    std::fs::remove_file(file).expect("it is there");
+    reload.take(News::Files(files.changes().await));
+    reload.act();
+    let (_, end) = reload.servings.join_next().await.expect("it runs").expect("it is not aborted");
+    let ended = AssertUnwindSafe(|| with_default(Unwilling, || reload.ended(&name, end)));
+    assert!(catch_unwind(ended).is_err(), "it tells of the end");
+    let tenure = tokio::time::timeout(Duration::from_mins(1), seat.tenure());
+    assert!(tenure.await.is_ok(), "this replica runs nothing that the lease is of");
     stage.phases.stop.cancel();
 }
