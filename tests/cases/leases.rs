@@ -347,6 +347,13 @@ fn assert_apart(turns: &[Vec<Turn>]) {
     }
 }
 
+#[test]
+#[should_panic(expected = "two replicas hold all")]
+fn a_lease_that_two_hold_for_an_instant_is_found() {
+    let turn = |at: &str, won| Turn { at: at.to_owned(), lease: "all".to_owned(), won };
+    assert_apart(&[vec![turn("1", true), turn("2", false), turn("5", true)], vec![turn("3", true), turn("6", false)]]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
