@@ -193,3 +193,42 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
     };
     host.recorder.emit(&call, event);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+    use super::*;
+    use crate::manager::stage::Stage;
+    use crate::status::PluginStatus;
+
+    /// What is shown of a plugin whenever something is told.
+    #[derive(Clone)]
+    struct Shown {
+        status: Arc<PluginStatus>,
+        states: Arc<Mutex<Vec<PluginState>>>,
+    }
+
+    impl<S: tracing::Subscriber> Layer<S> for Shown {
+        fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+            self.states.lock().expect("not poisoned").push(self.status.state());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_told_of_a_plugin_is_shown_already() {
+        let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
+        let shown = Shown { status: stage.host.status.plugin(&plugin), states: Arc::default() };
+        let refusal = Refusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(shown.clone()), || {
+            stopping(&stage.host, &plugin, &Why::Deleted);
+            fell(&stage.host, &plugin, Duration::from_secs(1));
+            shown.status.set(PluginState::Loading, None);
+            refused(&stage.host, &plugin, None, &refusal, false);
+        });
+        let states = shown.states.lock().expect("not poisoned").clone();
+        assert_eq!(states, [PluginState::Ending, PluginState::NotLoaded, PluginState::NotLoaded]);
+    }
+}
