@@ -66,8 +66,9 @@ impl<S: Source> Feeder<S> {
                 skip_burst(&mut self.source);
             }
             for key in keys {
+                self.queue.add_with(key.clone(), priority);
+                // Whoever reads it finds the key in the queue, if not at work already.
                 tracing::trace!(kind = %self.route.primary.kind, %key, ?priority, "queued");
-                self.queue.add_with(key, priority);
             }
         } else {
             tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");

@@ -5,13 +5,17 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tokio::process::Command;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
-use windlass_tests::wait::until;
+use windlass_tests::wait::until_within;
 use windlass_tests::{paths, server};
+
+/// How long a plugin may take to be built beside whatever else is tested: who builds Rust waits for who builds it already.
+pub(crate) const BUILT: Duration = Duration::from_mins(4);
 
 /// What cargo is to do for an author: all that it needs was fetched for the workspace, and nobody asks how small the plugin is.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
@@ -68,7 +72,7 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
     let environment = for_cargo()?;
     let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
     let host = Host::start_with(&["dev".as_ref(), folder.as_os_str()], &environment, None)?;
-    host.says("applied the ConfigMap").await?;
+    host.says_within(BUILT, &["applied the ConfigMap"]).await?;
     let kubeconfig = folder.join(".windlass/kubeconfig");
     let objects = Objects::new(server::client(&kubeconfig).await?, "default");
     message(&objects, "Hello, world").await?;
@@ -79,7 +83,7 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
 
     // What does not compile leaves what runs.
     edit(&source, "fn config_map(", "fn config map(")?;
-    host.says("the build failed: mend it and save; what was built before goes on").await?;
+    host.says_within(BUILT, &["the build failed: mend it and save; what was built before goes on"]).await?;
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
     message(&objects, "STILL HERE").await.with_context(|| host.log())?;
     let (code, _, errors) = build(&folder).await?;
@@ -89,9 +93,9 @@ async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> a
     Ok(())
 }
 
-/// Waits until the `ConfigMap` of the plugin says this.
+/// Waits until the `ConfigMap` of the plugin says this, which may have to be built first.
 pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()> {
-    until(&format!("the ConfigMap says {text:?}"), || async {
+    until_within(BUILT, &format!("the ConfigMap says {text:?}"), || async {
         let found = objects.get("ConfigMap", "hello").await?.context("it is not there")?;
         ensure!(found["data"]["message"] == text, "{found}");
         Ok::<_, anyhow::Error>(())

@@ -3,19 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tokio::process::Command;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
-use windlass_tests::wait::until_within;
 use windlass_tests::{busy, paths, server};
 
-use crate::author::{edit, for_cargo, message, texts};
-
-/// How long a plugin may take to be built beside whatever else is tested.
-const BUILT: Duration = Duration::from_mins(4);
+use crate::author::{BUILT, edit, for_cargo, message, texts};
 
 /// A language, as its templates speak it.
 struct Language {
@@ -185,18 +180,13 @@ impl Folder {
         let environment: Vec<_> = self.environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
         let host = Host::start_with(&["dev".as_ref(), self.at.path().as_os_str()], &environment, None)?;
         let kubeconfig = self.at.path().join(".windlass/kubeconfig");
-        let built = || host.log().contains("controller started");
-        let waited = until_within(BUILT, "the plugin starts", || async { built().then_some(()).ok_or("it does not") });
-        waited.await.with_context(|| host.log())?;
+        host.says_within(BUILT, &["controller started"]).await?;
         let objects = Objects::new(server::client(&kubeconfig).await?, "default");
         message(&objects, "Hello, world").await.with_context(|| host.log())?;
 
         let (from, to) = self.language.edit[usize::from(self.composes)];
         edit(&self.source(), from, to)?;
-        let swapped = || host.log().contains("a new generation has taken over");
-        let waited =
-            until_within(BUILT, "the change takes over", || async { swapped().then_some(()).ok_or("it does not") });
-        waited.await.with_context(|| host.log())?;
+        host.says_within(BUILT, &["a new generation has taken over"]).await?;
         message(&objects, "changed").await.with_context(|| host.log())?;
         let status = host.terminate().await?;
         ensure!(status.success(), "{status}");

@@ -144,7 +144,7 @@ impl Run {
             Trouble::Pause => victim.host.signal("STOP").await?,
             Trouble::Cut => victim.way.go_silent(),
         }
-        let patience = self.size.lease * 4 + Duration::from_secs(10);
+        let patience = self.size.lease * 4 + Duration::from_mins(1);
         let taken = until_within(patience, &format!("{plugin} is taken over"), || self.holder(plugin)).await;
         taken.with_context(|| self.logs())?;
         match trouble {

@@ -13,8 +13,9 @@ use crate::webapp::plugin_directory;
 
 /// So many keys ask to run again all the time that more than the hungry plugin's 64 workers always have work.
 const KEYS: usize = 300;
-/// The call that is at work, and those that had begun by the time that the key came from the log line to the queue.
-const A_FEW: usize = 4;
+/// The call that is at work, and those that begin while the machine does other things than to wake who takes the key. A plugin
+/// that had no share of its own would wait for all the other's workers.
+const A_FEW: usize = 24;
 
 /// With one call at a time over all plugins, the order of calls is the order of permits.
 #[tokio::test(flavor = "multi_thread")]
@@ -48,15 +49,16 @@ async fn a_plugin_with_a_single_key_waits_for_a_few_calls_of_one_that_is_always_
     host.says("controller started plugin=webapp").await?;
     host.says(&format!("key={}/bait-{}", server.objects().namespace(), KEYS - 1)).await?;
     Story::new(server.objects()).create().await?;
+    let called = |line: &str| line.contains("plugin=webapp") && line.contains(": begins");
     let log = until("the single key has been called", || async {
         let log = host.log();
-        let called = log.lines().any(|line| line.contains("plugin=webapp") && line.contains(": begins"));
-        if called { Ok(log) } else { Err("not yet") }
+        if log.lines().any(called) { Ok(log) } else { Err("not yet") }
     })
     .await?;
-    let since_queued = log.lines().skip_while(|line| !(line.contains("queued") && line.contains("WebApp")));
-    let calls: Vec<_> = since_queued.filter(|line| line.contains(": begins")).collect();
-    let before = calls.iter().take_while(|line| line.contains("plugin=chameleon")).count();
+    // That the key is queued may be told after its call has begun.
+    let until_called = log.lines().take_while(|line| !called(line));
+    let since_queued = until_called.skip_while(|line| !(line.contains("queued") && line.contains("WebApp")));
+    let before = since_queued.filter(|line| line.contains(": begins")).count();
     assert!(before <= A_FEW, "{before} calls of the hungry plugin came before it");
     assert!(host.terminate().await?.success());
     Ok(())

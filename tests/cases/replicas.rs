@@ -157,7 +157,7 @@ impl<'a> Course<'a> {
         self.stage.server.objects().merge("PodSet", &self.name, &patch).await?;
         // The record must not take the old spec for the new one's fulfilment.
         let replicas = self.replicas;
-        self.stage.recorder.until("the new spec is seen", &self.uid, LATEST * 5, |it| it.asked == replicas).await
+        self.stage.recorder.until("the new spec is seen", &self.uid, wait::PATIENCE, |it| it.asked == replicas).await
     }
 
     async fn delete_some(&mut self) -> anyhow::Result<()> {
@@ -171,7 +171,10 @@ impl<'a> Course<'a> {
                 // The host was first. Then it was the host's, which makes no difference to a count by bounds.
                 ensure!(format!("{error:#}").contains("not found"), "{error:#}");
             }
-            self.stage.recorder.until("the Pod goes", &self.uid, LATEST * 5, |it| !it.live.contains(&child)).await?;
+            self.stage
+                .recorder
+                .until("the Pod goes", &self.uid, wait::PATIENCE, |it| !it.live.contains(&child))
+                .await?;
         }
         Ok(())
     }

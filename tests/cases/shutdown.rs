@@ -20,8 +20,8 @@ use crate::webapp::plugin_directory;
 const WEBAPPS: usize = 120;
 /// What the plugin has written when the host is told to stop: it is far from done.
 const WRITTEN: u64 = 40;
-/// What is no wait for anything, on a machine that does other things too.
-const QUICK: Duration = Duration::from_secs(8);
+/// What is no wait for anything, on a machine that does other things too: to wait for a call or for the server takes longer.
+const QUICK: Duration = Duration::from_secs(15);
 /// The names of the phases, in their order.
 const PHASES: [&str; 6] = ["intake", "drain", "calls", "events", "release", "watches"];
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -104,11 +105,17 @@ impl Host {
 
     /// Waits for a log line with one of `texts` in it: of two limits, say, whichever the machine reaches first.
     pub async fn says_one_of(&self, texts: &[&str]) -> anyhow::Result<String> {
+        self.says_within(wait::PATIENCE, texts).await
+    }
+
+    /// The same, with a patience of its own.
+    pub async fn says_within(&self, patience: Duration, texts: &[&str]) -> anyhow::Result<String> {
         let found = || {
             let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
             lines.iter().find(|line| texts.iter().any(|text| line.contains(text))).cloned()
         };
-        let waited = wait::until(&texts.join(" or "), || async { found().ok_or("no such line") }).await;
+        let waited =
+            wait::until_within(patience, &texts.join(" or "), || async { found().ok_or("no such line") }).await;
         waited.with_context(|| format!("the host logged:\n{}", self.log()))
     }
 

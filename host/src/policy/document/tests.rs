@@ -114,13 +114,14 @@ fn a_file_that_is_no_yaml_says_where() {
 fn aliases_that_multiply_are_refused_soon() {
     let mut text = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n".to_owned();
     text.push_str("a: &a [x, x, x, x, x, x, x, x, x]\n");
-    for (name, before) in [('b', 'a'), ('c', 'b'), ('d', 'c'), ('e', 'd'), ('f', 'e'), ('g', 'f')] {
+    // Nearly four hundred million, which take minutes.
+    for (before, name) in ('a'..='h').zip('b'..='i') {
         let line = format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", "));
         text.push_str(&line);
     }
     let began = std::time::Instant::now();
     assert!(read(&text).is_err());
-    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    assert!(began.elapsed() < std::time::Duration::from_secs(30));
     assert!(read(&"#".repeat((1 << 20) + 1)).is_err_and(|said| said.contains("at most")));
 }
 

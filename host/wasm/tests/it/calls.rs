@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::guests::{Core, chameleon, webapp};
 use support::ports::{FakePorts, WriteMode, quiet};
-use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped};
+use support::{called, limits, load, patient, reconcile, reconcile_object, sandbox, trapped};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::write::Operation;
 use windlass_wasm::Limits;
@@ -116,13 +116,14 @@ async fn reads_of_one_call_share_what_it_may_return() {
 
 #[tokio::test]
 async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
-    let plugin = load(&sandbox(limits()), "webapp", &webapp()).await.expect("it loads");
-    let ports = FakePorts::with_writes(WriteMode::After(Duration::from_millis(600)));
+    let plugin = load(&sandbox(patient()), "webapp", &webapp()).await.expect("it loads");
+    let ports = FakePorts::with_writes(WriteMode::WhenTold);
     let (reason, message) = trapped(reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await);
     assert_eq!(reason, "waited");
     assert!(message.contains("it was waiting for `writes.apply`"), "{message}");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    ports.go_on.notify_one();
+    tokio::time::timeout(Duration::from_secs(30), ports.gone_on.notified()).await.expect("it is carried out");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 1);
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::guests::{chameleon, composer};
 use support::ports::quiet;
-use support::{call_of, limits, load, sandbox, trapped};
+use support::{call_of, load, sandbox, trapped};
 use windlass_core::compose::Composition;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{CallResult, Failure};
@@ -98,8 +98,12 @@ async fn what_was_composed_counts_as_memory_as_long_as_somebody_works_with_it() 
 #[tokio::test]
 async fn failures_of_a_composer_arrive_as_they_were_meant() {
     // Time enough to devour it all, on a machine that has other work too.
-    let limits =
-        Limits { memory_bytes: 32 << 20, deadline: Duration::from_secs(2), cpu: Duration::from_mins(1), ..limits() };
+    let limits = Limits {
+        memory_bytes: 32 << 20,
+        deadline: Duration::from_secs(2),
+        cpu: Duration::from_mins(1),
+        ..Limits::default()
+    };
     let plugin = guest(limits).await;
     let misbehave = async |how: &str| answer(&plugin, "u-1", json!({"misbehave": how})).await.expect_err("a failure");
     assert_eq!(misbehave("silent").await, CallResult::Failed(vec![]));
@@ -113,7 +117,7 @@ async fn failures_of_a_composer_arrive_as_they_were_meant() {
 
 #[tokio::test]
 async fn a_composer_with_more_around_it_than_fits_is_not_called() {
-    let plugin = guest(Limits { response_bytes: 1_000, ..limits() }).await;
+    let plugin = guest(Limits { response_bytes: 1_000, ..Limits::default() }).await;
     assert!(answer(&plugin, "u-1", json!({})).await.is_ok());
     let (reason, message) = trapped(answer(&plugin, "u-1", json!({"x": "y".repeat(1_000)})).await.expect_err("large"));
     assert_eq!(reason, "request");
@@ -122,10 +126,10 @@ async fn a_composer_with_more_around_it_than_fits_is_not_called() {
 
 #[tokio::test]
 async fn each_entry_is_called_as_what_it_is() {
-    let composer = guest(limits()).await;
+    let composer = guest(Limits::default()).await;
     let (reason, message) = trapped(support::reconcile(&composer, &quiet()).await);
     assert!(reason == "host" && message.contains("it is a composer"), "{reason}: {message}");
-    let reconciler = load(&sandbox(limits()), "chameleon", &chameleon("good")).await.expect("it loads");
+    let reconciler = load(&sandbox(Limits::default()), "chameleon", &chameleon("good")).await.expect("it loads");
     assert_eq!(reconciler.entry(), Entry::Reconciler);
     let (reason, message) = trapped(answer(&reconciler, "u-1", json!({})).await.expect_err("no composer"));
     assert!(reason == "host" && message.contains("it is a reconciler"), "{reason}: {message}");

@@ -29,7 +29,7 @@ struct Crowd {
 impl Crowd {
     async fn come_by(self) {
         self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -39,8 +39,8 @@ async fn crowd(guest: &Core) -> usize {
     let limits = Limits {
         memory_bytes: 32 * MIB,
         guest_memory_bytes: Some(64 * MIB),
-        // Shorter than all of them together take: to wait for memory must not count.
-        deadline: Duration::from_millis(650),
+        // Shorter than all of them together take, three at a time: to wait for memory must not count. Three times what one takes.
+        deadline: Duration::from_millis(3_200),
         ..Limits::default()
     };
     let sandbox =
@@ -141,7 +141,7 @@ async fn calls_that_wait_for_answers_or_for_memory_leave_the_only_turn_to_their_
         calls
     };
     // Their deadline is 30 s.
-    let calls = tokio::time::timeout(Duration::from_secs(10), calls).await.expect("nobody sits on the turn");
+    let calls = tokio::time::timeout(Duration::from_secs(25), calls).await.expect("nobody sits on the turn");
     assert_eq!(sandbox.stats().waiting_for_memory, 1);
     assert!(calls.iter().all(|call| !call.is_finished()));
     calls.iter().for_each(tokio::task::JoinHandle::abort);

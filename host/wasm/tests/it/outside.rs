@@ -100,7 +100,7 @@ async fn a_response_larger_than_the_limit_does_not_reach_the_guest() {
 
 #[tokio::test]
 async fn a_fetch_ends_with_its_call() {
-    let plugin = load(&sandbox(support::limits()), "guest", &fetching(0)).await.expect("it loads");
+    let plugin = load(&sandbox(support::patient()), "guest", &fetching(0)).await.expect("it loads");
     let outside = Arc::new(Outside::default());
     let (reason, message) = trapped(reconcile(&plugin, &ports(&outside)).await);
     assert_eq!(reason, "waited");

@@ -30,9 +30,14 @@ pub(crate) fn options(limits: Limits) -> SandboxOptions {
     SandboxOptions { limits, threads: 2, concurrent_calls: 4, ..SandboxOptions::default() }
 }
 
-/// Short deadlines; everything else as usual.
+/// A short deadline of calls, for what does not end; everything else as usual.
 pub(crate) fn limits() -> Limits {
-    Limits { deadline: Duration::from_millis(300), describe_deadline: Duration::from_millis(300), ..Limits::default() }
+    Limits { deadline: Duration::from_millis(300), ..Limits::default() }
+}
+
+/// One that is long enough for a call to come as far as what it waits for in less than half of it.
+pub(crate) fn patient() -> Limits {
+    Limits { deadline: Duration::from_secs(3), ..Limits::default() }
 }
 
 /// A directory for plugins.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use tokio::sync::Notify;
 use windlass_core::error::ApiError;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
@@ -23,6 +24,8 @@ pub(crate) enum WriteMode {
     Never,
     /// With the body, after a while.
     After(Duration),
+    /// With the body, when the test says so (`go_on`); that it was carried out, it learns too (`gone_on`).
+    WhenTold,
     /// With a panic.
     Panic,
 }
@@ -41,6 +44,8 @@ pub(crate) struct FakePorts {
     /// Writes that have been answered.
     pub(crate) written: Arc<Mutex<Vec<Operation>>>,
     pub(crate) events: Mutex<Vec<Event>>,
+    pub(crate) go_on: Arc<Notify>,
+    pub(crate) gone_on: Arc<Notify>,
 }
 
 impl FakePorts {
@@ -150,16 +155,22 @@ impl Writes for FakePorts {
         operation: Operation,
     ) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
         let (mode, written) = (self.mode, self.written.clone());
+        let (go_on, gone_on) = (self.go_on.clone(), self.gone_on.clone());
         async move {
             match mode {
                 WriteMode::Echo => {}
                 WriteMode::Never => std::future::pending().await,
-                WriteMode::After(delay) => {
+                WriteMode::After(_) | WriteMode::WhenTold => {
                     // As the writer has it: what was begun goes on, whether or not somebody waits for it.
                     let (written, answer) = (written.clone(), body(&operation));
                     let begun = tokio::spawn(async move {
-                        tokio::time::sleep(delay).await;
+                        if let WriteMode::After(delay) = mode {
+                            tokio::time::sleep(delay).await;
+                        } else {
+                            go_on.notified().await;
+                        }
                         written.lock().expect("not poisoned").push(operation);
+                        gone_on.notify_one();
                     });
                     begun.await.expect("no panic");
                     return Ok(answer);
