@@ -116,6 +116,8 @@ WINDLASS_TEST(an_error_of_the_api_says_what_and_where_and_keeps_its_class_when_i
     WINDLASS_CHECK_TEXT(error->message, "patch services Service prod/shop: Conflict: changed");
     const windlass_error *wrapped = windlass_wrap(error, "cannot mend it");
     WINDLASS_CHECK_TEXT(wrapped->message, "cannot mend it: patch services Service prod/shop: Conflict: changed");
+    WINDLASS_CHECK_TEXT(wrapped->api.message, "cannot mend it: changed");
+    WINDLASS_CHECK_TEXT(error->api.message, "changed");
     WINDLASS_CHECK(windlass_is(wrapped, WINDLASS_CONFLICT) && wrapped->api.code == 409);
     WINDLASS_CHECK(windlass_wrap(NULL, "nothing") == NULL && !windlass_is(NULL, WINDLASS_CONFLICT));
 }
