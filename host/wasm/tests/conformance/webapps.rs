@@ -183,6 +183,9 @@ impl Stage {
             new("a new app", |_| {}),
             new("a new app with the defaults", |app| app["spec"] = json!({"image": "nginx"})),
             new("a new app whose image has spaces around it", |app| app["spec"]["image"] = json!("  nginx\t\n")),
+            new("a new app whose image has white space of other scripts around it, and what only looks like it", |app| {
+                app["spec"]["image"] = json!("\u{85}\u{2003}\u{feff}nginx\u{1c}\u{3000}\u{a0}");
+            }),
             new("a new app without an image", |app| app["spec"]["image"] = json!(" \t")),
             Scenario { is_ready_at_once: true, ..new("a new app that is ready at once", |_| {}) },
             new("a new app without replicas", |app| app["spec"]["replicas"] = json!(0)),
@@ -399,7 +402,7 @@ fn compositions(rust: &Arc<Plugin>) -> Vec<(String, bool, Around)> {
         }),
         ("another spec", &|parent, _| {
             parent["metadata"]["generation"] = json!(2);
-            parent["spec"] = json!({"image": " nginx:2 ", "replicas": 5, "port": 9090});
+            parent["spec"] = json!({"image": "\u{85} \u{feff}nginx:2\u{1c}\u{3000}", "replicas": 5, "port": 9090});
         }),
         ("no image", &|parent, _| {
             parent["metadata"]["generation"] = json!(2);
