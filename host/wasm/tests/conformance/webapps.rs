@@ -339,6 +339,28 @@ fn every_webapp_plugin_does_what_the_one_in_rust_does() {
     findings.end();
 }
 
+#[test]
+fn every_webapp_plugin_is_as_small_as_its_language_is_to_allow() {
+    let mut findings = Findings::default();
+    for sister in sisters("webapp", false) {
+        let bar = match sister.as_str() {
+            "webapp-c" => 60 << 10,
+            "webapp-ts" => 2 << 20,
+            "webapp-go" => 4 << 20,
+            _ => 20 << 20,
+        };
+        let file = directory().join(format!("{sister}/{sister}.wasm"));
+        let size = file.metadata().map(|file| file.len());
+        let found = match size {
+            Ok(size) if size <= bar => Ok(()),
+            Ok(size) => Err(format!("it has {size} bytes, and may have {bar}")),
+            Err(error) => Err(format!("{}: {error}", file.display())),
+        };
+        findings.add_of(&sister, "the size of the component", found);
+    }
+    findings.end();
+}
+
 /// The scenarios must not all be the same to the plugin in Rust, or nothing would be compared.
 #[test]
 fn the_scenarios_differ() {
