@@ -11,6 +11,9 @@ import windlass
 from windlass import Composition, Event, Object, clock, conditions, has_fields
 from windlass.manifest import Controller, Manifest, Predicate, Watch
 
+#: Unicode's white space, which the server refuses around an image. `str.strip` by itself takes control characters for some too.
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
 MANIFEST = Manifest(
     name="webapp-composite-python",
     version="0.1.0",
@@ -31,7 +34,7 @@ def compose(request: windlass.CompositionRequest) -> Composition:
         return Composition()
     deployment, service = children_of(app)
     running, serving = request.child("apps/v1", "Deployment"), request.child("v1", "Service")
-    problem = None if app["spec"]["image"].strip() else "spec.image is empty"
+    problem = None if app["spec"]["image"].strip(WHITE_SPACE) else "spec.image is empty"
     status = status_of(app, deployment, running, problem)
     if problem is not None:
         # Without `allow_empty`, no children means that those which are there stay.
@@ -49,7 +52,7 @@ def children_of(app: Object) -> tuple[Object, Object]:
     selector = {"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": name}
     labels = {**selector, "app.kubernetes.io/managed-by": "windlass"}
     port = {"name": "http", "containerPort": spec["port"], "protocol": "TCP"}
-    container = {"name": "web", "image": spec["image"].strip(), "ports": [port]}
+    container = {"name": "web", "image": spec["image"].strip(WHITE_SPACE), "ports": [port]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     pods = {"replicas": spec["replicas"], "selector": {"matchLabels": selector}, "template": template}
     ports = [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]

@@ -32,7 +32,7 @@ function compose(request: CompositionRequest<WebApp>): Composition {
   const [deployment, service] = childrenOf(app);
   const running = request.child<KubernetesObject>(sibling(app, 'apps/v1', 'Deployment'));
   const serving = request.child<KubernetesObject>(sibling(app, 'v1', 'Service'));
-  const problem = app.spec.image.trim() === '' ? 'spec.image is empty' : undefined;
+  const problem = trimmed(app.spec.image) === '' ? 'spec.image is empty' : undefined;
   const status = statusOf(app, deployment, running, problem);
   if (problem !== undefined) {
     // Without `allowEmpty`, no children means that those which are there stay.
@@ -44,12 +44,17 @@ function compose(request: CompositionRequest<WebApp>): Composition {
   return { children: [deployment, service], status, events };
 }
 
+/** An image without white space around it, which the server refuses. `trim` leaves U+0085, and takes U+FEFF, which is none. */
+function trimmed(image: string): string {
+  return image.replace(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
+}
+
 /** The Deployment and the Service that a WebApp asks for. */
 function childrenOf({ metadata: { name, namespace }, spec }: WebApp) {
   const selector = { 'app.kubernetes.io/name': 'webapp', 'app.kubernetes.io/instance': name };
   const labels = { ...selector, 'app.kubernetes.io/managed-by': 'windlass' };
   const port = { name: 'http', containerPort: spec.port, protocol: 'TCP' };
-  const container = { name: 'web', image: spec.image.trim(), ports: [port] };
+  const container = { name: 'web', image: trimmed(spec.image), ports: [port] };
   const template = { metadata: { labels }, spec: { containers: [container] } };
   const pods = { replicas: spec.replicas, selector: { matchLabels: selector }, template };
   const ports = [{ name: 'http', port: 80, targetPort: 'http', protocol: 'TCP' }];

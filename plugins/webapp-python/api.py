@@ -16,6 +16,9 @@ KIND = "WebApp"
 #: The states in one word: this spec has not been ready yet; all replicas of it are; it was ready, and is not now.
 PENDING, RUNNING, DEGRADED = "Pending", "Running", "Degraded"
 
+#: Unicode's white space, which the server refuses around an image. `str.strip` by itself takes control characters for some too.
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
 
 @dataclass(slots=True)
 class Spec:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from api import WebApp
+from api import WHITE_SPACE, WebApp
 from windlass import Object, ObjectRef, controller_of, has_fields
 
 #: The Service's port. The container's own may be any, so the two meet by name.
@@ -46,7 +46,7 @@ def deployment(app: WebApp) -> Child:
     """The Deployment that a `WebApp` asks for."""
     container = {
         "name": CONTAINER,
-        "image": app.spec.image.strip(),
+        "image": app.spec.image.strip(WHITE_SPACE),
         "ports": [{"name": PORT_NAME, "containerPort": app.spec.port, "protocol": "TCP"}],
     }
     spec = {

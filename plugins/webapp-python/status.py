@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api import DEGRADED, PENDING, RUNNING, Spec, Status, WebApp
+from api import DEGRADED, PENDING, RUNNING, WHITE_SPACE, Spec, Status, WebApp
 from windlass import ApiError, Object, ObjectRef, Reason, conditions
 from windlass.clock import Timestamp
 
@@ -29,7 +29,7 @@ class Problem:
     @classmethod
     def of_spec(cls, spec: Spec) -> Problem | None:
         """What is wrong with a spec that the CRD's schema lets pass."""
-        return cls("Invalid", "spec.image is empty") if not spec.image.strip() else None
+        return cls("Invalid", "spec.image is empty") if not spec.image.strip(WHITE_SPACE) else None
 
     @classmethod
     def name_taken(cls, child: ObjectRef) -> Problem:

@@ -57,3 +57,8 @@ function statusOf({ observedGeneration, readyReplicas = 0, phase, conditions = [
 export function isChanged({ metadata, status }: WebApp): boolean {
   return status.observedGeneration !== metadata.generation;
 }
+
+/** An image without white space around it, which the server refuses. `trim` leaves U+0085, and takes U+FEFF, which is none. */
+export function trimmed(image: string): string {
+  return image.replace(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
+}

@@ -1,7 +1,7 @@
 // The children of a WebApp, as they should be, and how they differ from what is. Pure: no call to the host.
 
 import { controllerOf, hasFields, isControlledBy, type KubernetesObject, type ObjectRef, sibling } from 'windlass';
-import { isChanged, type WebApp } from './api.js';
+import { isChanged, trimmed, type WebApp } from './api.js';
 
 /** The Service's port. The container's own may be any, so the two meet by name. */
 const SERVICE_PORT = 80;
@@ -27,7 +27,7 @@ export interface Child {
 export function deployment(app: WebApp): Child {
   const container = {
     name: CONTAINER,
-    image: app.spec.image.trim(),
+    image: trimmed(app.spec.image),
     ports: [{ name: PORT_NAME, containerPort: app.spec.port, protocol: 'TCP' }],
   };
   return child(app, 'apps/v1', 'Deployment', {

@@ -1,7 +1,7 @@
 // The status of a WebApp, computed from its Deployment and from what failed. Pure: no call to the host.
 
 import { ApiError, clock, conditions, formatRef, type Instant, type KubernetesObject, type NewCondition, type ObjectRef } from 'windlass';
-import { isChanged, type Phase, type Spec, type Status, type WebApp } from './api.js';
+import { isChanged, type Phase, type Spec, type Status, trimmed, type WebApp } from './api.js';
 
 /** The condition that says whether all replicas of the present spec are ready. */
 export const READY = 'Ready';
@@ -18,7 +18,7 @@ export interface Problem {
 
 /** What is wrong with a spec that the CRD's schema lets pass. */
 export function problemOfSpec({ image }: Spec): Problem | undefined {
-  return image.trim() === '' ? { reason: 'Invalid', message: 'spec.image is empty' } : undefined;
+  return trimmed(image) === '' ? { reason: 'Invalid', message: 'spec.image is empty' } : undefined;
 }
 
 /** The name of a child belongs to someone else. */

@@ -65,17 +65,23 @@ const windlass_error *windlass_error_of_json(const char *what, const windlass_js
     return windlass_terminal_text(windlass_text_of(windlass_concat(what, ": ", error->message, ", at byte ", offset)));
 }
 
+static windlass_text after(const char *context, windlass_text text) {
+    windlass_buffer whole = {0};
+    windlass_buffer_add_text(&whole, windlass_text_of(context));
+    windlass_buffer_add(&whole, ": ", 2);
+    windlass_buffer_add_text(&whole, text);
+    return windlass_buffer_text(&whole);
+}
+
 const windlass_error *windlass_wrap(const windlass_error *error, const char *context) {
     if (error == NULL) {
         return NULL;
     }
     windlass_error *wrapped = windlass_alloc(sizeof *wrapped);
     *wrapped = *error;
-    windlass_buffer text = {0};
-    windlass_buffer_add_text(&text, windlass_text_of(context));
-    windlass_buffer_add(&text, ": ", 2);
-    windlass_buffer_add_text(&text, error->message);
-    wrapped->message = windlass_buffer_text(&text);
+    wrapped->message = after(context, error->message);
+    // Of an error of the API the host is told this one: it says itself what was asked of which object.
+    wrapped->api.message = after(context, error->api.message);
     return wrapped;
 }
 

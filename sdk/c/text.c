@@ -27,18 +27,47 @@ int windlass_text_compare(windlass_text one, windlass_text other) {
     return order != 0 ? order : (one.length > other.length) - (one.length < other.length);
 }
 
-static bool is_space(char byte) {
-    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+// Whether these bytes are one character of Unicode's White_Space.
+static bool is_white(const char *at, size_t length) {
+    const unsigned char *bytes = (const unsigned char *)at;
+    if (length == 1) {
+        return *at == ' ' || (*at >= '\t' && *at <= '\r');
+    }
+    if (length == 2) {
+        return bytes[0] == 0xc2 && (bytes[1] == 0x85 || bytes[1] == 0xa0);
+    }
+    switch (bytes[0] << 16 | bytes[1] << 8 | bytes[2]) {
+    case 0xe19a80: // U+1680
+    case 0xe280a8: // U+2028
+    case 0xe280a9: // U+2029
+    case 0xe280af: // U+202F
+    case 0xe2819f: // U+205F
+    case 0xe38080: // U+3000
+        return true;
+    default: // U+2000 to U+200A
+        return bytes[0] == 0xe2 && bytes[1] == 0x80 && bytes[2] >= 0x80 && bytes[2] <= 0x8a;
+    }
+}
+
+// How many bytes of white space there are at the beginning or at the end.
+static size_t white_at(windlass_text text, bool is_end) {
+    for (size_t length = 1; length <= 3 && length <= text.length; length++) {
+        if (is_white(is_end ? text.data + text.length - length : text.data, length)) {
+            return length;
+        }
+    }
+    return 0;
 }
 
 windlass_text windlass_text_trimmed(windlass_text text) {
-    while (text.length > 0 && is_space(text.data[0])) {
-        text.data++;
-        text.length--;
+    size_t white;
+    while ((white = white_at(text, false)) > 0) {
+        text.data += white;
+        text.length -= white;
     }
     size_t length = text.length;
-    while (length > 0 && is_space(text.data[length - 1])) {
-        length--;
+    while ((white = white_at((windlass_text){text.data, length}, true)) > 0) {
+        length -= white;
     }
     // A copy, for the null byte.
     return length == text.length ? text : windlass_text_copy((windlass_text){text.data, length});

@@ -122,7 +122,7 @@ const windlass_error *windlass_transient_text(windlass_text message);
 const windlass_error *windlass_terminal_text(windlass_text message);
 // An error of the API, for tests and for those who come by one on other ways.
 const windlass_error *windlass_api(const windlass_api_error *error);
-// The same error with a text before its own. It keeps its class. Of no error it makes none.
+// The same error with a text before its own, in `message` and `api.message`. It keeps its class. Of no error it makes none.
 const windlass_error *windlass_wrap(const windlass_error *error, const char *context);
 // Whether it is an error of the API with this reason.
 bool windlass_is(const windlass_error *error, windlass_reason reason);

@@ -50,7 +50,7 @@ bool windlass_text_is(windlass_text text, const char *other);
 bool windlass_text_ends_with(windlass_text text, const char *end);
 // Negative, zero or positive, by bytes.
 int windlass_text_compare(windlass_text one, windlass_text other);
-// Without white space at both ends.
+// Without white space at both ends: all that is White_Space in Unicode, as in Rust and Go.
 windlass_text windlass_text_trimmed(windlass_text text);
 
 // The text as it may be sent: in valid UTF-8. What is none is replaced by U+FFFD.

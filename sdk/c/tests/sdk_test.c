@@ -91,6 +91,12 @@ WINDLASS_TEST(texts_are_compared_and_trimmed) {
     WINDLASS_CHECK(windlass_text_compare(windlass_text("b"), windlass_text("abc")) > 0);
     WINDLASS_CHECK_TEXT(windlass_text_trimmed(windlass_text(" \t a b\n")), "a b");
     WINDLASS_CHECK(windlass_text_trimmed(windlass_text(" \n")).length == 0);
+    // All of Unicode's, and nothing else: U+FEFF and the separators among the control characters are none.
+    const char *const white = "\t\n\v\f\r \xc2\x85\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000";
+    WINDLASS_CHECK_TEXT(windlass_text_trimmed(windlass_text(windlass_format("%s\ufeffa%sb\x1c%s", white, white, white))),
+        windlass_format("\ufeffa%sb\x1c", white));
+    WINDLASS_CHECK(windlass_text_trimmed(windlass_text(white)).length == 0);
+    WINDLASS_CHECK_TEXT(windlass_text_trimmed(windlass_text("\u200b\u1681")), "\u200b\u1681");
     static const windlass_text constant = WINDLASS_TEXT("a\0b");
     WINDLASS_CHECK(constant.length == 3);
     WINDLASS_CHECK_TEXT(windlass_concat("a", "", NULL, "b"), "ab");
@@ -116,6 +122,8 @@ WINDLASS_TEST(an_error_of_the_api_says_what_and_where_and_keeps_its_class_when_i
     WINDLASS_CHECK_TEXT(error->message, "patch services Service prod/shop: Conflict: changed");
     const windlass_error *wrapped = windlass_wrap(error, "cannot mend it");
     WINDLASS_CHECK_TEXT(wrapped->message, "cannot mend it: patch services Service prod/shop: Conflict: changed");
+    WINDLASS_CHECK_TEXT(wrapped->api.message, "cannot mend it: changed");
+    WINDLASS_CHECK_TEXT(error->api.message, "changed");
     WINDLASS_CHECK(windlass_is(wrapped, WINDLASS_CONFLICT) && wrapped->api.code == 409);
     WINDLASS_CHECK(windlass_wrap(NULL, "nothing") == NULL && !windlass_is(NULL, WINDLASS_CONFLICT));
 }

@@ -3,6 +3,7 @@ package windlasstest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -250,6 +251,35 @@ func TestHTTPIsAnsweredByTheTest(t *testing.T) {
 	_, err = fetching.Fetch(fetching.Request{URL: "https://example.com", Text: "a", Body: []byte{1}})
 	equal(t, "two bodies", windlass.IsTerminal(err), true)
 
+}
+
+func TestAFailedRequestOfTheClientNamesNoMoreOfItsURLThanThePath(t *testing.T) {
+	windlasstest.New(t)
+	over := client.New()
+	request, _ := http.NewRequest("PUT", "https://me:secret@example.com/x?token=secret#secret", nil)
+	for name, send := range map[string]func() (*http.Response, error){
+		"Put":  func() (*http.Response, error) { return over.Do(request) },
+		"Get":  func() (*http.Response, error) { return over.Get("https://example.com/x?token=secret") },
+		"Head": func() (*http.Response, error) { return over.Head("https://me:secret@example.com/x") },
+		"Post": func() (*http.Response, error) { return over.PostForm("https://example.com/x#secret", nil) },
+	} {
+		_, err := send()
+		var failed *fetching.Error
+		equal(t, "whether it is the host's error", errors.As(err, &failed), true)
+		equal(t, "the text", err.Error(), fmt.Sprintf(`%s "https://example.com/x": %v`, name, failed))
+	}
+	_, err := over.Post("https://me:secret@exa mple.com?token=secret", "text/plain", nil)
+	equal(t, "whether the text of a malformed URL has it", strings.Contains(err.Error(), "secret"), false)
+	equal(t, "the request", request.URL.String(), "https://me:secret@example.com/x?token=secret#secret")
+}
+
+func TestTheClientIsTheHosts(t *testing.T) {
+	host := windlasstest.New(t)
+	var asked fetching.Request
+	host.HTTP = func(request fetching.Request) (fetching.Response, error) {
+		asked = request
+		return fetching.Response{Status: 201, Headers: []fetching.Header{{Name: "etag", Value: "x"}}, Body: []byte("ok")}, nil
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	request, _ := http.NewRequestWithContext(ctx, "PUT", "https://example.com/x", strings.NewReader("body"))

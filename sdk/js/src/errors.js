@@ -38,6 +38,9 @@ for (const type of [ApiError, Terminal, Transient, HttpError]) {
   Object.defineProperty(type.prototype, 'name', { value: type.name, writable: true, configurable: true });
 }
 
+/** What this package throws where several things failed. Its message says no more than that, so it is not told. */
+export class Collected extends AggregateError {}
+
 /** Whether an error is, wraps or joins an ApiError of one of these classes. */
 export function isApiError(error, ...reasons) {
   const matches = (found) => found instanceof ApiError && (reasons.length === 0 || reasons.includes(found.reason));
@@ -53,5 +56,5 @@ export function isApiError(error, ...reasons) {
 /** Throws what a call has collected: nothing, the one error, or an AggregateError of all. */
 export function throwAll(errors) {
   if (errors.length === 1) throw errors[0];
-  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} things went wrong`);
+  if (errors.length > 1) throw new Collected(errors, `${errors.length} things went wrong`);
 }

@@ -9,29 +9,55 @@ export function parse(text) {
 export function stringify(value, what = 'the value') {
   let text;
   try {
-    text = JSON.stringify(value);
+    text = written(value);
   } catch (error) {
+    if (error === BOXED) refuse(value, what);
     // It holds a BigInt, or it is no tree: then this fails too, and says so.
     text = stringifyWithBigInts(value, what, error);
   }
   if (text === undefined) {
     throw new TypeError(`${what} must be JSON, not ${typeof value}`);
   }
-  if (text.includes('null')) refuseNotFinite(value, what);
+  if (text.includes('null')) refuse(value, what);
   return text;
 }
 
-// NaN and Infinity are written as null, by which a patch deletes the field. To look at each value costs more than to write
-// them, so it is for texts in which there may be a null.
-function refuseNotFinite(value, what) {
+const BOXED = new TypeError('a Number object cannot be written as JSON');
+
+// An object of Number is written as the number that it holds, but equals none: what holds it would be written again at each call. The
+// engine's writer asks objects, not numbers, for their JSON, so that this costs nothing where there is none.
+function written(value, replacer) {
+  const refuseIt = () => {
+    throw BOXED;
+  };
+  Object.defineProperty(Number.prototype, 'toJSON', { value: refuseIt, configurable: true });
+  try {
+    return JSON.stringify(value, replacer);
+  } finally {
+    delete Number.prototype.toJSON;
+  }
+}
+
+// NaN, Infinity and a Date without a time are written as null, by which a patch deletes the field. To look at each value costs more
+// than to write them, so it is for texts in which there may be a null, and to find what cannot be written.
+function refuse(value, what) {
   const paths = new Map();
   JSON.stringify(value, function (key, inner) {
-    const path = paths.has(this) ? `${paths.get(this)}.${key}` : what;
-    if (typeof inner === 'number' && !Number.isFinite(inner)) throw new TypeError(`${path} is ${inner}, which JSON has no number for`);
+    const path = paths.has(this) ? `${paths.get(this)}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}` : '';
+    const reason = reasonAgainst(this[key], inner);
+    if (reason !== undefined) throw new TypeError(`${what}${path && ': '}${path} is ${reason}`);
     if (typeof inner !== 'object') return 0;
     paths.set(inner, path);
     return inner;
   });
+}
+
+/** Why a value must not be written, of which JSON would be made of `inner`. */
+function reasonAgainst(value, inner) {
+  if (value instanceof Number) return 'an object of Number: make it a number, as by Number(value) without new';
+  if (typeof inner === 'number' && !Number.isFinite(inner)) return `${inner}, which JSON has no number for`;
+  if (inner === null && Number.isNaN(value?.getTime?.())) return 'a Date without a time: what it was made of is no date';
+  return undefined;
 }
 
 /** As many digits as the first number that is not safe has: 9007199254740992. */
@@ -79,11 +105,12 @@ function parseWithBigInts(text) {
 function stringifyWithBigInts(value, what, cause) {
   let text;
   try {
-    text = JSON.stringify(value, (_, inner) => {
+    text = written(value, (_, inner) => {
       if (typeof inner === 'bigint') return MARK + inner;
       return typeof inner === 'string' && inner[0] === MARK ? MARK + inner : inner;
     });
-  } catch {
+  } catch (error) {
+    if (error === BOXED) refuse(value, what);
     throw new TypeError(`${what} cannot be written as JSON: ${cause.message}`, { cause });
   }
   return text?.replace(TOKEN, (token, string, colon) => {

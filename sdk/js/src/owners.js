@@ -1,4 +1,5 @@
 import * as host from '#host/owners';
+import { Collected } from './errors.js';
 import { apiErrorFrom, isRefusal, kind, referenceFrom, text } from './wire.js';
 
 export function claim(of, labelSelector) {
@@ -8,7 +9,7 @@ export function claim(of, labelSelector) {
     claimed = host.claim(wanted, selector);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    throw new AggregateError(error.payload.map(apiErrorFrom), `not all of ${wanted.kind} could be claimed`);
+    throw new Collected(error.payload.map(apiErrorFrom), `not all of ${wanted.kind} could be claimed`);
   }
   return { adopted: claimed.adopted.map(referenceFrom), released: claimed.released.map(referenceFrom) };
 }

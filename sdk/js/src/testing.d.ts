@@ -158,6 +158,9 @@ export class TestHost {
   reconcile(plugin: ReconcilerPlugin, request?: TestRequest): Result;
   /** Calls a composer. */
   compose(plugin: ComposerPlugin, request: TestCompositionRequest): CompositionResult;
-  /** Runs any function that uses the SDK, such as a part of a plugin, and returns what it returns. */
+  /**
+   * Runs any function that uses the SDK, such as a part of a plugin, and returns what it returns. There is no primary, and so nothing
+   * with `owned`.
+   */
   run<T>(call: () => T): T;
 }

@@ -48,10 +48,22 @@ test('what is no JSON is named in the error', () => {
 });
 
 test('a number that is not finite is refused, and the error says where', () => {
-  assert.throws(() => stringify({ spec: { ports: [{ a: 1 }, { port: NaN }] } }, 'the patch'), { message: 'the patch.spec.ports.1.port is NaN, which JSON has no number for' });
-  assert.throws(() => stringify({ big: 2n ** 64n, low: -Infinity }), /the value\.low is -Infinity/);
+  assert.throws(() => stringify({ spec: { ports: [{ a: 1 }, { port: NaN }] } }, 'the patch'), { message: 'the patch: /spec/ports/1/port is NaN, which JSON has no number for' });
+  assert.throws(() => stringify({ big: 2n ** 64n, low: -Infinity }), /the value: \/low is -Infinity/);
   assert.throws(() => stringify(NaN), /the value is NaN/);
   assert.equal(stringify({ a: null, b: 2n ** 64n, c: [undefined, 1.5], d: 'NaN' }), '{"a":null,"b":18446744073709551616,"c":[null,1.5],"d":"NaN"}');
+});
+
+test('a date without a time and a boxed number are refused, and the error says where', () => {
+  const refused = (object, path, why) => assert.throws(() => stringify(object, 'the object to write'), (error) =>
+    error instanceof TypeError && error.message.startsWith(`the object to write: ${path} is ${why}`));
+  refused({ spec: { when: new Date('yesterday') } }, '/spec/when', 'a Date without a time');
+  refused({ metadata: { annotations: { 'a.dev/when~': new Date(NaN) } } }, '/metadata/annotations/a.dev~1when~0', 'a Date without a time');
+  refused({ spec: { ports: [1, new Number(1)] } }, '/spec/ports/1', 'an object of Number');
+  refused({ low: null, big: 2n ** 64n, spec: { replicas: new Number(NaN) } }, '/spec/replicas', 'an object of Number');
+  assert.throws(() => stringify(new Number(1)), /^TypeError: the value is an object of Number/);
+  assert.equal(stringify({ when: new Date(0), of: null, name: new String('a') }), '{"when":"1970-01-01T00:00:00.000Z","of":null,"name":"a"}');
+  assert.ok(!('toJSON' in Number.prototype));
 });
 
 test('a large document is read and written in little time', () => {

@@ -224,3 +224,18 @@ test('an object has the wanted fields whatever others added', () => {
   assert.ok(!hasFields(object, { spec: { ports: [{ name: 'http', port: 81 }] } }));
   assert.ok(!hasFields(object, { spec: { selector: {} } }));
 });
+
+test('what is the primary\'s needs one, and says where there is one', () => {
+  const host = new TestHost();
+  const calls = [
+    () => writes.create(pod('a'), { owned: true }),
+    () => writes.batch([{ op: 'apply', object: pod('a'), options: { owned: true } }]),
+    () => cache.list({ ...pods, owned: true }),
+    () => owners.claim(pods, 'a=b'),
+  ];
+  for (const call of calls) {
+    assert.throws(() => host.run(call), (error) => error instanceof TypeError && /needs a primary.*host\.reconcile\(plugin, \{ object/.test(error.message));
+  }
+  assert.deepEqual(host.writes, []);
+  assert.equal(host.run(() => writes.create(pod('a'))).object.metadata.name, 'a');
+});

@@ -61,7 +61,7 @@ test('an API error keeps its class, thrown as it is or as a cause', () => {
   assert.deepEqual(failuresOf(refused('conflict')).map(({ api }) => [api.reason, api.message]), [['conflict', 'text']]);
   const wrapped = new Error('the settings', { cause: new Error('the shop', { cause: refused('forbidden') }) });
   const [{ api }] = failuresOf(wrapped);
-  assert.deepEqual([api.reason, api.message], ['forbidden', 'the settings: the shop: patch pods: Why: text']);
+  assert.deepEqual([api.reason, api.message], ['forbidden', 'the settings: the shop: text']);
 });
 
 test('joined errors are told one by one, each by its class', () => {
@@ -69,9 +69,25 @@ test('joined errors are told one by one, each by its class', () => {
   const inner = new AggregateError([new TypeError('odd'), refused('invalid')]);
   const failures = failuresOf(new AggregateError([new Terminal('never'), new Error('both', { cause: inner }), new Transient('later')]), host);
   assert.deepEqual(failures.map(({ api, ...told }) => api?.message ?? told), [
-    { terminal: 'never' }, { transient: 'both: TypeError: odd' }, 'both: patch pods: Why: text', { transient: 'later' },
+    { terminal: 'never' }, { transient: 'both: TypeError: odd' }, 'both: text', { transient: 'later' },
   ]);
   assert.deepEqual(host.logs.map(({ message }) => message), ['TypeError: odd']);
+});
+
+test('what was said around an error is told with it, and nothing twice', () => {
+  const told = (error) => failuresOf(error).map(({ api, terminal, transient }) => api?.message ?? terminal ?? transient);
+  const conflict = refused('conflict');
+  const quoting = (error) => new Error(`the shop: ${error}`, { cause: error });
+  assert.deepEqual(told(quoting(conflict)), ['the shop: text']);
+  assert.deepEqual(told(quoting(quoting(conflict))), ['the shop: the shop: text']);
+  assert.deepEqual(told(new Error(`the shop (${conflict.message})`, { cause: conflict })), ['the shop (text)']);
+  assert.deepEqual(told(new Error('the settings', { cause: new Error('the shop', { cause: quoting(conflict) }) })), ['the settings: the shop: the shop: text']);
+  const both = new AggregateError([conflict, new Terminal('never')], 'both children');
+  assert.deepEqual(told(both), ['both children: text', 'both children: never']);
+  assert.deepEqual(told(quoting(both)), ['the shop: both children: text', 'the shop: both children: never']);
+  assert.deepEqual(told(quoting(new TypeError('odd'))), ['the shop: TypeError: odd']);
+  const collected = () => throwAll([conflict, new Terminal('never')]);
+  assert.deepEqual(new TestHost().reconcile(plugin(collected), { object: shop() }).failures.map(({ api, terminal }) => api?.message ?? terminal), ['text', 'never']);
 });
 
 test('the outermost class counts, and errors that hold themselves end', () => {

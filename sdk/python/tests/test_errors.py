@@ -56,6 +56,35 @@ class FailuresOfTest(unittest.TestCase):
         wrapped.__cause__ = group
         self.assertEqual([failure.kind for failure in failures_of(wrapped)], kinds)
 
+    def test_what_was_said_around_an_exception_is_told_with_it_and_nothing_twice(self) -> None:
+        def messages(error: BaseException) -> list[str]:
+            return [failure.message for failure in failures_of(error)]
+
+        def because(text: str, cause: BaseException) -> ValueError:
+            error = ValueError(text)
+            error.__cause__ = cause
+            return error
+
+        error = conflict()
+        what = "the object has been modified"
+        self.assertEqual(messages(because(f"the shop: {error}", error)), [f"the shop: {what}"])
+        self.assertEqual(messages(because("settings", because(f"the shop ({error.message})", error))), [f"settings: the shop ({what})"])
+        self.assertEqual(messages(because("settings", because("the shop", Transient("later")))), ["settings: the shop: later"])
+        self.assertEqual(messages(because("the shop", KeyError("a"))), ["ValueError: the shop: 'a'"])
+        never = Terminal("never")
+        never.__cause__ = ValueError("no port")
+        self.assertEqual(messages(never), ["never: no port"])
+        group = ExceptionGroup("both", [because("the shop", error), never])
+        self.assertEqual(messages(group), [f"both: the shop: {what}", "both: never: no port"])
+        self.assertEqual(messages(because("so", group)), [f"so: both: the shop: {what}", "so: both: never: no port"])
+        self.assertEqual(messages(because(f"so: {group}", group)), [f"so: both: the shop: {what}", "so: both: never: no port"])
+        with self.assertRaises(ExceptionGroup) as raised:
+            Failures([error, never]).raise_any()
+        self.assertEqual(messages(because("so", raised.exception)), [f"so: {what}", "so: never: no port"])
+        rest = raised.exception.subgroup(Terminal)
+        assert rest is not None
+        self.assertEqual(messages(rest), ["never: no port"])
+
     def test_any_other_exception_is_transient_and_a_mistake_of_the_plugin(self) -> None:
         error = ZeroDivisionError("division by zero")
         [failure] = failures_of(error)

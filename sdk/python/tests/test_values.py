@@ -27,6 +27,19 @@ class TextTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             encode({"a": object()})
 
+    def test_what_is_refused_is_named_by_its_place(self) -> None:
+        for value, error, message in (
+            ({"spec": {"args": {"b", "a"}}}, TypeError, "/spec/args is a set, .* make it a list, as by sorted()"),
+            ({"spec": {"args": [1, frozenset("a")]}}, TypeError, "/spec/args/1 is a set"),
+            ({"metadata": {"annotations": {"a.dev/when~": object()}}}, TypeError, "/metadata/annotations/a.dev~1when~0 is of type object"),
+            ({"a": {"a": 1}.keys()}, TypeError, "/a is of type dict_keys"),
+            ({"a": (1.5, float("nan"))}, ValueError, "/a/1 is nan"),
+            ({"a"}, TypeError, "the value is a set"),
+            ({("a", "b"): 1}, TypeError, "keys must be"),
+        ):
+            with self.assertRaisesRegex(error, f"^{message}"):
+                encode(value)
+
     def test_json_is_compact_and_in_the_order_of_the_dict(self) -> None:
         self.assertEqual(encode({"b": 1, "a": [1, 2]}), '{"b":1,"a":[1,2]}')
 

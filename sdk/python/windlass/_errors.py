@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from types import TracebackType
 from typing import Literal
 
@@ -147,34 +148,62 @@ class Failure:
 
 
 def failures_of(error: BaseException) -> list[Failure]:
-    """What the host is told of an exception: its parts, each with its class.
+    """What the host is told of an exception: its parts, each with its class and with what was said around it on the way up.
 
     The members of an `ExceptionGroup` are told one by one. An `ApiError`, `Transient` or `Terminal` counts also where it is the
     cause of another exception, but not where it merely was being handled.
     """
-    link: BaseException | None = error
-    said: list[str] = []
-    seen: set[int] = set()
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        if isinstance(link, BaseExceptionGroup):
-            return [failure for member in link.exceptions for failure in failures_of(member)]
-        if isinstance(link, ApiError):
-            return [Failure("api", _joined(said, text_of(link.message)), link)]
-        if isinstance(link, Terminal):
-            return [Failure("terminal", _joined(said, text_of(link)))]
-        if isinstance(link, Transient):
-            return [Failure("transient", _joined(said, text_of(link)))]
-        said.append(text_of(link))
-        link = link.__cause__
-    return [Failure("transient", summary(error), uncaught=error)]
+    chain = _with_causes(error, (ApiError, Terminal, Transient, BaseExceptionGroup))
+    link = chain[-1]
+    if isinstance(link, BaseExceptionGroup):
+        outer = "" if isinstance(link, Collected) else text_of(link.message)
+        failures = [_within(outer, member, failure) for member in link.exceptions for failure in failures_of(member)]
+    elif isinstance(link, ApiError):
+        # The host says itself what was asked of which object.
+        failures = [Failure("api", text_of(link.message), link)]
+    elif isinstance(link, (Terminal, Transient)):
+        failures = [Failure("terminal" if isinstance(link, Terminal) else "transient", _whole_text(link, text_of(link)))]
+    else:
+        return [Failure("transient", _whole_text(error, summary(error)), uncaught=error)]
+    for outer_link, inner in reversed(list(pairwise(chain))):
+        failures = [_within(text_of(outer_link), inner, failure) for failure in failures]
+    return failures
 
 
-def _joined(said: list[str], message: str) -> str:
-    """What was said on the way up, before what was said at first, unless it is part of it already."""
-    for text in reversed(said):
-        message = text if message in text else f"{text}: {message}" if text else message
+def _with_causes(error: BaseException, last: tuple[type[BaseException], ...] = ()) -> list[BaseException]:
+    """An exception and its causes, down to one of the types, if there is one."""
+    chain = [error]
+    while not isinstance(chain[-1], last):
+        cause = chain[-1].__cause__
+        if cause is None or any(cause is link for link in chain):
+            break
+        chain.append(cause)
+    return chain
+
+
+def _whole_text(error: BaseException, text: str) -> str:
+    """What an exception says, which is `text`, and all its causes."""
+    chain = _with_causes(error)
+    texts = [text, *map(text_of, chain[1:])]
+    message = texts.pop()
+    for outer, inner in zip(reversed(texts), reversed(chain)):
+        message = _around(outer, inner, message)
     return message
+
+
+def _within(outer: str, inner: BaseException, failure: Failure) -> Failure:
+    """A failure as the text of an exception has it that wraps what the failure was told of."""
+    return replace(failure, message=_around(outer, inner, failure.message))
+
+
+def _around(outer: str, inner: BaseException, message: str) -> str:
+    """Many say in their text what they wrap, and it is not said twice."""
+    whole = text_of(inner)
+    if whole and whole in outer:
+        return outer.replace(whole, message, 1)
+    if message in outer:
+        return outer
+    return f"{outer}: {message}" if outer else message
 
 
 def text_of(value: object) -> str:
@@ -190,6 +219,13 @@ def summary(error: BaseException) -> str:
     name = type(error).__qualname__
     text = text_of(error)
     return f"{name}: {text}" if text else name
+
+
+class Collected(ExceptionGroup[Exception]):
+    """What this package raises where several things failed. Its message only counts them, so it is not told."""
+
+    def derive(self, exceptions: Sequence[Exception]) -> Collected:  # type: ignore[override]
+        return Collected(self.message, exceptions)
 
 
 class Failures:
@@ -230,4 +266,4 @@ class Failures:
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
-            raise ExceptionGroup(f"{len(self.errors)} operations failed", self.errors)
+            raise Collected(f"{len(self.errors)} operations failed", self.errors)

@@ -7,6 +7,8 @@ holds no lone surrogates.
 from __future__ import annotations
 
 import json
+from math import isfinite
+from types import NoneType
 from typing import Any
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -43,8 +45,12 @@ def decode(text: str) -> Any:
 
 
 def encode(value: object) -> str:
-    """Writes JSON. What is not JSON raises `TypeError` or `ValueError`."""
-    text = _as_text(value)
+    """Writes JSON. What is not JSON raises `TypeError` or `ValueError`, which name the place."""
+    try:
+        text = _as_text(value)
+    except (TypeError, ValueError):
+        _refuse(value, "")
+        raise
     if text.isascii():
         return text
     try:
@@ -53,6 +59,24 @@ def encode(value: object) -> str:
         # A lone surrogate can cross as an escape of JSON, and in no other way.
         return _as_ascii(value)
     return text
+
+
+def _refuse(value: object, path: str) -> None:
+    """Says what in a value is no JSON, and where. Only for one that has been refused: to look at each costs more than to write it."""
+    where = path or "the value"
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = str(key).replace("~", "~0").replace("/", "~1")
+            _refuse(inner, f"{path}/{name}")
+    elif isinstance(value, (list, tuple)):
+        for place, inner in enumerate(value):
+            _refuse(inner, f"{path}/{place}")
+    elif isinstance(value, (set, frozenset)):
+        raise TypeError(f"{where} is a set, whose order is another after the next build: make it a list, as by sorted()")
+    elif isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{where} is {value}, which JSON has no number for")
+    elif not isinstance(value, (str, int, float, NoneType)):
+        raise TypeError(f"{where} is of type {type(value).__name__}, which is no JSON")
 
 
 def plain(value: object) -> str:

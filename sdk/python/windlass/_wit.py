@@ -16,7 +16,7 @@ from wit_world.imports import clock, config, log, random, types
 
 from . import _host
 from ._calls import Composition, CompositionRequest, Done, Outcome, RequeueAfter, Request, milliseconds
-from ._errors import ApiError, Failure, Reason
+from ._errors import ApiError, Collected, Failure, Reason
 from ._host import Operation, Pairs, Query, WriteOptions
 from ._objects import ObjectRef
 from ._text import encode, number, number_or_none, plain, text, text_or_none
@@ -266,7 +266,7 @@ class WitHost:
             claimed = owners.claim(_kind(api_version, kind), text(selector, "label_selector"))
         except Err as error:
             errors = [_error(each) for each in error.value]
-            raise ExceptionGroup(f"{len(errors)} objects could not be claimed", errors) from None
+            raise Collected(f"{len(errors)} objects could not be claimed", errors) from None
         return [_ref_of(ref) for ref in claimed.adopted], [_ref_of(ref) for ref in claimed.released]  # type: ignore[misc]
 
     def emit(self, event: Event) -> None:

@@ -17,6 +17,15 @@ pub enum Failure {
     Terminal(String),
 }
 
+impl Failure {
+    fn message_mut(&mut self) -> &mut String {
+        match self {
+            Self::Api(error) => &mut error.message,
+            Self::Transient(message) | Self::Terminal(message) => message,
+        }
+    }
+}
+
 /// All that went wrong in a call: a reconcile attempts all its operations, and reports all that failed.
 ///
 /// `?` turns the SDK's errors into it. To go on after a failure, collect:
@@ -51,6 +60,35 @@ impl Failures {
     /// A failure that is not worth another attempt until something changes.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self(vec![Failure::Terminal(message.into())])
+    }
+
+    /// The same failures, each with a text before its own, such as what was being done. They keep their classes.
+    ///
+    /// ```no_run
+    /// # use windlass_sdk::{Failures, writes};
+    /// # fn run(deployment: &serde_json::Value) -> Result<(), Failures> {
+    /// writes::apply(deployment).owned().send().map_err(|error| Failures::from(error).context("apply the Deployment"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn context(self, text: impl fmt::Display) -> Self {
+        self.within(&text.to_string(), "")
+    }
+
+    /// The failures as the text of an error has them that wraps the one they were told of. Most have in their text what they wrap,
+    /// and it is not said twice; the host says itself what was asked of which object, so of an API error there is the message alone.
+    fn within(mut self, outer: &str, whole: &str) -> Self {
+        for failure in &mut self.0 {
+            let message = failure.message_mut();
+            *message = match outer {
+                _ if !whole.is_empty() && outer.contains(whole) => outer.replacen(whole, message, 1),
+                _ if outer.contains(message.as_str()) => outer.to_owned(),
+                "" => return self,
+                _ => format!("{outer}: {message}"),
+            };
+        }
+        self
     }
 
     /// Adds one more.
@@ -121,36 +159,28 @@ impl From<Error> for Failures {
 }
 
 /// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows says how it is retried;
-/// where there is none, it is worth another attempt.
+/// where there is none, it is worth another attempt. What the others say is told with it, and nothing twice.
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
-        classified(&*error)
+        told(&*error)
     }
 }
 
 /// As of an error that may be sent to other threads.
 impl From<Box<dyn std::error::Error>> for Failures {
     fn from(error: Box<dyn std::error::Error>) -> Self {
-        classified(&*error)
+        told(&*error)
     }
 }
 
-fn classified(error: &(dyn std::error::Error + 'static)) -> Failures {
-    let mut message = String::new();
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(known) = known(error) {
-            return known;
-        }
-        let text = error.to_string();
-        // Many say in their own text what their source says.
-        if !message.ends_with(&text) {
-            let colon = if message.is_empty() { "" } else { ": " };
-            message = format!("{message}{colon}{text}");
-        }
-        cause = error.source();
+fn told(error: &(dyn std::error::Error + 'static)) -> Failures {
+    if let Some(known) = known(error) {
+        return known;
     }
-    Failures::transient(message)
+    match error.source() {
+        Some(source) => told(source).within(&error.to_string(), &source.to_string()),
+        None => Failures::transient(error.to_string()),
+    }
 }
 
 fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
@@ -220,26 +250,65 @@ mod tests {
         assert_eq!(failures.iter().count(), 2);
     }
 
+    /// Says what it wraps, as many do, or leaves that to who prints its source.
     #[derive(Debug)]
-    struct Wrapped(Error);
+    struct Wrapped {
+        text: String,
+        source: Box<dyn std::error::Error>,
+    }
 
     impl fmt::Display for Wrapped {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "cannot read the settings: {}", self.0)
+            f.write_str(&self.text)
         }
     }
 
     impl std::error::Error for Wrapped {
         fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-            Some(&self.0)
+            Some(&*self.source)
         }
+    }
+
+    fn saying(text: &str, source: impl Into<Box<dyn std::error::Error>>) -> Box<dyn std::error::Error> {
+        let source = source.into();
+        Box::new(Wrapped { text: format!("{text}: {source}"), source })
+    }
+
+    fn silent(text: &str, source: impl Into<Box<dyn std::error::Error>>) -> Box<dyn std::error::Error> {
+        Box::new(Wrapped { text: text.to_owned(), source: source.into() })
+    }
+
+    fn conflict(message: &str) -> ApiError {
+        ApiError { message: message.to_owned(), ..crate::error::tests::refused(crate::ApiReason::Conflict) }
+    }
+
+    #[test]
+    fn an_error_that_wraps_one_of_the_api_keeps_its_class_and_says_what_was_said_around_it() {
+        let expected = Failures::from(conflict("the settings: the shop: changed"));
+        assert_eq!(Failures::from(saying("the settings", saying("the shop", conflict("changed")))), expected);
+        assert_eq!(
+            Failures::from(silent("the settings", silent("the shop", Error::from(conflict("changed"))))),
+            expected
+        );
+        assert_eq!(Failures::from(saying("the settings", silent("the shop", conflict("changed")))), expected);
+        assert_eq!(Failures::from(silent("the settings", saying("the shop", conflict("changed")))), expected);
+        assert_eq!(Failures::from(conflict("changed")).context("the shop").context("the settings"), expected);
+        assert_eq!(Failures::from(silent("", conflict("changed"))), conflict("changed").into());
+    }
+
+    #[test]
+    fn what_is_said_around_several_failures_is_said_of_each() {
+        let mut both = Failures::terminal("never");
+        both.push(conflict("changed"));
+        let mut expected = Failures::terminal("both: never");
+        expected.push(conflict("both: changed"));
+        assert_eq!(Failures::from(saying("both", both.clone())), expected);
+        assert_eq!(Failures::from(silent("both", both.clone())), expected);
+        assert_eq!(both.context("both"), expected);
     }
 
     #[test]
     fn an_error_that_wraps_one_of_the_sdks_keeps_its_class() {
-        let conflict = crate::error::tests::refused(crate::ApiReason::Conflict);
-        let wrapped: Box<dyn std::error::Error + Send + Sync> = Wrapped(conflict.clone().into()).into();
-        assert_eq!(Failures::from(wrapped), Failures::from(conflict));
         let failures = Failures::terminal("first");
         let malformed = HttpError::Failed {
             target: "GET x".to_owned(),
@@ -255,6 +324,7 @@ mod tests {
         assert_eq!(Failures::from(wrapped), failures);
         let other: Box<dyn std::error::Error> = "something else".into();
         assert_eq!(Failures::from(other), Failures::transient("something else"));
+        assert_eq!(Failures::from(silent("so", "something else")), Failures::transient("so: something else"));
     }
 
     #[test]

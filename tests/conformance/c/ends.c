@@ -6,17 +6,21 @@
 
 #define NOT_INLINE __attribute__((__noinline__))
 
-static void fail(windlass_failures *failures, const windlass_json *list) {
+static void add(windlass_failures *failures, const windlass_error *error, const char *message) {
+    windlass_fail(failures, message == NULL ? error : windlass_wrap(error, message));
+}
+
+static void fail(windlass_failures *failures, const windlass_json *list, const char *message) {
     windlass_json_each(failure, list) {
         windlass_text transient = text_in(failure, "transient");
         windlass_text terminal = text_in(failure, "terminal");
         if (transient.data != NULL) {
-            windlass_fail(failures, windlass_transient_text(transient));
+            add(failures, windlass_transient_text(transient), message);
         } else if (terminal.data != NULL) {
-            windlass_fail(failures, windlass_terminal_text(terminal));
+            add(failures, windlass_terminal_text(terminal), message);
         } else {
             windlass_api_error error = api_error_in(windlass_json_get(failure, "api"));
-            windlass_fail_api(failures, &error);
+            add(failures, windlass_api(&error), message);
         }
     }
 }
@@ -57,7 +61,7 @@ struct ending common_end(windlass_text call, const windlass_json *step, windlass
     if (windlass_text_is(call, "requeue-after")) {
         ending.outcome = windlass_requeue_after_ms(number_in(step, "ms", 0));
     } else if (windlass_text_is(call, "fail")) {
-        fail(failures, windlass_json_get(step, "failures"));
+        fail(failures, windlass_json_get(step, "failures"), text_in(step, "message").data);
     } else if (windlass_text_is(call, "raise")) {
         deeper(text_in(step, "message").data);
     } else if (windlass_text_is(call, "spin")) {

@@ -88,6 +88,6 @@ struct ending reading_end(windlass_text call, const windlass_json *step, windlas
     windlass_ref target = ref_in(windlass_json_get(step, "target"));
     windlass_json *object;
     const windlass_error *error = windlass_cache_get(&target, NULL, &object);
-    error = wraps ? windlass_wrap(error, "cannot read what the primary names") : error;
+    error = wraps ? windlass_wrap(error, text_in(step, "message").data) : error;
     return (struct ending){true, windlass_fail(failures, error)};
 }

@@ -94,7 +94,7 @@ func do(request windlass.Request, step step) (pure.Result, *pure.End) {
 		return pure.Result{"ok": nil}, &pure.End{Err: err}
 	case "wrap":
 		_, err := cache.Get[windlass.Object](step.Target.Ref())
-		return nil, &pure.End{Err: fmt.Errorf("the probe wrapped: %w", err)}
+		return nil, &pure.End{Err: fmt.Errorf("%s: %w", step.Message, err)}
 	}
 	for _, part := range []func() (pure.Result, bool){step.read, step.change, step.tell} {
 		if result, is := part(); is {

@@ -33,9 +33,9 @@ export function languageSteps({ ApiError, clock, conditions, config, log, ownerR
 
   const endings = {
     'requeue-after': ({ ms }) => requeueAfter(ms),
-    fail({ failures }) {
+    fail({ failures, message }) {
       const errors = failures.map(errorOf);
-      throw errors.length === 1 ? errors[0] : new AggregateError(errors);
+      throw errors.length === 1 ? errors[0] : new AggregateError(errors, message);
     },
     raise({ message }) {
       deeper(message);

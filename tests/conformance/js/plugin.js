@@ -97,11 +97,11 @@ const endings = {
   propagate({ target }) {
     cache.get(target);
   },
-  wrap({ target }) {
+  wrap({ target, message }) {
     try {
       cache.get(target);
     } catch (error) {
-      throw new Error('wrapped by the plugin', { cause: error });
+      throw new Error(message, { cause: error });
     }
   },
 };

@@ -265,7 +265,7 @@ def wrap(step: Step) -> Any:
     try:
         return cache.get(target_in(step["target"]))
     except windlass.ApiError as error:
-        raise Named("the object cannot be read") from error
+        raise Named(step["message"]) from error
 
 
 STEPS: dict[str, Carry] = {

@@ -241,7 +241,10 @@ def requeue_after(step: Step) -> None:
 
 
 def fail(step: Step) -> None:
-    windlass.Failures(_failure(failure) for failure in step["failures"]).raise_any()
+    failures = [_failure(failure) for failure in step["failures"]]
+    if "message" in step:
+        raise ExceptionGroup(step["message"], failures)
+    windlass.Failures(failures).raise_any()
 
 
 def _failure(failure: dict[str, Any]) -> Exception:

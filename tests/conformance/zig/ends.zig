@@ -16,11 +16,11 @@ pub fn end(call: []const u8, step: sdk.Json, failures: *c.windlass_failures) Err
         .@"requeue-after" => return c.windlass_requeue_after_ms(sdk.numberIn(step, "ms").?),
         .fail => {
             var list = sdk.each(sdk.get(step, "failures"));
-            while (list.next()) |failure| add(failure, failures);
+            while (list.next()) |failure| add(failure, failures, sdk.textIn(step, "message").data);
             return error.Failed;
         },
         .propagate => try read(step, failures, null),
-        .wrap => try read(step, failures, "cannot read what the primary names"),
+        .wrap => try read(step, failures, sdk.textIn(step, "message").data),
         .raise => deeper(sdk.slice(sdk.textIn(step, "message")).?),
         .spin => while (true) std.mem.doNotOptimizeAway(step),
         .grow => while (true) {
@@ -33,7 +33,7 @@ pub fn end(call: []const u8, step: sdk.Json, failures: *c.windlass_failures) Err
     return .{};
 }
 
-fn add(failure: sdk.Json, failures: *c.windlass_failures) void {
+fn add(failure: sdk.Json, failures: *c.windlass_failures, context: ?[*:0]const u8) void {
     const transient = sdk.textIn(failure, "transient");
     const terminal = sdk.textIn(failure, "terminal");
     const api = arguments.apiError;
@@ -43,7 +43,7 @@ fn add(failure: sdk.Json, failures: *c.windlass_failures) void {
         c.windlass_terminal_text(terminal)
     else
         c.windlass_api(&api(sdk.get(failure, "api")));
-    _ = c.windlass_fail(failures, made);
+    _ = c.windlass_fail(failures, if (context) |before| c.windlass_wrap(made, before) else made);
 }
 
 fn read(step: sdk.Json, failures: *c.windlass_failures, context: ?[*:0]const u8) Error!void {

@@ -183,6 +183,9 @@ impl Stage {
             new("a new app", |_| {}),
             new("a new app with the defaults", |app| app["spec"] = json!({"image": "nginx"})),
             new("a new app whose image has spaces around it", |app| app["spec"]["image"] = json!("  nginx\t\n")),
+            new("a new app whose image has white space of other scripts around it, and what only looks like it", |app| {
+                app["spec"]["image"] = json!("\u{85}\u{2003}\u{feff}nginx\u{1c}\u{3000}\u{a0}");
+            }),
             new("a new app without an image", |app| app["spec"]["image"] = json!(" \t")),
             Scenario { is_ready_at_once: true, ..new("a new app that is ready at once", |_| {}) },
             new("a new app without replicas", |app| app["spec"]["replicas"] = json!(0)),
@@ -336,6 +339,28 @@ fn every_webapp_plugin_does_what_the_one_in_rust_does() {
     findings.end();
 }
 
+#[test]
+fn every_webapp_plugin_is_as_small_as_its_language_is_to_allow() {
+    let mut findings = Findings::default();
+    for sister in sisters("webapp", false) {
+        let bar = match sister.as_str() {
+            "webapp-c" => 60 << 10,
+            "webapp-ts" => 2 << 20,
+            "webapp-go" => 4 << 20,
+            _ => 20 << 20,
+        };
+        let file = directory().join(format!("{sister}/{sister}.wasm"));
+        let size = file.metadata().map(|file| file.len());
+        let found = match size {
+            Ok(size) if size <= bar => Ok(()),
+            Ok(size) => Err(format!("it has {size} bytes, and may have {bar}")),
+            Err(error) => Err(format!("{}: {error}", file.display())),
+        };
+        findings.add_of(&sister, "the size of the component", found);
+    }
+    findings.end();
+}
+
 /// The scenarios must not all be the same to the plugin in Rust, or nothing would be compared.
 #[test]
 fn the_scenarios_differ() {
@@ -399,7 +424,7 @@ fn compositions(rust: &Arc<Plugin>) -> Vec<(String, bool, Around)> {
         }),
         ("another spec", &|parent, _| {
             parent["metadata"]["generation"] = json!(2);
-            parent["spec"] = json!({"image": " nginx:2 ", "replicas": 5, "port": 9090});
+            parent["spec"] = json!({"image": "\u{85} \u{feff}nginx:2\u{1c}\u{3000}", "replicas": 5, "port": 9090});
         }),
         ("no image", &|parent, _| {
             parent["metadata"]["generation"] = json!(2);

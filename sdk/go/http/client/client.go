@@ -6,8 +6,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,12 +19,59 @@ import (
 // Error is a request that brought no response.
 type Error = host.HTTPError
 
-// New is an http.Client of the standard library over the host. Redirects are followed, each checked anew by the host.
+// Client is the standard library's over the host. Redirects are followed, each checked anew by the host. A Timeout, or the deadline of
+// a request's context, is the host's to keep.
 //
-// Its errors, a *url.Error each, have the whole URL in their text: if its query holds a secret, log and return what they wrap.
-//
-// A Timeout, or the deadline of a request's context, is the host's to keep.
-func New() *http.Client { return &http.Client{Transport: Transport{}} }
+// Its errors, a *url.Error each, name scheme, host and path alone: secrets are more often in the rest of a URL. Those of its
+// http.Client, for a library that takes no other, have the whole URL in their text: of them log and return what they wrap.
+type Client struct{ http.Client }
+
+// New is a client.
+func New() *Client { return &Client{http.Client{Transport: Transport{}}} }
+
+// Do sends a request.
+func (client *Client) Do(request *http.Request) (*http.Response, error) {
+	return hidden(client.Client.Do(request))
+}
+
+// Get sends a GET request.
+func (client *Client) Get(url string) (*http.Response, error) { return hidden(client.Client.Get(url)) }
+
+// Head sends a HEAD request.
+func (client *Client) Head(url string) (*http.Response, error) {
+	return hidden(client.Client.Head(url))
+}
+
+// Post sends a POST request.
+func (client *Client) Post(url, contentType string, body io.Reader) (*http.Response, error) {
+	return hidden(client.Client.Post(url, contentType, body))
+}
+
+// PostForm sends a POST request with a form in its body.
+func (client *Client) PostForm(url string, form url.Values) (*http.Response, error) {
+	return hidden(client.Client.PostForm(url, form))
+}
+
+func hidden(response *http.Response, err error) (*http.Response, error) {
+	if failed, is := err.(*url.Error); is {
+		failed.URL = public(failed.URL)
+	}
+	return response, err
+}
+
+// public is scheme, host and path of a URL, which may be none: that may be the error.
+func public(whole string) string {
+	shown, _, _ := strings.Cut(whole, "#")
+	shown, _, _ = strings.Cut(shown, "?")
+	if scheme, rest, has := strings.Cut(shown, "://"); has {
+		authority, path, hasPath := strings.Cut(rest, "/")
+		shown = scheme + "://" + authority[strings.LastIndexByte(authority, '@')+1:]
+		if hasPath {
+			shown += "/" + path
+		}
+	}
+	return shown
+}
 
 // Transport is the host as a http.RoundTripper.
 type Transport struct{}

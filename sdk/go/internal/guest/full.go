@@ -17,7 +17,7 @@ import (
 )
 
 // Full is the host of a reconciler.
-type Full struct{ Pure }
+type Full struct{ common }
 
 type result = wt.Result[wt.Option[string], windlass_plugin_types.ApiError]
 

@@ -46,14 +46,21 @@ func now() time.Time {
 }
 
 // Pure is the host of a composer, which has nothing but this.
-type Pure struct{ none }
+type Pure struct {
+	common
+	none
+}
 
-func (Pure) Now() time.Time                { return now() }
-func (Pure) Config() string                { return windlass_plugin_config.Get() }
-func (Pure) RandomUint32() uint32          { return windlass_plugin_random.GetU32() }
-func (Pure) RandomBytes(length int) []byte { return windlass_plugin_random.GetBytes(uint32(length)) }
+// common is what composers and reconcilers have. The reconcilers' host does not embed Pure: with it each of their components would hold
+// all of none.
+type common struct{}
 
-func (Pure) Log(level int, message string, fields []host.Pair) {
+func (common) Now() time.Time                { return now() }
+func (common) Config() string                { return windlass_plugin_config.Get() }
+func (common) RandomUint32() uint32          { return windlass_plugin_random.GetU32() }
+func (common) RandomBytes(length int) []byte { return windlass_plugin_random.GetBytes(uint32(length)) }
+
+func (common) Log(level int, message string, fields []host.Pair) {
 	host.Clean(&message)
 	windlass_plugin_log.Log(uint8(level), message, tuples(fields))
 }

@@ -141,7 +141,6 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 		{fmt.Errorf("while: %w", conflict), []Failure{{API: &wrapped}}},
 		{fmt.Errorf("%w: %w", sentinel, conflict), []Failure{{API: &both}}},
 		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &told}, {Terminal: "no"}, {Transient: "sentinel"}}},
-		{fmt.Errorf("all: %w", errors.Join(conflict, errors.Join(final))), []Failure{{API: &told}, {Terminal: "no"}}},
 		{&HTTPError{Reason: "dns", Message: "oh"}, []Failure{{Transient: "oh (dns)"}}},
 		{fmt.Errorf("so: %w", &HTTPError{Reason: "invalid-request", Message: "no"}), []Failure{{Terminal: "so: no (invalid-request)"}}},
 		{&Final{errors.Join(errors.New("a"), conflict)}, []Failure{{Terminal: "a\n" + conflict.Error()}}},
@@ -150,6 +149,67 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 			t.Errorf("%v is told as %+v", each.err, got)
 		}
 	}
+}
+
+// silent wraps errors and says nothing of them.
+type silent struct {
+	text   string
+	causes []error
+}
+
+func (err silent) Error() string   { return err.text }
+func (err silent) Unwrap() []error { return err.causes }
+
+type settings struct{ error }
+
+func (settings) Error() string     { return "cannot read the settings" }
+func (err settings) Unwrap() error { return err.error }
+
+func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
+	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	api := func(message string) Failure {
+		told := *conflict
+		told.Message = message
+		return Failure{API: &told}
+	}
+	final, sentinel := &Final{errors.New("no")}, errors.New("sentinel")
+	both := errors.Join(fmt.Errorf("the one: %w", conflict), errors.Join(final, sentinel))
+	for _, each := range []struct {
+		err    error
+		wanted []Failure
+	}{
+		{fmt.Errorf("both (%w), as before", both), []Failure{
+			api("both (the one: changed), as before"), {Terminal: "both (no), as before"}, {Transient: "both (sentinel), as before"},
+		}},
+		{fmt.Errorf("all: %w", errors.Join(fmt.Errorf("both: %w", both))), []Failure{
+			api("all: both: the one: changed"), {Terminal: "all: both: no"}, {Transient: "all: both: sentinel"},
+		}},
+		{silent{"two things", []error{conflict, nil, final}}, []Failure{api("two things: changed"), {Terminal: "two things: no"}}},
+		{fmt.Errorf("so: %w", silent{"two things", []error{settings{conflict}, final}}), []Failure{
+			api("so: two things: cannot read the settings: changed"), {Terminal: "so: two things: no"},
+		}},
+		{silent{"nothing", []error{nil}}, []Failure{{Transient: "nothing"}}},
+		{settings{conflict}, []Failure{api("cannot read the settings: changed")}},
+		{fmt.Errorf("so: %w", settings{fmt.Errorf("the shop: %w", conflict)}), []Failure{api("so: cannot read the settings: the shop: changed")}},
+		{fmt.Errorf("so (%s)%w", conflict.Message, settings{conflict}), []Failure{api("so (changed)cannot read the settings: changed")}},
+		{settings{fmt.Errorf("%.0w%s", conflict, "it has changed")}, []Failure{api("cannot read the settings: it has changed")}},
+		{settings{sentinel}, []Failure{{Transient: "cannot read the settings: sentinel"}}},
+		{settings{(*APIError)(nil)}, []Failure{{Transient: "cannot read the settings: an error of type *host.APIError without a text"}}},
+	} {
+		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
+			t.Errorf("%v is told as %+v", each.err, shown(got))
+		}
+	}
+}
+
+func shown(failures []Failure) (all []string) {
+	for _, failure := range failures {
+		if failure.API != nil {
+			failure.Transient = "api " + failure.API.Message
+		}
+		all = append(all, failure.Transient+failure.Terminal)
+	}
+	return all
 }
 
 func TestEveryReasonHasItsName(t *testing.T) {

@@ -28,7 +28,7 @@ export function answers({ host, store, failing, manifest, primary }) {
   const list = (call, watched) => (query) => {
     refuseIfTold(call, 'list', { ...query.kind, namespace: query.namespace });
     const { indexes = [] } = watched(query.kind, 'list') ?? {};
-    const found = store.list({ ...query, ...query.kind, owner: query.owned ? primary : undefined, indexes });
+    const found = store.list({ ...query, ...query.kind, owner: query.owned ? owner('a list with `owned`') : undefined, indexes });
     const first = Number(query.pageToken ?? 0);
     const last = first + query.limit;
     return {
@@ -36,11 +36,16 @@ export function answers({ host, store, failing, manifest, primary }) {
       nextToken: last < found.length ? String(last) : null,
     };
   };
+  const owner = (what) => {
+    if (primary !== undefined) return primary;
+    throw new TypeError(`${what} needs a primary, which host.run has none of: test it by host.reconcile(plugin, { object: primary })`);
+  };
   const inManifest = (kind, verb) => watchOf(manifest, kind, verb);
   const anything = () => undefined;
 
   const carryOut = (op, { object, patch, target, options, patchType }) => {
     const write = { op };
+    if (options.owned) owner('a write with `owned`');
     if (object !== undefined) write.object = parse(object);
     if (target !== undefined) write.target = referenceFrom(target);
     if (patch !== undefined) Object.assign(write, { patchType, patch: parse(patch) });
@@ -83,7 +88,7 @@ export function answers({ host, store, failing, manifest, primary }) {
       claim: (kind, labelSelector) => {
         const error = failed('owners.claim', 'list', kind);
         if (error !== undefined) throw refusal([error]);
-        return store.claim({ ...kind, labelSelector }, primary);
+        return store.claim({ ...kind, labelSelector }, owner('owners.claim'));
       },
     },
     events: { emit: (event) => void host.events.push(withoutNone(event)) },

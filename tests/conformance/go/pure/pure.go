@@ -265,7 +265,11 @@ func end(step Step) *End {
 	case "requeue-after":
 		return &End{After: time.Duration(step.Ms) * time.Millisecond}
 	case "fail":
-		return &End{Err: failed(step.Failures)}
+		err := failed(step.Failures)
+		if step.Message != "" {
+			err = fmt.Errorf("%s: %w", step.Message, err)
+		}
+		return &End{Err: err}
 	case "raise":
 		deeper(step.Message)
 	case "spin":

@@ -15,7 +15,7 @@ use crate::arguments::{MadeUp, read, target};
 pub(crate) fn end(step: &Value) -> Option<Result<Outcome, Failures>> {
     Some(match step["call"].as_str()? {
         "requeue-after" => Ok(Outcome::requeue_after(Duration::from_millis(read(step, "ms")))),
-        "fail" => Err(step["failures"].as_array().into_iter().flatten().map(failure).collect()),
+        "fail" => Err(fail(step)),
         "propagate" => propagate(step),
         "wrap" => wrap(step).map_err(Failures::from),
         "raise" => deeper(step["message"].as_str().unwrap_or_default()),
@@ -29,6 +29,14 @@ pub(crate) fn end(step: &Value) -> Option<Result<Outcome, Failures>> {
         }
         _ => return None,
     })
+}
+
+fn fail(step: &Value) -> Failures {
+    let failures: Failures = step["failures"].as_array().into_iter().flatten().map(failure).collect();
+    match step["message"].as_str() {
+        Some(message) => failures.context(message),
+        None => failures,
+    }
 }
 
 fn failure(failure: &Value) -> Failures {
@@ -46,22 +54,26 @@ fn propagate(step: &Value) -> Result<Outcome, Failures> {
 
 /// An error of the plugin's own, around one of the SDK's.
 #[derive(Debug)]
-struct Unreadable(Error);
+struct Unreadable {
+    message: String,
+    source: Error,
+}
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read what the primary names: {}", self.0)
+        write!(f, "{}: {}", self.message, self.source)
     }
 }
 
 impl std::error::Error for Unreadable {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
+        Some(&self.source)
     }
 }
 
 fn wrap(step: &Value) -> Result<Outcome, Box<dyn std::error::Error>> {
-    cache::get::<Value>(&target(step)).map_err(Unreadable)?;
+    let message = read(step, "message");
+    cache::get::<Value>(&target(step)).map_err(|source| Unreadable { message, source })?;
     Ok(Outcome::Done)
 }
 
