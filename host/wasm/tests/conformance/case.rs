@@ -92,7 +92,8 @@ impl Case {
         })
     }
 
-    fn calls(&self) -> impl Iterator<Item = &str> {
+    /// What its steps call.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &str> {
         self.steps.as_array().into_iter().flatten().filter_map(|step| step["call"].as_str())
     }
 

@@ -127,6 +127,12 @@ impl Language {
         LACKING.iter().any(|(name, steps)| *name == self.name && steps.contains(&call))
     }
 
+    /// Whether this step may come out otherwise in an instance that has served other calls: the language's own runtime draws chance
+    /// too, for what it makes in the first call that needs it.
+    pub(crate) fn draws_otherwise_when_used(&self, call: &str) -> bool {
+        self.name == "go" && ["language.random", "language.order"].contains(&call)
+    }
+
     fn file(&self) -> (PathBuf, String) {
         let name = if self.part == Part::Reconciler { "conformance" } else { "conformance-composer" };
         let advice = format!("`make conformance` builds all of them, `tools/build-conformance {self}` only this one");
