@@ -46,7 +46,12 @@ function compose(request: CompositionRequest<WebApp>): Composition {
 
 /** An image without white space around it, which the server refuses. `trim` leaves U+0085, and takes U+FEFF, which is none. */
 function trimmed(image: string): string {
-  return image.replace(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
+  // One look at each character: an expression with an end begins anew at each run of spaces within.
+  const isSpace = (place: number) => /\p{White_Space}/u.test(image.charAt(place));
+  let [first, end] = [0, image.length];
+  while (first < end && isSpace(first)) first += 1;
+  while (first < end && isSpace(end - 1)) end -= 1;
+  return image.slice(first, end);
 }
 
 /** The Deployment and the Service that a WebApp asks for. */

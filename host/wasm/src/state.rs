@@ -10,6 +10,7 @@ use windlass_core::ports::{CallContext, Ports};
 
 use crate::meter::Meter;
 use crate::plugin::{Counters, Replay};
+use crate::text::single_line;
 
 /// How much is kept of what `describe` says.
 const SAID_BYTES: usize = 2 << 10;
@@ -165,9 +166,9 @@ impl CallState {
     /// Keeps the beginning of what is logged for nobody.
     pub(crate) fn note_said(&mut self, message: &str) {
         let said = self.last_error.get_or_insert_default();
-        if said.len() + message.len() < SAID_BYTES {
+        if said.len() < SAID_BYTES {
             said.push_str(if said.is_empty() { "" } else { " " });
-            said.push_str(message);
+            said.push_str(&single_line(message, SAID_BYTES - said.len().min(SAID_BYTES)));
         }
     }
 

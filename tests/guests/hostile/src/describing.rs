@@ -21,7 +21,7 @@ pub(crate) fn describe(mode: &str) -> Option<String> {
         "describe-fetches" => format!("{:?}", http::fetch(&crate::outside::get("http://127.0.0.1/"))),
         "describe-logs" => {
             log::log(log::Level::Info, "one word,", &[]);
-            log::log(log::Level::Error, "and another", &[]);
+            log::log(log::Level::Error, &format!("and another{}", ", and more".repeat(400)), &[]);
             manifest::of(mode)
         }
         "describe-unstable" => {
