@@ -15,95 +15,145 @@ func (err *Final) Unwrap() error { return err.Cause }
 // Failures is what the host is told of an error: its parts, each with its class and with what was said around it on the way up.
 // Errors that were joined are told one by one, also below an error that wraps their join; what is neither an APIError nor Final is
 // worth another attempt.
-func Failures(err error) []Failure {
-	if err == nil {
-		return nil
+func Failures(err error) (all []Failure) {
+	for _, part := range parted(err, nil) {
+		all = append(all, told(part)...)
 	}
-	if all := joined(err); all != nil {
-		return all
-	}
-	// What is not worth another attempt is one error, whatever it is made of.
-	_, final := err.(*Final)
-	if inner := errors.Unwrap(err); inner != nil && !final {
-		all := Failures(inner)
-		surround(all, err, inner)
-		return all
-	}
-	return whole(err)
+	return all
 }
 
-// joined is told of the errors that an error is the sum of. One of fmt.Errorf with several %w is none: it says one thing.
-func joined(err error) (all []Failure) {
+// parted takes apart what errors.Join has made, and asks none of it for its text: each has the texts of all below it, so that errors
+// joined one after another in a loop would cost the cube of their number.
+func parted(err error, parts []error) []error {
+	if err == nil {
+		return parts
+	}
+	if fmt.Sprintf("%T", err) != "*errors.joinError" {
+		return append(parts, err)
+	}
+	for _, part := range err.(interface{ Unwrap() []error }).Unwrap() {
+		parts = parted(part, parts)
+	}
+	return parts
+}
+
+// told is told of an error that errors.Join has not made.
+func told(err error) []Failure {
+	if all := summed(err); all != nil {
+		return all
+	}
+	inner := errors.Unwrap(err)
+	final, api := own[*Final](err, inner), own[*APIError](err, inner)
+	if inner != nil && final == nil && api == nil {
+		all := Failures(inner)
+		surround(all, said(err), said(inner))
+		return all
+	}
+	// It is one error, whatever it is made of.
+	text := around(said(err), said(inner), said(inner))
+	if api != nil && final == nil {
+		copied := *api
+		copied.Message = around(text, api.Error(), api.Message)
+		return []Failure{{API: &copied}}
+	}
+	if text == "" {
+		// A failure without a text would be none.
+		text = fmt.Sprintf("an error of type %T without a text", err)
+	}
+	if final != nil {
+		return []Failure{{Terminal: text}}
+	}
+	return []Failure{{Transient: text}}
+}
+
+// own is what gives an error its class: itself, or what its As says that it is, unless that only looks it up in what the error
+// wraps. One that wraps none, or several as one, has the class of the first in it that has one.
+func own[Class interface {
+	error
+	comparable
+}](err, inner error) (class Class) {
+	if self, is := err.(Class); is {
+		return self
+	}
+	if inner == nil {
+		errors.As(err, &class)
+		return class
+	}
+	var none, within Class
+	asked, can := err.(interface{ As(any) bool })
+	if !can || !asked.As(&class) || errors.As(inner, &within) && within == class {
+		return none
+	}
+	return class
+}
+
+// summed is told of the errors that an error of another type than errors.Join's is the sum of. What it says of its own is said of each.
+// One of fmt.Errorf with several %w is none: it says one thing.
+func summed(err error) (all []Failure) {
 	sum, is := err.(interface{ Unwrap() []error })
 	if !is || fmt.Sprintf("%T", err) == "*fmt.wrapErrors" {
 		return nil
 	}
+	var parts []error
+	var texts []string
 	for _, part := range sum.Unwrap() {
+		if part != nil {
+			parts, texts = append(parts, part), append(texts, said(part))
+		}
+	}
+	outer := said(err)
+	before, after, framed := frame(outer, texts)
+	for place, part := range parts {
 		some := Failures(part)
-		// A sum whose text is not that of its parts says something of its own.
-		if len(some) > 0 && !strings.Contains(err.Error(), said(part)) {
-			surround(some, err, part)
+		if framed {
+			enclose(some, before, after)
+		} else {
+			surround(some, outer, texts[place])
 		}
 		all = append(all, some...)
 	}
 	return all
 }
 
-// whole is told of an error that is not taken apart. It has the class of the first in it that has one.
-func whole(err error) []Failure {
-	var told Failure
-	var final *Final
-	var api *APIError
-	switch {
-	case errors.As(err, &final):
-		told.Terminal = text(err)
-	case errors.As(err, &api) && api != nil:
-		copied := *api
-		copied.Message = around(err.Error(), api.Error(), api.Message)
-		told.API = &copied
-	default:
-		told.Transient = text(err)
-	}
-	return []Failure{told}
-}
-
 // surround puts failures into the text of an error that wraps the one they were told of. Most have in their text what they wrap, and
 // it is not said twice; the host says itself what was asked of which object, so of an APIError there is the message alone.
-func surround(all []Failure, outer, inner error) {
+func surround(all []Failure, outer, inner string) {
+	if before, after, is := cut(outer, inner); is {
+		enclose(all, before, after)
+		return
+	}
 	for place := range all {
-		at := &all[place].Transient
-		if api := all[place].API; api != nil {
-			at = &api.Message
-		} else if *at == "" {
-			at = &all[place].Terminal
-		}
-		*at = around(outer.Error(), said(inner), *at)
+		at := all[place].text()
+		*at = around(outer, *at, *at)
 	}
 }
 
-func around(outer, inner, told string) string {
-	before, after, has := strings.Cut(outer, inner)
-	if !has || inner == "" {
-		before, after, has = strings.Cut(outer, told)
+func enclose(all []Failure, before, after string) {
+	for place := range all {
+		at := all[place].text()
+		*at = before + *at + after
 	}
-	if !has && outer != "" {
-		before += ": "
-	}
-	return before + told + after
 }
 
-// said is the text of an error. A nil pointer has none.
+func (failure *Failure) text() *string {
+	switch {
+	case failure.API != nil:
+		return &failure.API.Message
+	case failure.Transient != "":
+		return &failure.Transient
+	default:
+		return &failure.Terminal
+	}
+}
+
+// said is the text of an error, what errors.Join has made being put together once. A nil pointer has none.
 func said(err error) string {
-	if api, is := err.(*APIError); is && api == nil {
-		return ""
+	parts := parted(err, nil)
+	texts := make([]string, len(parts))
+	for place, part := range parts {
+		if api, is := part.(*APIError); !is || api != nil {
+			texts[place] = part.Error()
+		}
 	}
-	return err.Error()
-}
-
-// text is never empty: a failure without a text would be none.
-func text(err error) string {
-	if text := said(err); text != "" {
-		return text
-	}
-	return fmt.Sprintf("an error of type %T without a text", err)
+	return strings.Join(texts, "\n")
 }

@@ -192,12 +192,152 @@ func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
 		{settings{conflict}, []Failure{api("cannot read the settings: changed")}},
 		{fmt.Errorf("so: %w", settings{fmt.Errorf("the shop: %w", conflict)}), []Failure{api("so: cannot read the settings: the shop: changed")}},
 		{fmt.Errorf("so (%s)%w", conflict.Message, settings{conflict}), []Failure{api("so (changed)cannot read the settings: changed")}},
-		{settings{fmt.Errorf("%.0w%s", conflict, "it has changed")}, []Failure{api("cannot read the settings: it has changed")}},
+		{settings{fmt.Errorf("%.0w%s", conflict, "as ever: changed")}, []Failure{api("cannot read the settings: as ever: changed")}},
 		{settings{sentinel}, []Failure{{Transient: "cannot read the settings: sentinel"}}},
 		{settings{(*APIError)(nil)}, []Failure{{Transient: "cannot read the settings: an error of type *host.APIError without a text"}}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %+v", each.err, shown(got))
+		}
+	}
+}
+
+func TestWhatIsWrappedCountsAsSaidOnlyWhereItStandsOnItsOwn(t *testing.T) {
+	for _, each := range []struct{ outer, inner, wanted string }{
+		{"cannot read", "no", "cannot read: no"},
+		{"cannot read shop", "shop", "cannot read shop: shop"},
+		{"shop is closed", "shop", "shop is closed: shop"},
+		{"cannot read: shop-1", "shop", "cannot read: shop-1: shop"},
+		{"no file a/shop/b", "shop", "no file a/shop/b: shop"},
+		{"über", "ber", "über: ber"},
+		{"cannot boot: no disk-full-flag", "disk full", "cannot boot: no disk-full-flag: disk full"},
+		{"ramdisk full", "disk full", "ramdisk full: disk full"},
+		{"no words", " ", "no words:  "},
+		{"shop: shop", "shop", "shop: shop"},
+		{"cannot read (shop), as before", "shop", "cannot read (shop), as before"},
+		{"cannot read “shop”", "shop", "cannot read “shop”"},
+		{"cannot read - shop", "shop", "cannot read - shop"},
+		{"cannot read: shop.", "shop", "cannot read: shop."},
+		{"shop: cannot read", "shop", "shop: cannot read"},
+		{"cannot boot because disk full, as ever", "disk full", "cannot boot because disk full, as ever"},
+		{"two:\nshop\ntill", "shop", "two:\nshop\ntill"},
+		{"shop", "shop", "shop"},
+	} {
+		got := Failures(one{each.outer, errors.New(each.inner)})
+		if wanted := []Failure{{Transient: each.wanted}}; !reflect.DeepEqual(got, wanted) {
+			t.Errorf("%q around %q is told as %q", each.outer, each.inner, shown(got))
+		}
+	}
+	// Where it is said more than once, the last is the one that is wrapped: what is said around stands before.
+	got := Failures(one{"shop: shop", one{"shop", errors.New("closed")}})
+	if wanted := []Failure{{Transient: "shop: shop: closed"}}; !reflect.DeepEqual(got, wanted) {
+		t.Error(shown(got))
+	}
+}
+
+// one wraps an error, with a text of its own.
+type one struct {
+	text  string
+	cause error
+}
+
+func (err one) Error() string { return err.text }
+func (err one) Unwrap() error { return err.cause }
+
+func TestWhatASumSaysOfItsOwnIsSaidOfEachPart(t *testing.T) {
+	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	api := func(message string) Failure {
+		told := *conflict
+		told.Message = message
+		return Failure{API: &told}
+	}
+	final := &Final{errors.New("no")}
+	parts := []error{conflict, nil, final}
+	for text, wanted := range map[string][]Failure{
+		"two things: " + conflict.Error() + "; no":               {api("two things: changed"), {Terminal: "two things: no"}},
+		"two things:\n* " + conflict.Error() + "\n* no\nas ever": {api("two things:\n* changed\nas ever"), {Terminal: "two things:\n* no\nas ever"}},
+		// Nothing but the parts.
+		"[" + conflict.Error() + ", no]": {api("changed"), {Terminal: "no"}},
+		conflict.Error() + "\nno":        {api("changed"), {Terminal: "no"}},
+		// Words between the parts may be said of either.
+		"the one: " + conflict.Error() + "; the other: no": {
+			api("the one: changed; the other: no"), {Terminal: "the one: " + conflict.Error() + "; the other: no"},
+		},
+		"first: no":          {api("first: no: changed"), {Terminal: "first: no"}},
+		"cannot do two":      {api("cannot do two: changed"), {Terminal: "cannot do two: no"}},
+		"no: it has changed": {api("no: it has changed: changed"), {Terminal: "no: it has changed"}},
+	} {
+		if got := Failures(silent{text, parts}); !reflect.DeepEqual(got, wanted) {
+			t.Errorf("%q is told as %q", text, shown(got))
+		}
+	}
+}
+
+// A text of each join for each error that it joins would be gigabytes at a few hundred, and hours for these.
+func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
+	var errs error
+	var wanted, around []Failure
+	for number := range 5_000 {
+		message := fmt.Sprintf("object %d: no such thing", number)
+		errs = errors.Join(errs, errors.New(message))
+		wanted = append(wanted, Failure{Transient: message})
+		around = append(around, Failure{Transient: "some failed: " + message})
+	}
+	if got := Failures(errs); !reflect.DeepEqual(got, wanted) {
+		t.Error(len(got), "failures")
+	}
+	if got := Failures(fmt.Errorf("some failed: %w", errs)); !reflect.DeepEqual(got, around) {
+		t.Error(len(got), "failures")
+	}
+}
+
+// translated wraps an error of somebody else's, and says by As what that is here.
+type translated struct {
+	one
+	as error
+}
+
+func (err translated) As(target any) bool {
+	switch target := target.(type) {
+	case **APIError:
+		*target, _ = err.as.(*APIError)
+		return *target != nil
+	case **Final:
+		*target, _ = err.as.(*Final)
+		return *target != nil
+	}
+	return false
+}
+
+// asking wraps an error, and hands on what As asks it.
+type asking struct{ one }
+
+func (err asking) As(target any) bool { return errors.As(err.cause, target) }
+
+func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
+	busy := &APIError{Reason: TooManyRequests, StatusReason: "TooManyRequests", Message: "busy", RetryAfter: time.Second}
+	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	api := func(of APIError, message string) Failure {
+		of.Message = message
+		return Failure{API: &of}
+	}
+	status, final := errors.New("status 429"), &Final{errors.New("no")}
+	for _, each := range []struct {
+		err    error
+		wanted []Failure
+	}{
+		{translated{one{"quota: status 429", status}, busy}, []Failure{api(*busy, "quota: status 429: busy")}},
+		{translated{one{"quota", status}, busy}, []Failure{api(*busy, "quota: status 429: busy")}},
+		{fmt.Errorf("so: %w", translated{one{"quota", status}, busy}), []Failure{api(*busy, "so: quota: status 429: busy")}},
+		{translated{one{"quota", conflict}, busy}, []Failure{api(*busy, "quota: "+conflict.Error()+": busy")}},
+		{translated{one{"quota", final}, busy}, []Failure{api(*busy, "quota: no: busy")}},
+		{translated{one{"quota", conflict}, final}, []Failure{{Terminal: "quota: " + conflict.Error()}}},
+		{translated{one{"quota", conflict}, nil}, []Failure{api(*conflict, "quota: changed")}},
+		{translated{one{"quota", nil}, busy}, []Failure{api(*busy, "quota: busy")}},
+		{asking{one{"both", errors.Join(one{"the shop", conflict}, final)}}, []Failure{api(*conflict, "both: the shop: changed"), {Terminal: "both: no"}}},
+	} {
+		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
+			t.Errorf("%v is told as %q", each.err, shown(got))
 		}
 	}
 }
