@@ -125,12 +125,33 @@ impl From<ApiError> for types::ApiError {
 #[derive(Debug)]
 pub struct JsonError {
     what: &'static str,
-    source: serde_json::Error,
+    source: Misfit,
+}
+
+/// Says of serde's error that it was a plugin's own types that did not fit, also where an error that is transparent shows no more of a
+/// [`JsonError`] than its source.
+#[derive(Debug)]
+pub(crate) struct Misfit(serde_json::Error);
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Misfit {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
 }
 
 impl JsonError {
     pub(crate) fn new(what: &'static str, source: serde_json::Error) -> Self {
-        Self { what, source }
+        Self { what, source: Misfit(source) }
+    }
+
+    pub(crate) fn cause(&self) -> &serde_json::Error {
+        &self.source.0
     }
 }
 
@@ -178,8 +199,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Api(_) => None,
-            Self::Json(error) => error.source(),
+            Self::Api(error) => Some(&**error),
+            Self::Json(error) => Some(error),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What a failed reconcile reports.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::bindings::windlass::plugin::types;
-use crate::error::{ApiError, Error, JsonError};
-use crate::http::HttpError;
+use crate::error::{ApiError, Error, JsonError, Misfit};
+use crate::http::{HttpError, HttpReason};
+use crate::texts;
 
 /// One thing that went wrong in a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +45,11 @@ impl Failure {
 /// assert!(both(Ok(()), Err(Failures::transient("too early"))).is_err());
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Failures(Vec<Failure>);
+pub struct Failures(All);
+
+/// They are the source of [`Failures`], since an error that is transparent shows no more of what is in it than its text and its source.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct All(Vec<Failure>);
 
 impl Failures {
     /// No failure yet.
@@ -54,12 +60,16 @@ impl Failures {
 
     /// A failure that is worth another attempt, after a backoff.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self(vec![Failure::Transient(message.into())])
+        Self::one(Failure::Transient(message.into()))
     }
 
     /// A failure that is not worth another attempt until something changes.
     pub fn terminal(message: impl Into<String>) -> Self {
-        Self(vec![Failure::Terminal(message.into())])
+        Self::one(Failure::Terminal(message.into()))
+    }
+
+    fn one(failure: Failure) -> Self {
+        Self(All(vec![failure]))
     }
 
     /// The same failures, each with a text before its own, such as what was being done. They keep their classes.
@@ -73,38 +83,38 @@ impl Failures {
     /// ```
     #[must_use]
     pub fn context(self, text: impl fmt::Display) -> Self {
-        self.within(&text.to_string(), "")
+        let text = text.to_string();
+        self.said(|message| texts::before(&text, message))
     }
 
     /// The failures as the text of an error has them that wraps the one they were told of. Most have in their text what they wrap,
     /// and it is not said twice; the host says itself what was asked of which object, so of an API error there is the message alone.
-    fn within(mut self, outer: &str, whole: &str) -> Self {
-        for failure in &mut self.0 {
+    fn within(self, outer: &str, whole: &str) -> Self {
+        self.said(|message| texts::around(outer, whole, message))
+    }
+
+    fn said(mut self, otherwise: impl Fn(&str) -> String) -> Self {
+        for failure in &mut self.0.0 {
             let message = failure.message_mut();
-            *message = match outer {
-                _ if !whole.is_empty() && outer.contains(whole) => outer.replacen(whole, message, 1),
-                _ if outer.contains(message.as_str()) => outer.to_owned(),
-                "" => return self,
-                _ => format!("{outer}: {message}"),
-            };
+            *message = otherwise(message);
         }
         self
     }
 
     /// Adds one more.
     pub fn push(&mut self, failure: impl Into<Failures>) {
-        self.0.extend(failure.into().0);
+        self.0.0.extend(failure.into().0.0);
     }
 
     /// Whether nothing has failed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.0.is_empty()
     }
 
     /// The failures, in the order in which they were added.
     pub fn iter(&self) -> std::slice::Iter<'_, Failure> {
-        self.0.iter()
+        self.0.0.iter()
     }
 
     /// What a call returns that collected these: the value if nothing failed.
@@ -138,7 +148,7 @@ impl<'a> IntoIterator for &'a Failures {
 
 impl From<ApiError> for Failures {
     fn from(error: ApiError) -> Self {
-        Self(vec![Failure::Api(Box::new(error))])
+        Self::one(Failure::Api(Box::new(error)))
     }
 }
 
@@ -152,14 +162,16 @@ impl From<JsonError> for Failures {
 impl From<Error> for Failures {
     fn from(error: Error) -> Self {
         match error {
-            Error::Api(error) => Self(vec![Failure::Api(error)]),
+            Error::Api(error) => Self::one(Failure::Api(error)),
             Error::Json(error) => error.into(),
         }
     }
 }
 
 /// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows says how it is retried;
-/// where there is none, it is worth another attempt. What the others say is told with it, and nothing twice.
+/// where there is none, it is worth another attempt. What the others say is told before it, unless they say it themselves: what stands in
+/// a text at its beginning or end, or set off by punctuation from the words around it (by spaces, if it has several words), is not
+/// told twice.
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         told(&*error)
@@ -184,20 +196,34 @@ fn told(error: &(dyn std::error::Error + 'static)) -> Failures {
 }
 
 fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
-    if let Some(failures) = error.downcast_ref::<Failures>() {
+    if let Some(failures) = find::<Failures>(error) {
         return Some(failures.clone());
     }
-    if let Some(error) = error.downcast_ref::<ApiError>() {
+    if let Some(all) = error.downcast_ref::<All>() {
+        return Some(Failures(all.clone()));
+    }
+    if let Some(error) = find::<ApiError>(error) {
         return Some(error.clone().into());
     }
-    if let Some(error) = error.downcast_ref::<HttpError>() {
+    if let Some(error) = find::<HttpError>(error) {
         return Some(error.failures());
     }
-    match error.downcast_ref::<Error>() {
-        Some(Error::Api(error)) => Some(Failures(vec![Failure::Api(error.clone())])),
-        Some(Error::Json(error)) => Some(Failures::terminal(error.to_string())),
-        None => error.downcast_ref::<JsonError>().map(|error| Failures::terminal(error.to_string())),
+    if let Some(HttpReason::InvalidRequest) = error.downcast_ref() {
+        return Some(Failures::terminal(error.to_string()));
     }
+    match find::<Error>(error) {
+        Some(Error::Api(error)) => Some(Failures::one(Failure::Api(error.clone()))),
+        Some(Error::Json(error)) => Some(Failures::terminal(error.to_string())),
+        None => {
+            (find::<JsonError>(error).is_some() || error.is::<Misfit>()).then(|| Failures::terminal(error.to_string()))
+        }
+    }
+}
+
+/// The error as this type, also if it is in a box of that type: such a box is an error too, and has the source of what is in it.
+fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
+    let shared = || error.downcast_ref::<Arc<E>>().map(Arc::as_ref);
+    error.downcast_ref().or_else(|| error.downcast_ref::<Box<E>>().map(Box::as_ref)).or_else(shared)
 }
 
 impl fmt::Display for Failure {
@@ -211,6 +237,12 @@ impl fmt::Display for Failure {
 
 impl fmt::Display for Failures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for All {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, failure) in self.0.iter().enumerate() {
             write!(f, "{}{failure}", if index == 0 { "" } else { "; " })?;
         }
@@ -218,7 +250,13 @@ impl fmt::Display for Failures {
     }
 }
 
-impl std::error::Error for Failures {}
+impl std::error::Error for Failures {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl std::error::Error for All {}
 
 impl From<Failures> for Vec<types::Failure> {
     fn from(failures: Failures) -> Self {
@@ -227,7 +265,7 @@ impl From<Failures> for Vec<types::Failure> {
             Failure::Transient(message) => types::Failure::Transient(message),
             Failure::Terminal(message) => types::Failure::Terminal(message),
         };
-        failures.0.into_iter().map(convert).collect()
+        failures.0.0.into_iter().map(convert).collect()
     }
 }
 
@@ -317,7 +355,7 @@ mod tests {
         };
         let wrapped: Box<dyn std::error::Error> = Box::new(malformed);
         assert!(
-            matches!(&Failures::from(wrapped).0[..], [Failure::Terminal(_)]),
+            matches!(&Failures::from(wrapped).0.0[..], [Failure::Terminal(_)]),
             "another attempt would be as malformed"
         );
         let wrapped: Box<dyn std::error::Error> = failures.clone().into();
@@ -325,6 +363,112 @@ mod tests {
         let other: Box<dyn std::error::Error> = "something else".into();
         assert_eq!(Failures::from(other), Failures::transient("something else"));
         assert_eq!(Failures::from(silent("so", "something else")), Failures::transient("so: something else"));
+    }
+
+    /// As `#[error(transparent)]` makes it of a type with one error in it: text and source are those of that one.
+    #[derive(Debug)]
+    struct Transparent<E>(E);
+
+    impl<E: fmt::Display> fmt::Display for Transparent<E> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+
+    impl<E: std::error::Error> std::error::Error for Transparent<E> {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            self.0.source()
+        }
+    }
+
+    fn through<E: std::error::Error + 'static>(error: E) -> Failures {
+        let transparent: Box<dyn std::error::Error> = Box::new(Transparent(Transparent(error)));
+        Failures::from(transparent)
+    }
+
+    fn misfit() -> JsonError {
+        JsonError::new("the primary", serde_json::from_str::<u8>("\"text\"").unwrap_err())
+    }
+
+    fn failed(reason: crate::http::HttpReason) -> HttpError {
+        HttpError::Failed { target: "GET x".to_owned(), reason, message: "no scheme".to_owned() }
+    }
+
+    #[test]
+    fn an_error_that_is_transparent_keeps_the_class_of_what_it_shows_and_says_nothing_twice() {
+        assert_eq!(through(Error::from(conflict("changed"))), conflict("changed").into());
+        assert_eq!(through(Error::from(misfit())), misfit().into());
+        assert_eq!(through(misfit()), misfit().into());
+        assert_eq!(
+            through(failed(crate::http::HttpReason::InvalidRequest)),
+            Failures::terminal("GET x: invalid-request: no scheme")
+        );
+        assert_eq!(through(failed(crate::http::HttpReason::Dns)), Failures::transient("GET x: dns: no scheme"));
+        // Another response may fit.
+        assert_eq!(through(HttpError::from(misfit())), Failures::transient(misfit().to_string()));
+        let mut both = Failures::terminal("never");
+        both.push(conflict("changed"));
+        assert_eq!(through(both.clone()), both);
+        let around = silent("the shop", Transparent(Error::from(conflict("changed"))));
+        assert_eq!(Failures::from(around), conflict("the shop: changed").into());
+    }
+
+    #[test]
+    fn an_error_in_a_box_of_its_type_keeps_its_class() {
+        let alone = |error: Box<dyn std::error::Error>| Failures::from(error);
+        assert_eq!(alone(Box::new(Box::new(conflict("changed")))), conflict("changed").into());
+        assert_eq!(alone(Box::new(Box::new(Error::from(conflict("changed"))))), conflict("changed").into());
+        assert_eq!(alone(Box::new(std::sync::Arc::new(Error::from(misfit())))), misfit().into());
+        assert_eq!(alone(Box::new(Box::new(misfit()))), misfit().into());
+        assert_eq!(alone(Box::new(Box::new(Failures::terminal("never")))), Failures::terminal("never"));
+        let malformed = failed(crate::http::HttpReason::InvalidRequest);
+        let expected = Failures::terminal(malformed.to_string());
+        assert_eq!(alone(Box::new(Box::new(malformed))), expected);
+        assert_eq!(
+            Failures::from(silent("the shop", Box::new(conflict("changed")))),
+            conflict("the shop: changed").into()
+        );
+    }
+
+    #[test]
+    fn a_context_is_put_before_whatever_it_says() {
+        assert_eq!(Failures::transient("no").context("cannot read"), Failures::transient("cannot read: no"));
+        assert_eq!(Failures::from(conflict("shop")).context("shop: shop"), conflict("shop: shop: shop").into());
+        assert_eq!(Failures::terminal("never").context(""), Failures::terminal("never"));
+        assert_eq!(Failures::terminal("").context("never"), Failures::terminal("never"));
+    }
+
+    #[test]
+    fn what_is_wrapped_counts_as_said_only_where_it_stands_on_its_own() {
+        for (outer, inner, expected) in [
+            ("cannot read", "no", "cannot read: no"),
+            ("cannot read shop", "shop", "cannot read shop: shop"),
+            ("shop is closed", "shop", "shop is closed: shop"),
+            ("cannot read: shop-1", "shop", "cannot read: shop-1: shop"),
+            ("no file a/shop/b", "shop", "no file a/shop/b: shop"),
+            ("über", "ber", "über: ber"),
+            ("cannot boot: no disk-full-flag", "disk full", "cannot boot: no disk-full-flag: disk full"),
+            ("ramdisk full", "disk full", "ramdisk full: disk full"),
+            ("no words", " ", "no words:  "),
+            ("shop: shop", "shop", "shop: shop"),
+            ("cannot read (shop), as before", "shop", "cannot read (shop), as before"),
+            ("cannot read “shop”", "shop", "cannot read “shop”"),
+            ("cannot read - shop", "shop", "cannot read - shop"),
+            ("cannot read: shop.", "shop", "cannot read: shop."),
+            ("shop: cannot read", "shop", "shop: cannot read"),
+            ("cannot boot because disk full, as ever", "disk full", "cannot boot because disk full, as ever"),
+            ("two:\nshop\ntill", "shop", "two:\nshop\ntill"),
+            ("shop", "shop", "shop"),
+        ] {
+            assert_eq!(
+                Failures::from(silent(outer, inner)),
+                Failures::transient(expected),
+                "{outer:?} around {inner:?}"
+            );
+        }
+        // Where it is said more than once, the last is the one that is wrapped: what is said around stands before.
+        let twice = silent("shop: shop", silent("shop", "closed"));
+        assert_eq!(Failures::from(twice), Failures::transient("shop: shop: closed"));
     }
 
     #[test]

@@ -250,11 +250,22 @@ impl HttpReason {
 impl std::error::Error for HttpError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Failed { .. } | Self::Status { .. } => None,
-            Self::Json(error) => error.source(),
+            Self::Failed { reason, .. } => Some(reason),
+            Self::Status { .. } => None,
+            // Not the error itself, which another attempt would not mend: another response may fit.
+            Self::Json(error) => Some(error.cause()),
         }
     }
 }
+
+impl fmt::Display for HttpReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// It is the source of an [`HttpError`], so that its class is found where an error that is transparent shows no more than that.
+impl std::error::Error for HttpReason {}
 
 impl From<JsonError> for HttpError {
     fn from(error: JsonError) -> Self {

@@ -64,6 +64,7 @@ pub mod random;
 mod request;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+mod texts;
 pub mod writes;
 
 pub use compose::{Composition, CompositionRequest};

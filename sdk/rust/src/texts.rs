@@ -1,0 +1,46 @@
+//! The texts of errors that wrap others: what is wrapped is told within them, and nothing twice.
+
+use std::ops::Range;
+
+/// What was told of an error whose whole text is `inner`, in the text of one that wraps it.
+pub(crate) fn around(outer: &str, inner: &str, told: &str) -> String {
+    match find(outer, inner).or_else(|| find(outer, told)) {
+        Some(place) => [&outer[..place.start], told, &outer[place.end..]].concat(),
+        None => before(outer, told),
+    }
+}
+
+/// A text before another, if both say something.
+pub(crate) fn before(outer: &str, told: &str) -> String {
+    let colon = if outer.is_empty() || told.is_empty() { "" } else { ": " };
+    [outer, colon, told].concat()
+}
+
+/// Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by spaces,
+/// if it has several words itself), and not as a part of a name such as `shop-1`. Anywhere else it is by chance. The last such place
+/// is taken, for what is said around an error mostly stands before it.
+fn find(outer: &str, inner: &str) -> Option<Range<usize>> {
+    let alone = inner.trim_matches(' ');
+    if alone.is_empty() {
+        return None;
+    }
+    let nothing = if alone.contains(' ') { None } else { Some(' ') };
+    let mut places = outer.rmatch_indices(inner).map(|(start, _)| start..start + inner.len());
+    places.find(|place| is_set_off(&outer[..place.start], &outer[place.end..], nothing))
+}
+
+/// Looks beyond what sets nothing off.
+fn is_set_off(before: &str, after: &str, nothing: Option<char>) -> bool {
+    let is_nothing = |letter| Some(letter) == nothing;
+    let (mut left, mut right) = (before.trim_end_matches(is_nothing), after.trim_start_matches(is_nothing));
+    if left.len() == before.len() {
+        left = left.trim_end_matches(OF_NAMES);
+    }
+    if right.len() == after.len() {
+        right = right.trim_start_matches(OF_NAMES);
+    }
+    !left.ends_with(char::is_alphanumeric) && !right.starts_with(char::is_alphanumeric)
+}
+
+/// What names are made of, beside letters and digits.
+const OF_NAMES: [char; 4] = ['-', '_', '.', '/'];
