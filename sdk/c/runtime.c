@@ -55,7 +55,7 @@ _Noreturn void windlass_assert_fail(const char *expression, const char *file, in
 
 #else
 
-// Natively, windlass_test.c has all of it.
+// Natively, test_runner.c ends calls, and there is nothing else to do.
 typedef int windlass_nothing_to_do_natively;
 
 #endif

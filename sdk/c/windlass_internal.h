@@ -49,7 +49,7 @@ const windlass_manifest *windlass_plugin_manifest(void);
 windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures);
 void windlass_plugin_compose(const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures);
 
-// --- The host, by the bindings (reconciler/host.c, composer/host.c) or by the double (windlass_test.c) ---
+// --- The host, by the bindings (reconciler/host.c, composer/host.c) or by the host of unit tests (test_*.c) ---
 
 // An answer: the object, which may be none, or an error.
 typedef struct windlass_host_answer {

@@ -93,7 +93,7 @@ mod tests {
             "test_shop.c",
             "other/x.c",
             "sdk/json.c",
-            "sdk/windlass_test.c",
+            "sdk/test_runner.c",
             "sdk/reconciler/entry.c",
             "sdk/reconciler/generated/wit.c",
             "sdk/composer/entry.c",

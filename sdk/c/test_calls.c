@@ -1,0 +1,86 @@
+// The calls of a plugin by a unit test.
+
+#ifndef __wasm__
+
+#include "windlass_test_internal.h"
+
+windlass_failures windlass_test_failures;
+
+// A plugin has one of the two.
+__attribute__((weak)) windlass_outcome windlass_plugin_reconcile(const windlass_request *request, windlass_failures *failures) {
+    (void)request;
+    (void)failures;
+    windlass_trap("the plugin does not reconcile");
+}
+
+__attribute__((weak)) void windlass_plugin_compose(
+    const windlass_composition_request *request, windlass_composition *composition, windlass_failures *failures) {
+    (void)request;
+    (void)composition;
+    (void)failures;
+    windlass_trap("the plugin does not compose");
+}
+
+__attribute__((weak)) const windlass_manifest *windlass_plugin_manifest(void) {
+    windlass_trap("there is no plugin");
+}
+
+static windlass_request request_about(windlass_json *object) {
+    windlass_ref self = windlass_ref_to(object);
+    return (windlass_request){
+        .controller = windlass_text("test"),
+        .namespace = self.namespace,
+        .name = self.name,
+        .uid = self.uid,
+        .object = object,
+        .deleting = windlass_json_at(object, "/metadata/deletionTimestamp") != NULL,
+        .trace_id = windlass_text("00000000000000000000000000000001"),
+    };
+}
+
+windlass_outcome windlass_test_reconcile_request(const windlass_request *request) {
+    windlass_test_failures = (windlass_failures){0};
+    windlass_fake.primary = request->object;
+    return windlass_plugin_reconcile(request, &windlass_test_failures);
+}
+
+windlass_outcome windlass_test_reconcile(const char *object) {
+    windlass_request request = {.controller = windlass_text("test"), .name = windlass_text("gone"), .trace_id = windlass_text("1")};
+    if (object != NULL) {
+        request = request_about(windlass_test_put(object));
+    }
+    return windlass_test_reconcile_request(&request);
+}
+
+static windlass_json **elements(const char *text, size_t *count) {
+    windlass_json *list = text ? windlass_test_json(text) : windlass_empty_array();
+    windlass_json **items = windlass_alloc_array(list->count, sizeof *items);
+    *count = 0;
+    windlass_json_each(item, list) {
+        items[(*count)++] = item;
+    }
+    return items;
+}
+
+windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related) {
+    windlass_test_failures = (windlass_failures){0};
+    windlass_json *object = windlass_test_json(parent);
+    windlass_composition_request request = {.request = request_about(object), .parent = object};
+    request.config = windlass_test_json(windlass_fake.config);
+    request.request.object = NULL;
+    request.children = elements(children, &request.child_count);
+    request.related = elements(related, &request.related_count);
+    windlass_composition composition = {.children = windlass_empty_array()};
+    windlass_plugin_compose(&request, &composition, &windlass_test_failures);
+    return composition;
+}
+
+windlass_json *windlass_test_describe(void) {
+    return windlass_json_parse(windlass_manifest_text(windlass_plugin_manifest()), NULL);
+}
+
+#else
+
+typedef int windlass_no_calls_in_a_component;
+
+#endif

@@ -1,0 +1,91 @@
+// What a unit test has planned: requests that fail, what comes of patches, and answers to HTTP requests.
+
+#ifndef __wasm__
+
+#include "windlass_test_internal.h"
+
+typedef struct planned_failure {
+    const char *verb;
+    const char *kind;
+    windlass_reason reason;
+    bool is_used;
+} planned_failure;
+
+typedef struct planned_patch {
+    const char *kind;
+    const char *object;
+    bool is_used;
+} planned_patch;
+
+void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason) {
+    bool before = windlass_memory_keep(true);
+    planned_failure *planned = windlass_alloc(sizeof *planned);
+    *planned = (planned_failure){windlass_concat(verb), windlass_concat(kind), reason, false};
+    windlass_fake_keep(&windlass_fake.failures, planned);
+    windlass_memory_keep(before);
+}
+
+void windlass_test_answer_patch(const char *kind, const char *object) {
+    bool before = windlass_memory_keep(true);
+    planned_patch *planned = windlass_alloc(sizeof *planned);
+    *planned = (planned_patch){windlass_concat(kind), windlass_concat(object), false};
+    windlass_fake_keep(&windlass_fake.patches, planned);
+    windlass_memory_keep(before);
+}
+
+void windlass_test_answer_http(uint16_t status, const char *body) {
+    bool before = windlass_memory_keep(true);
+    windlass_http_response *response = windlass_alloc(sizeof *response);
+    *response = (windlass_http_response){.status = status, .body = windlass_text_copy(windlass_text(body))};
+    windlass_fake_keep(&windlass_fake.answers, response);
+    windlass_memory_keep(before);
+}
+
+windlass_api_error windlass_fake_error(windlass_reason reason, const char *verb, const windlass_ref *target) {
+    static const uint16_t codes[] = {404, 409, 409, 422, 403, 403, 400, 403, 429, 410, 504, 504, 503, 403, 500, 413, 418};
+    return (windlass_api_error){
+        .code = codes[reason],
+        .reason = reason,
+        .status_reason = windlass_text(windlass_reason_name(reason)),
+        .message = windlass_text("as the test asked for"),
+        .verb = windlass_text(verb),
+        .resource = target->kind,
+        .has_object = target->name.data != NULL,
+        .object = *target,
+    };
+}
+
+bool windlass_fake_fails(const char *verb, const windlass_ref *target, windlass_api_error *error) {
+    for (size_t i = 0; i < windlass_fake.failures.count; i++) {
+        planned_failure *planned = windlass_fake.failures.items[i];
+        if (!planned->is_used && strcmp(planned->verb, verb) == 0 && windlass_text_is(target->kind, planned->kind)) {
+            planned->is_used = true;
+            *error = windlass_fake_error(planned->reason, verb, target);
+            return true;
+        }
+    }
+    return false;
+}
+
+windlass_json *windlass_fake_patched(const windlass_ref *target) {
+    for (size_t i = 0; i < windlass_fake.patches.count; i++) {
+        planned_patch *planned = windlass_fake.patches.items[i];
+        if (!planned->is_used && windlass_text_is(target->kind, planned->kind)) {
+            planned->is_used = true;
+            return windlass_test_json(planned->object);
+        }
+    }
+    windlass_trap("JSON and strategic merge patches are not supported by the test host: say what they make of the object by "
+                  "windlass_test_answer_patch");
+}
+
+const windlass_http_response *windlass_fake_answer(void) {
+    bool is_left = windlass_fake.answers_used < windlass_fake.answers.count;
+    return is_left ? windlass_fake.answers.items[windlass_fake.answers_used++] : NULL;
+}
+
+#else
+
+typedef int windlass_no_plans_in_a_component;
+
+#endif
