@@ -452,7 +452,7 @@ mod tests {
             ("no words", " ", "no words:  "),
             ("shop: shop", "shop", "shop: shop"),
             ("cannot read (shop), as before", "shop", "cannot read (shop), as before"),
-            ("cannot read “shop”", "shop", "cannot read “shop”"),
+            ("cannot read “shop”", "shop", "cannot read “shop”: shop"),
             ("cannot read - shop", "shop", "cannot read - shop"),
             ("cannot read: shop.", "shop", "cannot read: shop."),
             ("shop: cannot read", "shop", "shop: cannot read"),

@@ -20,27 +20,30 @@ pub(crate) fn before(outer: &str, told: &str) -> String {
 /// if it has several words itself), and not as a part of a name such as `shop-1`. Anywhere else it is by chance. The last such place
 /// is taken, for what is said around an error mostly stands before it.
 fn find(outer: &str, inner: &str) -> Option<Range<usize>> {
-    let alone = inner.trim_matches(' ');
-    if alone.is_empty() {
+    if inner.is_empty() {
         return None;
     }
-    let nothing = if alone.contains(' ') { None } else { Some(' ') };
+    let by_spaces = inner.contains(' ');
     let mut places = outer.rmatch_indices(inner).map(|(start, _)| start..start + inner.len());
-    places.find(|place| is_set_off(&outer[..place.start], &outer[place.end..], nothing))
+    places.find(|place| is_set_off(&outer[..place.start], &outer[place.end..], by_spaces))
 }
 
-/// Looks beyond what sets nothing off.
-fn is_set_off(before: &str, after: &str, nothing: Option<char>) -> bool {
-    let is_nothing = |letter| Some(letter) == nothing;
+fn is_set_off(before: &str, after: &str, by_spaces: bool) -> bool {
+    let is_nothing = |letter| letter == ' ' && !by_spaces;
     let (mut left, mut right) = (before.trim_end_matches(is_nothing), after.trim_start_matches(is_nothing));
     if left.len() == before.len() {
-        left = left.trim_end_matches(OF_NAMES);
+        left = left.strip_suffix(OF_NAMES).unwrap_or(left);
     }
     if right.len() == after.len() {
-        right = right.trim_start_matches(OF_NAMES);
+        right = right.strip_prefix(OF_NAMES).unwrap_or(right);
     }
-    !left.ends_with(char::is_alphanumeric) && !right.starts_with(char::is_alphanumeric)
+    !left.ends_with(is_of_word) && !right.starts_with(is_of_word)
 }
 
-/// What names are made of, beside letters and digits.
+/// Of what names are made, beside letters and digits.
 const OF_NAMES: [char; 4] = ['-', '_', '.', '/'];
+
+/// What is not ASCII is taken for a letter: rather is something told twice than not at all, and Unicode's tables make a larger component.
+fn is_of_word(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || !letter.is_ascii()
+}

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // Final is an error that is not worth another attempt until something changes.
@@ -15,123 +14,109 @@ func (err *Final) Unwrap() error { return err.Cause }
 // Failures is what the host is told of an error: its parts, each with its class and with what was said around it on the way up.
 // Errors that were joined are told one by one, also below an error that wraps their join; what is neither an APIError nor Final is
 // worth another attempt.
-func Failures(err error) (all []Failure) {
-	for _, part := range parted(err, nil) {
-		all = append(all, told(part)...)
+func Failures(err error) []Failure { return tell(nil, err) }
+
+func tell(all []Failure, err error) []Failure {
+	sum, is := err.(interface{ Unwrap() []error })
+	kind := fmt.Sprintf("%T", err)
+	switch {
+	case err == nil:
+		return all
+	case is && kind == "*errors.joinError":
+		// It says nothing of its own, and is not asked: it has the texts of all below it, so that errors joined one after another in a
+		// loop would cost the cube of their number.
+		for _, part := range sum.Unwrap() {
+			all = tell(all, part)
+		}
+		return all
+	// One of fmt.Errorf with several %w says one thing.
+	case is && kind != "*fmt.wrapErrors":
+		before := len(all)
+		all = tellSum(all, said(err), sum.Unwrap())
+		if len(all) > before {
+			return all
+		}
+	}
+	return tellOne(all, err)
+}
+
+// tellSum tells of the errors that an error of an author's type is the sum of. What it says of its own is said of each.
+func tellSum(all []Failure, outer string, parts []error) []Failure {
+	start, end := frame(outer, parts)
+	for _, part := range parts {
+		before := len(all)
+		all = tell(all, part)
+		if start >= 0 {
+			enclose(all[before:], outer, start, end)
+		} else {
+			surround(all[before:], outer, said(part))
+		}
 	}
 	return all
 }
 
-// parted takes apart what errors.Join has made, and asks none of it for its text: each has the texts of all below it, so that errors
-// joined one after another in a loop would cost the cube of their number.
-func parted(err error, parts []error) []error {
-	if err == nil {
-		return parts
-	}
-	if fmt.Sprintf("%T", err) != "*errors.joinError" {
-		return append(parts, err)
-	}
-	for _, part := range err.(interface{ Unwrap() []error }).Unwrap() {
-		parts = parted(part, parts)
-	}
-	return parts
-}
-
-// told is told of an error that errors.Join has not made.
-func told(err error) []Failure {
-	if all := summed(err); all != nil {
-		return all
-	}
-	inner := errors.Unwrap(err)
-	final, api := own[*Final](err, inner), own[*APIError](err, inner)
+func tellOne(all []Failure, err error) []Failure {
+	inner, before := errors.Unwrap(err), len(all)
+	final, api := own(err, inner)
+	text := said(err)
 	if inner != nil && final == nil && api == nil {
-		all := Failures(inner)
-		surround(all, said(err), said(inner))
+		all = tell(all, inner)
+		surround(all[before:], text, said(inner))
 		return all
 	}
 	// It is one error, whatever it is made of.
-	text := around(said(err), said(inner), said(inner))
+	text = around(text, said(inner), none, none)
 	if api != nil && final == nil {
 		copied := *api
-		copied.Message = around(text, api.Error(), api.Message)
-		return []Failure{{API: &copied}}
+		all = append(all, Failure{API: &copied})
+		surround(all[before:], text, api.Error())
+		return all
 	}
 	if text == "" {
 		// A failure without a text would be none.
 		text = fmt.Sprintf("an error of type %T without a text", err)
 	}
 	if final != nil {
-		return []Failure{{Terminal: text}}
+		return append(all, Failure{Terminal: text})
 	}
-	return []Failure{{Transient: text}}
+	return append(all, Failure{Transient: text})
 }
 
 // own is what gives an error its class: itself, or what its As says that it is, unless that only looks it up in what the error
 // wraps. One that wraps none, or several as one, has the class of the first in it that has one.
-func own[Class interface {
-	error
-	comparable
-}](err, inner error) (class Class) {
-	if self, is := err.(Class); is {
-		return self
-	}
-	if inner == nil {
-		errors.As(err, &class)
-		return class
-	}
-	var none, within Class
-	asked, can := err.(interface{ As(any) bool })
-	if !can || !asked.As(&class) || errors.As(inner, &within) && within == class {
-		return none
-	}
-	return class
-}
-
-// summed is told of the errors that an error of another type than errors.Join's is the sum of. What it says of its own is said of each.
-// One of fmt.Errorf with several %w is none: it says one thing.
-func summed(err error) (all []Failure) {
-	sum, is := err.(interface{ Unwrap() []error })
-	if !is || fmt.Sprintf("%T", err) == "*fmt.wrapErrors" {
-		return nil
-	}
-	var parts []error
-	var texts []string
-	for _, part := range sum.Unwrap() {
-		if part != nil {
-			parts, texts = append(parts, part), append(texts, said(part))
+func own(err, inner error) (final *Final, api *APIError) {
+	as, can := err.(interface{ As(any) bool })
+	self, isFinal := err.(*Final)
+	switch {
+	case isFinal:
+		return self, nil
+	case inner == nil:
+		errors.As(err, &final)
+		errors.As(err, &api)
+	case can:
+		var finalWithin *Final
+		var apiWithin *APIError
+		if !as.As(&final) || errors.As(inner, &finalWithin) && finalWithin == final {
+			final = nil
+		}
+		if !as.As(&api) || errors.As(inner, &apiWithin) && apiWithin == api {
+			api = nil
 		}
 	}
-	outer := said(err)
-	before, after, framed := frame(outer, texts)
-	for place, part := range parts {
-		some := Failures(part)
-		if framed {
-			enclose(some, before, after)
-		} else {
-			surround(some, outer, texts[place])
-		}
-		all = append(all, some...)
-	}
-	return all
+	return final, api
 }
 
 // surround puts failures into the text of an error that wraps the one they were told of. Most have in their text what they wrap, and
 // it is not said twice; the host says itself what was asked of which object, so of an APIError there is the message alone.
 func surround(all []Failure, outer, inner string) {
-	if before, after, is := cut(outer, inner); is {
-		enclose(all, before, after)
-		return
-	}
-	for place := range all {
-		at := all[place].text()
-		*at = around(outer, *at, *at)
-	}
+	start, end := find(outer, inner)
+	enclose(all, outer, start, end)
 }
 
-func enclose(all []Failure, before, after string) {
+func enclose(all []Failure, outer string, start, end int) {
 	for place := range all {
 		at := all[place].text()
-		*at = before + *at + after
+		*at = around(outer, *at, start, end)
 	}
 }
 
@@ -146,14 +131,10 @@ func (failure *Failure) text() *string {
 	}
 }
 
-// said is the text of an error, what errors.Join has made being put together once. A nil pointer has none.
+// said is the text of an error. A nil pointer has none.
 func said(err error) string {
-	parts := parted(err, nil)
-	texts := make([]string, len(parts))
-	for place, part := range parts {
-		if api, is := part.(*APIError); !is || api != nil {
-			texts[place] = part.Error()
-		}
+	if api, is := err.(*APIError); err == nil || is && api == nil {
+		return ""
 	}
-	return strings.Join(texts, "\n")
+	return err.Error()
 }

@@ -215,7 +215,7 @@ func TestWhatIsWrappedCountsAsSaidOnlyWhereItStandsOnItsOwn(t *testing.T) {
 		{"no words", " ", "no words:  "},
 		{"shop: shop", "shop", "shop: shop"},
 		{"cannot read (shop), as before", "shop", "cannot read (shop), as before"},
-		{"cannot read “shop”", "shop", "cannot read “shop”"},
+		{"cannot read “shop”", "shop", "cannot read “shop”: shop"},
 		{"cannot read - shop", "shop", "cannot read - shop"},
 		{"cannot read: shop.", "shop", "cannot read: shop."},
 		{"shop: cannot read", "shop", "shop: cannot read"},
