@@ -6,6 +6,7 @@
 
 mod adapter;
 mod imports;
+mod python;
 mod world;
 
 use wasmparser::{Encoding, Parser, Payload};
@@ -48,7 +49,8 @@ pub enum ComponentizeError {
     Misfit(String),
 }
 
-/// Makes a component of a core module. What is a component already is returned as it is.
+/// Makes a component of a core module. What is a component already stays one; if it has the runtime of Python, it is one that
+/// gives back its memory.
 ///
 /// A module without the section that describes its world (`wit-bindgen go` writes none) is given that of the interface
 /// which it exports.
@@ -59,7 +61,8 @@ pub enum ComponentizeError {
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
     if shape.is_component {
-        return Ok(module.to_vec());
+        let freeing = python::freeing(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
+        return Ok(freeing.unwrap_or_else(|| module.to_vec()));
     }
     let interface = world::exported(&shape.exports)?;
     imports::check(&shape.imports)?;

@@ -1,0 +1,314 @@
+//! Has Python's interpreter give back the memory of what crosses the interface.
+//!
+//! The runtime of componentize-py keeps some of it for ever, so that an instance which serves many calls grows by each: what is
+//! allocated for an empty text or list, and the copy of bytes that a plugin hands out. The canonical ABI lets an allocation of
+//! nothing be any aligned address, and the interface between bindings and runtime (wit-dylib of wasm-tools) has a function for
+//! what is to be freed after a call. So three functions that the runtime exports get another one in front of them.
+//!
+//! They get it only where the code is the one that is known to need it: a runtime that frees by itself, as a later one may, would
+//! free twice. Any other stays as it is, and the host gives up an instance that has grown.
+
+use std::convert::Infallible;
+use std::ops::Range;
+
+use sha2::{Digest as _, Sha256};
+use wasm_encoder::reencode::{self, Reencode, utils};
+use wasm_encoder::{
+    BlockType, CodeSection, Component, ComponentSectionId, ExportSection, Function, FunctionSection, MemArg, Module,
+    RawSection, ValType,
+};
+use wasmparser::{BinaryReader, BinaryReaderError, ExternalKind, Parser, Payload, TypeRef};
+
+/// The SHA-256 of the runtime's code that componentize-py 0.25.1 brings.
+#[rustfmt::skip]
+const KNOWN: [u8; 32] = [
+    0xfc, 0x66, 0x8f, 0xcf, 0x3e, 0xfc, 0x89, 0xda, 0xec, 0xda, 0x94, 0xea, 0x5c, 0x75, 0x36, 0xd9,
+    0xe5, 0xfa, 0xe2, 0x76, 0x94, 0x31, 0xf3, 0x7b, 0x1c, 0x5c, 0xd9, 0xc2, 0x33, 0xc6, 0x4a, 0x99,
+];
+
+/// An earlier address, its bytes, alignment, bytes: an address.
+const REALLOC: &str = "cabi_realloc";
+/// What is called, the type of a list that the plugin hands out, and where to put its address if it has one, else 0: its length.
+const POP_LIST: &str = "wit_dylib_pop_list";
+/// What is called, the type of a list that the plugin gets, its address and length: whether the runtime has taken it.
+const PUSH_LIST: &str = "wit_dylib_push_list";
+/// What is called, an address, its bytes, alignment, and whether to free it only when the call is over.
+const DEALLOC: &str = "wit_dylib_dealloc_bytes";
+
+/// The component with a runtime that frees what it has. None: there is no runtime in it that is known to need it.
+pub(crate) fn freeing(component: &[u8]) -> Result<Option<Vec<u8>>, reencode::Error> {
+    let mut freeing = Component::new();
+    let mut is_freeing = false;
+    for (id, data) in sections(component)? {
+        let is_module = id == ComponentSectionId::CoreModule as u8;
+        let module = if is_module { freeing_module(data, is_known)? } else { None };
+        is_freeing |= module.is_some();
+        freeing.section(&RawSection { id, data: module.as_deref().unwrap_or(data) });
+    }
+    Ok(is_freeing.then(|| freeing.finish()))
+}
+
+fn is_known(code: &[u8]) -> bool {
+    Sha256::digest(code)[..] == KNOWN
+}
+
+/// The outermost sections of a component: their numbers and contents.
+fn sections(component: &[u8]) -> Result<Vec<(u8, &[u8])>, BinaryReaderError> {
+    let mut bytes = BinaryReader::new(component, 0);
+    // Magic and version.
+    bytes.read_bytes(8)?;
+    let mut sections = Vec::new();
+    while !bytes.eof() {
+        let (id, size) = (bytes.read_u8()?, bytes.read_var_u32()?);
+        sections.push((id, bytes.read_bytes(size as usize)?));
+    }
+    Ok(sections)
+}
+
+/// The module with the functions in front, if it is a runtime whose code `is_known` to need them.
+fn freeing_module(module: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>, reencode::Error> {
+    let runtime = Runtime::of(module)?;
+    let Some(mut freeing) = runtime.freeing() else { return Ok(None) };
+    if !is_known(&module[runtime.code]) {
+        return Ok(None);
+    }
+    let mut encoded = Module::new();
+    freeing.parse_core_module(&mut encoded, Parser::new(0), module)?;
+    Ok(Some(encoded.finish()))
+}
+
+/// What of a module tells whether it is a runtime.
+#[derive(Default)]
+struct Runtime {
+    imported: u32,
+    /// The types of its own functions.
+    types: Vec<u32>,
+    /// The functions that it exports.
+    exports: Vec<(String, u32)>,
+    code: Range<usize>,
+}
+
+impl Runtime {
+    fn of(module: &[u8]) -> Result<Self, BinaryReaderError> {
+        let mut runtime = Self::default();
+        for payload in Parser::new(0).parse_all(module) {
+            match payload? {
+                Payload::ImportSection(imports) => {
+                    for import in imports.into_imports() {
+                        runtime.imported += u32::from(matches!(import?.ty, TypeRef::Func(_)));
+                    }
+                }
+                Payload::FunctionSection(types) => runtime.types = types.into_iter().collect::<Result<_, _>>()?,
+                Payload::ExportSection(exports) => {
+                    for export in exports {
+                        let export = export?;
+                        if export.kind == ExternalKind::Func {
+                            runtime.exports.push((export.name.to_owned(), export.index));
+                        }
+                    }
+                }
+                Payload::CodeSectionStart { range, .. } => {
+                    runtime.code = range;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        Ok(runtime)
+    }
+
+    fn exported(&self, name: &str) -> Option<u32> {
+        self.exports.iter().find(|(exported, _)| exported == name).map(|(_, index)| *index)
+    }
+
+    fn freeing(&self) -> Option<Freeing> {
+        let [realloc, pop, push, dealloc] = [REALLOC, POP_LIST, PUSH_LIST, DEALLOC].map(|name| self.exported(name));
+        let (realloc, dealloc) = (realloc?, dealloc?);
+        let own = |function: u32| self.types.get(function.checked_sub(self.imported)? as usize).copied();
+        let in_front = |name, of, body| Some(InFront { name, kind: own(of)?, body });
+        Some(Freeing {
+            functions: self.imported.checked_add(u32::try_from(self.types.len()).ok()?)?,
+            in_front: [
+                in_front(REALLOC, realloc, realloc_nothing(realloc))?,
+                in_front(POP_LIST, pop?, pop_list(pop?, dealloc))?,
+                in_front(PUSH_LIST, push?, push_list(push?, realloc, dealloc))?,
+            ],
+        })
+    }
+}
+
+/// A function that is exported in the place of another one.
+struct InFront {
+    name: &'static str,
+    kind: u32,
+    body: Function,
+}
+
+/// Copies a module, and adds functions to it.
+struct Freeing {
+    /// How many it had.
+    functions: u32,
+    in_front: [InFront; 3],
+}
+
+impl Reencode for Freeing {
+    type Error = Infallible;
+
+    fn parse_function_section(
+        &mut self,
+        functions: &mut FunctionSection,
+        section: wasmparser::FunctionSectionReader<'_>,
+    ) -> Result<(), reencode::Error> {
+        utils::parse_function_section(self, functions, section)?;
+        self.in_front.iter().for_each(|new| {
+            functions.function(new.kind);
+        });
+        Ok(())
+    }
+
+    fn parse_export(
+        &mut self,
+        exports: &mut ExportSection,
+        mut export: wasmparser::Export<'_>,
+    ) -> Result<(), reencode::Error> {
+        let new = (self.functions..).zip(&self.in_front).find(|(_, new)| new.name == export.name);
+        export.index = new.map_or(export.index, |(index, _)| index);
+        utils::parse_export(self, exports, export)
+    }
+
+    fn parse_code_section(
+        &mut self,
+        code: &mut CodeSection,
+        section: wasmparser::CodeSectionReader<'_>,
+    ) -> Result<(), reencode::Error> {
+        utils::parse_code_section(self, code, section)?;
+        self.in_front.iter().for_each(|new| {
+            code.function(&new.body);
+        });
+        Ok(())
+    }
+}
+
+/// Nothing is anywhere: what is aligned so is as good as what was allocated, and need not be freed.
+fn realloc_nothing(realloc: u32) -> Function {
+    let [before, before_bytes, align, bytes] = [0, 1, 2, 3];
+    let mut body = Function::new([]);
+    let mut code = body.instructions();
+    code.local_get(before_bytes).local_get(bytes).i32_or().i32_eqz();
+    code.if_(BlockType::Result(ValType::I32)).local_get(align).else_();
+    code.local_get(before).local_get(before_bytes).local_get(align).local_get(bytes).call(realloc);
+    code.end().end();
+    body
+}
+
+/// A list that has an address is bytes, and the address that of a copy: it goes when the call is over.
+fn pop_list(pop_list: u32, dealloc: u32) -> Function {
+    let [call, kind, address, length] = [0, 1, 2, 3];
+    let [later, aligned] = [1, 1];
+    let word = MemArg { offset: 0, align: 2, memory_index: 0 };
+    let mut body = Function::new([(1, ValType::I32)]);
+    let mut code = body.instructions();
+    code.local_get(call).local_get(kind).local_get(address).call(pop_list).local_set(length);
+    code.local_get(address).i32_load(word).if_(BlockType::Empty);
+    code.local_get(call).local_get(address).i32_load(word).local_get(length).i32_const(aligned).i32_const(later);
+    code.call(dealloc).end();
+    code.local_get(length).end();
+    body
+}
+
+/// The runtime frees the bytes that it takes, also where they are none, and so needs an address that it may free. What it does not
+/// take is freed by who has pushed it, but not if it is none.
+fn push_list(push_list: u32, realloc: u32, dealloc: u32) -> Function {
+    let [call, kind, address, length, is_taken] = [0, 1, 2, 3, 4];
+    let [one, at_once] = [1, 0];
+    let mut body = Function::new([(1, ValType::I32)]);
+    let mut code = body.instructions();
+    code.local_get(length).if_(BlockType::Result(ValType::I32));
+    code.local_get(call).local_get(kind).local_get(address).local_get(length).call(push_list);
+    code.else_();
+    code.i32_const(0).i32_const(0).i32_const(one).i32_const(one).call(realloc).local_set(address);
+    code.local_get(call).local_get(kind).local_get(address).local_get(length).call(push_list).local_tee(is_taken);
+    code.i32_eqz().if_(BlockType::Empty);
+    code.local_get(call).local_get(address).i32_const(one).i32_const(one).i32_const(at_once).call(dealloc).end();
+    code.local_get(is_taken).end().end();
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasmtime::{Engine, Instance, Store, WasmParams, WasmResults};
+
+    /// Counts what it allocates and frees. Lists of the type 0 are bytes, which it takes and frees, and hands out without freeing.
+    const RUNTIME: &str = r#"(module
+        (memory (export "memory") 1)
+        (global $allocated (export "allocated") (mut i32) (i32.const 0))
+        (global $freed (export "freed") (mut i32) (i32.const 0))
+        (func $allocate (global.set $allocated (i32.add (global.get $allocated) (i32.const 1))))
+        (func $free (global.set $freed (i32.add (global.get $freed) (i32.const 1))))
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (call $allocate) (i32.const 1024))
+        (func (export "wit_dylib_pop_list") (param $call i32) (param $type i32) (param $address i32) (result i32)
+            (i32.store (local.get $address) (i32.const 0))
+            (if (i32.eqz (local.get $type)) (then (call $allocate) (i32.store (local.get $address) (i32.const 2048))))
+            (i32.const 5))
+        (func (export "wit_dylib_push_list") (param $call i32) (param $type i32) (param $address i32) (param i32) (result i32)
+            (if (i32.eqz (local.get $type)) (then (if (i32.ge_u (local.get $address) (i32.const 1024)) (then (call $free)))))
+            (i32.eqz (local.get $type)))
+        (func (export "wit_dylib_dealloc_bytes") (param i32 i32 i32 i32 i32) (call $free)))"#;
+
+    fn runtime() -> Vec<u8> {
+        wat::parse_str(RUNTIME).expect("it is a module")
+    }
+
+    /// What `function` returns, and how often it has allocated and freed.
+    fn call<P: WasmParams, R: WasmResults>(function: &str, params: P) -> (R, [i32; 2]) {
+        let module = freeing_module(&runtime(), |_| true).expect("it is read").expect("it is a runtime");
+        let engine = Engine::default();
+        let module = wasmtime::Module::new(&engine, module).expect("it is valid");
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &module, &[]).expect("it imports nothing");
+        let function = instance.get_typed_func::<P, R>(&mut store, function).expect("it has the type that it had");
+        let returned = function.call(&mut store, params).expect("it does not trap");
+        let counted = ["allocated", "freed"].map(|name| {
+            let count = instance.get_global(&mut store, name).expect("it is exported");
+            count.get(&mut store).unwrap_i32()
+        });
+        (returned, counted)
+    }
+
+    #[test]
+    fn what_is_nothing_is_not_allocated() {
+        assert_eq!(call(REALLOC, (0, 0, 4, 0)), (4, [0, 0]));
+        assert_eq!(call(REALLOC, (0, 0, 4, 8)), (1024, [1, 0]));
+    }
+
+    #[test]
+    fn bytes_that_are_handed_out_are_freed_and_lists_are_left_to_who_has_allocated_them() {
+        assert_eq!(call(POP_LIST, (0, 0, 16)), (5, [1, 1]));
+        assert_eq!(call(POP_LIST, (0, 1, 16)), (5, [0, 0]));
+    }
+
+    #[test]
+    fn bytes_that_come_in_are_freed_once_also_where_they_are_none() {
+        assert_eq!(call(PUSH_LIST, (0, 0, 1024, 3)), (1, [0, 1]), "they were allocated before");
+        assert_eq!(call(PUSH_LIST, (0, 0, 1, 0)), (1, [1, 1]), "nothing is nowhere");
+    }
+
+    #[test]
+    fn a_list_that_comes_in_empty_leaves_nothing_behind() {
+        assert_eq!(call(PUSH_LIST, (0, 1, 4, 0)), (0, [1, 1]));
+        assert_eq!(call(PUSH_LIST, (0, 1, 1024, 3)), (0, [0, 0]), "who has allocated it frees it");
+    }
+
+    #[test]
+    fn code_that_is_not_known_to_need_it_stays_as_it_is() {
+        let stays = |module: &[u8], is_known: fn(&[u8]) -> bool| {
+            freeing_module(module, is_known).expect("it is read").is_none()
+        };
+        assert!(stays(&runtime(), |_| false) && stays(&runtime(), is_known));
+        let other = wat::parse_str(RUNTIME.replace("wit_dylib_pop_list", "wit_dylib_pop_lists"));
+        assert!(stays(&other.expect("it is a module"), |_| true));
+        let component = wat::parse_str(format!("(component (core {})", &RUNTIME[1..])).expect("it is one");
+        assert!(freeing(&component).expect("it is read").is_none());
+    }
+}
