@@ -18,7 +18,7 @@ use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
 use crate::memory::Account;
 use crate::meter::Meter;
-use crate::parked::{Parked, Terms};
+use crate::parked::{Parked, Service, Terms};
 use crate::plugin::{Counters, Instances, Request};
 use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
@@ -96,7 +96,7 @@ impl Callee<'_> {
 
     /// The same, and what is left of its wall time.
     async fn timed_call<Q: Question>(&self, question: &Q, world: World) -> Result<(Q::Answer, Duration), Stopped> {
-        let Seat { mut store, mut instance, calls, terms } = self.seat(world).await;
+        let Seat { mut store, mut instance, served, terms } = self.seat(world).await;
         let time = store.data().meter.time().clone();
         let answer = {
             let call = pin!(async {
@@ -112,7 +112,7 @@ impl Callee<'_> {
         self.counters.memory_used(store.data().meter.memory().most());
         let answer = ended(answer, store.data()).map(|answer| (answer, time.left()));
         if let (Ok(_), Some(instance), Some(terms)) = (&answer, instance, terms) {
-            self.park(store, instance, calls + 1, terms);
+            self.park(store, instance, served, terms);
         }
         answer
     }
@@ -130,15 +130,15 @@ impl Callee<'_> {
         };
         let turn = world.call().map_or_else(Turn::default, |call| call.turn.clone());
         let begins = |turn| CallTime::of(self.time.0, self.time.1, turn);
-        if let Some(Parked { mut store, instance, calls, .. }) = parked {
+        if let Some(Parked { mut store, instance, served, .. }) = parked {
             store.data_mut().world = world;
             store.data_mut().meter.begin_another(self.limits.clone(), begins(turn), self.cpu.clone());
             store.set_epoch_deadline(1);
-            return Seat { store, instance: Some(instance), calls, terms };
+            return Seat { store, instance: Some(instance), served, terms };
         }
         let memory = turn.without(self.room(self.counters.memory_expected())).await;
         let meter = Meter::new(self.limits.clone(), begins(turn), self.cpu.clone(), memory);
-        Seat { store: self.store(CallState::new(meter, world)), instance: None, calls: 0, terms }
+        Seat { store: self.store(CallState::new(meter, world)), instance: None, served: Service::default(), terms }
     }
 
     /// Waits for room for `bytes` in the memory of all guests.
@@ -159,14 +159,15 @@ impl Callee<'_> {
     }
 
     /// Keeps the instance for the next call, if it may serve one.
-    fn park(&self, mut store: Store<CallState>, instance: Instance, calls: u32, terms: Terms) {
+    fn park(&self, mut store: Store<CallState>, instance: Instance, served: Service, terms: Terms) {
+        let memory = store.data().meter.memory();
+        let room = self.limits.memory_bytes.saturating_sub(memory.used());
+        let served = served.and_one(room, self.limits.calls_per_instance);
         // What is kept back is for those who cannot go on without.
-        if calls >= self.limits.calls_per_instance || store.data().meter.memory().has_kept_back() {
-            return;
-        }
+        let (Some(served), false) = (served, memory.has_kept_back()) else { return };
         store.data_mut().park();
         let owner = self.counters.clone();
-        self.shared.park(Parked { owner, store, instance, terms, calls, since: Instant::now() });
+        self.shared.park(Parked { owner, store, instance, terms, served, since: Instant::now() });
     }
 }
 
@@ -175,8 +176,7 @@ struct Seat {
     store: Store<CallState>,
     /// None: it is still to be made.
     instance: Option<Instance>,
-    /// How many calls the instance has served.
-    calls: u32,
+    served: Service,
     /// Of the call, if its instance may serve others of the same. None: it may not.
     terms: Option<Terms>,
 }

@@ -1,7 +1,7 @@
 //! Instances between two calls, of plugins whose operator wants them used again.
 //!
-//! Bounded in number for each plugin and for all, in how long they wait, and in how many calls one serves; what memory they
-//! have counts (`memory`), and they are given up as soon as a call waits for memory. A store that is parked knows nothing of
+//! Bounded in number for each plugin and for all, in how long they wait, in how many calls one serves and in how far it grows; what
+//! memory they have counts (`memory`), and they are given up as soon as a call waits for memory. A store that is parked knows nothing of
 //! the call before: its state has been put aside (`CallState::parked`), or a key would never come to rest.
 
 use std::collections::VecDeque;
@@ -32,6 +32,24 @@ impl Terms {
     }
 }
 
+/// What an instance has served.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Service {
+    calls: u32,
+    /// Bytes of memory that its first call has left to it.
+    room: usize,
+}
+
+impl Service {
+    /// One call more, which has left `room` bytes. None: it serves no other. That is so after `most` calls, and when less than half
+    /// is left of what there was in the beginning: what a language forgets to free costs a fresh instance then, and no call.
+    pub(crate) fn and_one(self, room: usize, most: u32) -> Option<Self> {
+        let first = if self.calls == 0 { room } else { self.room };
+        let served = Self { calls: self.calls + 1, room: first };
+        (served.calls < most && room >= first / 2).then_some(served)
+    }
+}
+
 /// An instance that may serve the next call.
 pub(crate) struct Parked {
     /// Whose it is: one generation of a plugin has one of these.
@@ -40,8 +58,7 @@ pub(crate) struct Parked {
     pub(crate) instance: Instance,
     /// Of its first call.
     pub(crate) terms: Terms,
-    /// How many calls it has served.
-    pub(crate) calls: u32,
+    pub(crate) served: Service,
     pub(crate) since: Instant,
 }
 

@@ -103,18 +103,35 @@ async fn each_call_of_an_instance_has_its_own_limits() {
     }
 }
 
+fn growing(pages: u32) -> Core {
+    Core {
+        reconcile: format!("(if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then unreachable))"),
+        ..Core::default()
+    }
+}
+
 #[tokio::test]
 async fn what_an_instance_has_grown_to_counts_in_its_next_call() {
-    let guest = Core { reconcile: "(drop (memory.grow (i32.const 100)))".to_owned(), ..Core::default() };
-    // Room for two hundred pages and a few.
-    let (sandbox, plugin) = loaded(Limits { memory_bytes: 210 << 16, ..Limits::default() }, &guest).await;
-    assert_eq!(stopped(&plugin, 2, Instances::Reuse).await, [false, false]);
-    assert_eq!(sandbox.stats().reserved_memory, 202 << 16, "it counts while it is parked");
+    let (sandbox, plugin) = loaded(Limits { memory_bytes: 210 << 16, ..Limits::default() }, &growing(108)).await;
+    assert_eq!(stopped(&plugin, 1, Instances::Reuse).await, [false]);
+    assert_eq!(sandbox.stats().reserved_memory, 110 << 16, "it counts while it is parked");
     let CallResult::Trapped { reason, .. } = call(&plugin, Instances::Reuse).await else {
         panic!("it grows too large")
     };
     assert_eq!(reason, "memory");
     assert_eq!(sandbox.stats().reserved_memory, 0);
+}
+
+#[tokio::test]
+async fn an_instance_that_has_used_half_of_the_memory_that_it_had_left_serves_no_other_call() {
+    // Its first call leaves 198 pages of 300, so two more may take 50 of them.
+    let (sandbox, plugin) = loaded(Limits { memory_bytes: 300 << 16, ..Limits::default() }, &growing(50)).await;
+    let mut parked = Vec::new();
+    for _ in 0..6 {
+        assert_eq!(call(&plugin, Instances::Reuse).await, CallResult::Done, "none of them lacks memory");
+        parked.push(sandbox.stats().parked_instances);
+    }
+    assert_eq!(parked, [1, 1, 1, 0, 1, 1]);
 }
 
 #[tokio::test]
