@@ -12,6 +12,7 @@ mod owners;
 mod random;
 mod writes;
 
+use futures::FutureExt as _;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_core::error::{ApiError, ApiReason};
 
@@ -40,14 +41,24 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Waits for `work`, which is done on the host's runtime: a busy guest thread must not delay it. When the call is cancelled,
-/// so is the work.
+/// Waits for `work`, which goes on on the host's runtime: a busy guest thread must not delay it. It begins on this one, so that work
+/// which needs nothing else (a write that would change nothing) wakes nobody. When the call is cancelled, so is the work.
 async fn elsewhere<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
     work: impl Future<Output = T> + Send + 'static,
 ) -> wasmtime::Result<T> {
-    let task = AbortOnDropHandle::new(state.reconcile(import)?.host.spawn(work));
+    let host = state.reconcile(import)?.host.clone();
+    let mut work = Box::pin(work);
+    let begun = {
+        let _entered = host.enter();
+        work.as_mut().now_or_never()
+    };
+    if let Some(done) = begun {
+        return Ok(done);
+    }
+    let task = AbortOnDropHandle::new(host.spawn(work));
+    // A panic of a port's: what it has done is not known here, so the call must not go on.
     waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
 }
 

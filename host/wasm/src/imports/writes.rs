@@ -1,7 +1,5 @@
 //! `writes`: mutations, each handed to the port and carried out on the host's runtime.
 
-use tokio::task::JoinError;
-use tokio_util::task::AbortOnDropHandle;
 use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::write::Operation;
 
@@ -10,10 +8,9 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, malformed, refused, too_large, waiting};
+use crate::imports::{RAISE_RESPONSE, elsewhere, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
-use crate::trap::HostFailed;
 
 /// What the guest gets back: the new object, none if nothing is left.
 type Answer = Result<Option<String>, ApiError>;
@@ -76,11 +73,9 @@ impl Host for CallState {
             let world = self.reconcile(IMPORT)?;
             (world.ports.writes.clone(), world.call.clone())
         };
-        // Not detached: when this call is cancelled, what has not been sent must not be. What has is the port's to settle.
-        let task = AbortOnDropHandle::new(
-            self.reconcile(IMPORT)?.host.spawn(async move { writes.batch(call, to_send).await }),
-        );
-        let mut written = awaited(self, IMPORT, task).await?.into_iter();
+        // When this call is cancelled, what has not been sent must not be. What has is the port's to settle.
+        let written = elsewhere(self, IMPORT, async move { writes.batch(call, to_send).await }).await?;
+        let mut written = written.into_iter();
         let mut left = budget;
         let answers = verbs.into_iter().map(|verb| {
             let verb = verb?;
@@ -139,21 +134,9 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     state.meter.have_beside(operation.body_bytes()).await;
     let world = state.reconcile(import)?;
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
-    // On the host's runtime: a busy guest thread must not delay it. When this call is cancelled, what waits to be sent must
-    // not be; what has been sent is the port's to settle (§3.4).
-    let task = AbortOnDropHandle::new(world.host.spawn(async move { writes.write(call, operation).await }));
-    let written = awaited(state, import, task).await?;
+    // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (§3.4).
+    let written = elsewhere(state, import, async move { writes.write(call, operation).await }).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
-}
-
-async fn awaited<T>(
-    state: &mut CallState,
-    import: &'static str,
-    task: impl Future<Output = Result<T, JoinError>>,
-) -> wasmtime::Result<T> {
-    let answer = waiting(state, import, task).await;
-    // A panic of the writer's: whether it had sent anything is not known here, so the call must not go on.
-    answer.map_err(|error| HostFailed::in_import(import, &error))
 }
 
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
