@@ -452,9 +452,9 @@ async fn what_calls_need_goes_on_to_the_end_of_the_last_of_a_round_that_is_aband
 fn ticking(seconds: &Arc<AtomicUsize>, kept: &Arc<()>) -> impl Future<Output = Infallible> + use<> {
     let (seconds, kept) = (seconds.clone(), kept.clone());
     async move {
-        let _kept = kept;
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(Arc::strong_count(&kept) > 1, "here and in the test");
             seconds.fetch_add(1, Ordering::Relaxed);
         }
     }
