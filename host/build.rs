@@ -15,6 +15,10 @@ const NOT_OF_THE_SDK: &[&str] =
 /// What is left behind by tools, at any depth.
 const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
 
+/// The SDKs into whose own top folder builds write: npm links what it has installed. Cargo looks at all that is below a folder, and would
+/// take that for a change: a file that comes to the top of these is noticed with the next other change.
+const WRITTEN_INTO: &[&str] = &["js"];
+
 /// An SDK's file that reads the interface of this repository, as it names it here and as it does with an author, whose SDK has it inside.
 struct Reads {
     sdk: &'static str,
@@ -35,12 +39,20 @@ fn main() -> io::Result<()> {
     for name in SDKS {
         let folder = sources.join(name);
         assert!(folder.is_dir(), "{} is not there: host/build.rs lists an SDK that is none", folder.display());
+        if !WRITTEN_INTO.contains(name) {
+            look_at(&folder);
+        }
         let mut files = embedded(&folder, &wanted_of_sdk)?;
         if *name == READS_INTERFACE.sdk {
             bring_interface(&repository.join("wit"), &made, &mut files)?;
         }
         let templates = folder.join("templates");
-        let templates = if templates.is_dir() { embedded(&templates, &wanted_of_template)? } else { Vec::new() };
+        let templates = if templates.is_dir() {
+            look_at(&templates);
+            embedded(&templates, &wanted_of_template)?
+        } else {
+            Vec::new()
+        };
         let _ = writeln!(code, "Sdk {{\n  files: {},", list(&files));
         let _ = writeln!(code, "  templates: {},\n}},", list(&templates));
     }
@@ -67,9 +79,15 @@ fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Re
     assert!(original.contains(here), "{} does not say {here}: host/build.rs knows it otherwise", text.display());
     *text = made.join("bindings.rs");
     fs::write(&*text, original.replace(here, there))?;
+    look_at(wit);
     let is_wit = |path: &Path, _| path.extension().is_some_and(|extension| extension == "wit");
     files.extend(embedded(wit, &is_wit)?.into_iter().map(|(path, text)| (Path::new("wit").join(path), text)));
     Ok(())
+}
+
+/// Has cargo run this again when it changes, or anything below it comes, goes or changes.
+fn look_at(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
 }
 
 /// All wanted files below `at` in `root`, sorted.
@@ -82,8 +100,7 @@ fn gather(root: &Path, at: &Path, wanted: &dyn Fn(&Path, bool) -> bool, found: &
         if !wanted(&path, is_folder) {
             continue;
         }
-        // Not the SDK's folder as a whole, in which tools leave what is none of it.
-        println!("cargo::rerun-if-changed={}", entry.path().display());
+        look_at(&entry.path());
         if is_folder {
             gather(root, &path, wanted, found)?;
         } else {

@@ -42,6 +42,12 @@ file_sha256() {
     if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
+# publish FOLDER NAME: gives what is complete in FOLDER its NAME. Of several at once the first is it, and the others' folders go.
+publish() {
+    # A link, for what is installed may know its own path.
+    ln -sn "$1" "$2" 2>/dev/null || rm -rf "$1"
+}
+
 # go_program NAME FOLDER [go build flags…]: prints the path of the Go module's program, built at most once per machine
 # for the same sources, dependencies, flags and Go.
 go_program() {

@@ -7,7 +7,6 @@
 mod aftermath;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +32,7 @@ use crate::circuit::{Circuit, Pass};
 use crate::config::Configured;
 use crate::generation::Tally;
 use crate::outage::{Outages, Setbacks};
+use crate::phases::Dropped;
 use crate::route::Stores;
 use crate::status::ControllerStatus;
 use crate::supervise::Panics;
@@ -103,8 +103,8 @@ pub(crate) struct Dispatch {
     pub(crate) last_call: CancellationToken,
     /// Another generation has the queue: no key is taken, and those that wait for their permit go back.
     pub(crate) retired: CancellationToken,
-    /// How many keys were dropped so, in a worker's hands.
-    pub(crate) unbegun: AtomicUsize,
+    /// The keys that are dropped so, in a worker's hands, and those of a round that is abandoned.
+    pub(crate) dropped: Dropped,
     pub(crate) panics: Panics,
     /// Is told how each call ends.
     pub(crate) status: Arc<ControllerStatus>,
@@ -272,7 +272,7 @@ impl Dispatch {
             if self.retired.is_cancelled() {
                 return Ended::GivenBack;
             }
-            self.unbegun.fetch_add(1, Ordering::Relaxed);
+            self.dropped.add(1);
             return Ended::Done;
         };
         if self.is_held(key) {

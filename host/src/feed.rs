@@ -1,6 +1,7 @@
 //! From the events of a watch to keys in a workqueue.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, pending};
 
 use futures::FutureExt;
 use windlass_core::mapping::Primaries as _;
@@ -90,8 +91,9 @@ impl<S: Source> Feeder<S> {
     }
 
     /// Takes events to no end: no more keys are wanted, and the events must not heap up.
-    pub(crate) async fn discard(&mut self) {
+    pub(crate) async fn discard(&mut self) -> Infallible {
         while self.source.next().await.is_some() {}
+        pending().await
     }
 }
 

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
@@ -35,7 +34,7 @@ pub(crate) struct Running {
     phases: Phases,
     at_work: AtWork,
     /// What calls need to their end, and what goes on with it when no more keys are to be added.
-    kept: Vec<BoxFuture<'static, ()>>,
+    kept: Vec<BoxFuture<'static, Infallible>>,
 }
 
 impl Running {
@@ -69,8 +68,9 @@ impl Running {
         });
     }
 
-    /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended.
-    pub(crate) fn keep(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
+    /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended. It has no end of
+    /// its own, with which what it holds would go.
+    pub(crate) fn keep(&mut self, rest: impl Future<Output = Infallible> + Send + 'static) {
         self.kept.push(rest.boxed());
     }
 
@@ -89,11 +89,7 @@ impl Running {
     pub(crate) async fn end(mut self) -> End {
         self.no_more_keys().await;
         self.at_work.fed();
-        let kept = join_all(std::mem::take(&mut self.kept));
-        let kept = async {
-            kept.await;
-            pending::<Infallible>().await
-        };
+        let kept = self.going_on();
         tokio::select! {
             biased;
             end = self.last_keys() => end,
@@ -103,7 +99,7 @@ impl Running {
 
     async fn last_keys(&mut self) -> End {
         let phases = &self.phases;
-        let Dispatch { queue, controller, principal, outages, last_call, unbegun, .. } = &*self.dispatch;
+        let Dispatch { queue, controller, principal, outages, last_call, .. } = &*self.dispatch;
         let plugin = &principal.plugin;
         let draining = queue.shut_down_with_drain();
         let drained = if outages.is_over() {
@@ -122,7 +118,6 @@ impl Running {
         }
         self.at_work.drained();
         let end = phases.last_calls(&self.workers).await;
-        phases.dropped(unbegun.load(Ordering::Relaxed));
         if end == End::Cut {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
             tracing::error!(%plugin, %controller, keys = keys.join(" "), "these calls, or writes of theirs, are cut");
@@ -134,9 +129,15 @@ impl Running {
     pub(crate) async fn abandon(mut self) {
         self.dispatch.last_call.cancel();
         self.no_more_keys().await;
-        self.phases.drop_keys(&self.dispatch.queue);
+        // On the account of a stop that comes while calls run, too.
+        self.dispatch.dropped.drop_keys(&self.dispatch.queue);
         self.at_work.drained();
-        self.workers.wait().await;
+        let kept = self.going_on();
+        tokio::select! {
+            biased;
+            () = self.workers.wait() => {}
+            never = kept => match never {},
+        }
     }
 
     /// Ends because another generation has the queue: calls that run end, and whatever has not begun is the other's. What has
@@ -146,16 +147,22 @@ impl Running {
         self.no_more_keys().await;
         self.at_work.drained();
         relieved.cancelled().await;
-        let kept = join_all(std::mem::take(&mut self.kept));
-        let kept = async {
-            kept.await;
-            pending::<Infallible>().await
-        };
+        let kept = self.going_on();
         tokio::select! {
             // What has changed meanwhile becomes keys in its first poll, also if no call runs any more.
             biased;
             never = kept => match never {},
             () = self.workers.wait() => {}
+        }
+    }
+
+    /// What is kept, as it goes on.
+    fn going_on(&mut self) -> impl Future<Output = Infallible> + use<> {
+        let kept = join_all(std::mem::take(&mut self.kept));
+        async move {
+            // Of none there is an end.
+            kept.await;
+            pending().await
         }
     }
 
@@ -171,7 +178,7 @@ impl Drop for Running {
         self.dispatch.stop.cancel();
         self.dispatch.last_call.cancel();
         if !self.dispatch.retired.is_cancelled() {
-            self.phases.drop_keys(&self.dispatch.queue);
+            self.dispatch.dropped.drop_keys(&self.dispatch.queue);
         }
     }
 }
@@ -213,7 +220,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
     use super::*;

@@ -161,6 +161,7 @@ mod tests {
         let mut work = LongWork::of(&permit.turn());
         work.pause().await;
         assert!(!neighbour.is_finished(), "it has only begun");
+        // As work that takes its time, on the thread.
         std::thread::sleep(2 * LEAVES_THREAD_AFTER);
         work.pause().await;
         assert!(neighbour.is_finished());

@@ -195,6 +195,7 @@ async fn keep_busy(objects: Objects) {
     for turn in 1.. {
         // A server that ends with its test may fail the last of them.
         let _ = objects.merge("ConfigMap", "busy", &json!({"data": {"turn": turn.to_string()}})).await;
+        // Often enough for a write to be under way whenever the lease goes, and no storm.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -33,5 +33,6 @@ mod shutdown;
 mod storm;
 mod swap;
 mod swap_judged;
+mod tools;
 mod webapp;
 mod writes;

@@ -1,7 +1,6 @@
 //! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -75,7 +74,7 @@ impl Controller {
                 if retired.is_cancelled() {
                     caught("feeder", &panics, async { feeder.finish() }).await;
                 }
-                feeder.discard().await;
+                feeder.discard().await
             });
             running.feed("feeder", move || {
                 let feeder = feeder.clone();
@@ -183,7 +182,7 @@ impl Controller {
             retired: CancellationToken::new(),
             stop: phases.stop.child_token(),
             last_call: phases.last_call.child_token(),
-            unbegun: AtomicUsize::new(0),
+            dropped: phases.dropping(),
             panics: self.host.panics.clone(),
         }
     }

@@ -1,7 +1,7 @@
 //! One controller that is to take another's place, on the embedded API server. Each is polled by hand: so nothing happens between two steps
 //! of a test but what it says.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -138,7 +138,11 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
     let (mut running, _) = one.start(one.subscribe(resolved, live, &terms), None, &phases);
     let needed = Arc::new(());
     let kept = needed.clone();
-    running.keep(async move { drop(kept) });
+    running.keep(async move {
+        let never = pending().await;
+        drop(kept);
+        never
+    });
     let call = CancellationToken::new();
     one.workers.spawn(call.clone().cancelled_owned());
     let gone = Loss::NotServed(ObjectKind::new("v1", "ConfigMap"));

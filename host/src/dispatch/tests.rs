@@ -6,6 +6,7 @@ mod outcomes;
 mod retired;
 mod waiting;
 
+use std::convert::Infallible;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -96,6 +97,7 @@ struct Stage {
     /// The share of another plugin, to take permits away.
     other: Share,
     switch: Switch,
+    phases: Phases,
 }
 
 impl Stage {
@@ -110,6 +112,7 @@ impl Stage {
     fn with_ports(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores, ports: Ports) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (switch, outages) = Switch::new();
+        let phases = Phases::of(CancellationToken::new());
         let circuit = Circuit::default();
         let fair = Fair::new(permits, turns::places(permits));
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
@@ -147,7 +150,7 @@ impl Stage {
             place_worth: 0.5,
             last_call: CancellationToken::new(),
             retired: CancellationToken::new(),
-            unbegun: AtomicUsize::new(0),
+            dropped: phases.dropping(),
             panics: Panics::default(),
             status,
         });
@@ -157,7 +160,7 @@ impl Stage {
                 supervise("worker", &dispatch.panics, &CancellationToken::new(), || dispatch.work()).await
             });
         }
-        Self { dispatch, calls, fair, other, switch }
+        Self { dispatch, calls, fair, other, switch, phases }
     }
 
     fn new(workers: usize) -> Self {
@@ -264,7 +267,7 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 /// A worker that has a key and waits for the only permit, which is another plugin's.
 async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    let phases = Phases::of(CancellationToken::new());
+    let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     running.work();
     let permit = stage.other.acquire().await;
@@ -287,7 +290,7 @@ async fn stop(running: Running, phases: &Phases) -> End {
 #[tokio::test(start_paused = true)]
 async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    let phases = Phases::of(CancellationToken::new());
+    let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     running.work();
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -312,7 +315,7 @@ async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
     let began = Instant::now();
     assert_eq!(stop(running, &phases).await, End::Clean, "no call runs that could be cut");
     assert!(began.elapsed() < Duration::from_secs(6), "only the drain waits: {:?}", began.elapsed());
-    assert_eq!(stage.dispatch.unbegun.load(Ordering::Relaxed), 1);
+    assert_eq!(phases.all_dropped(), 1);
     permit.finish(Duration::ZERO);
     assert!(stage.is_quiet().await);
 }
@@ -320,7 +323,7 @@ async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
 /// A key that the gate holds, and a worker that waits for another.
 async fn holding() -> (Stage, Running, Phases) {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    let phases = Phases::of(CancellationToken::new());
+    let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
     stage.dispatch.queue.add(key("a"));
     let held = stage.dispatch.queue.get().await.expect("it is ready");
@@ -386,19 +389,82 @@ async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
     assert_eq!(phases.all_dropped(), 1);
 }
 
+/// A round with a call, a key that waits for its permit in a worker's hands, and one that waits for a worker. The host goes on.
+async fn all_at_work() -> (Stage, Running, Phases, Call) {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let host = Phases::of(CancellationToken::new());
+    let phases = host.of_plugin(CancellationToken::new());
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").dropped = phases.dropping();
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    running.work();
+    running.work();
+    for name in ["a", "b", "c"] {
+        stage.dispatch.queue.add(key(name));
+    }
+    let call = stage.call().await;
+    assert!(stage.is_quiet().await);
+    assert_eq!((stage.dispatch.queue.processing().len(), stage.dispatch.queue.len()), (2, 1));
+    (stage, running, host, call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and_a_later_one_does_not() {
+    for (stops_meanwhile, dropped) in [(true, 2), (false, 0)] {
+        let (mut stage, running, host, call) = all_at_work().await;
+        let abandoned = tokio::spawn(running.abandon());
+        assert!(stage.is_quiet().await && !abandoned.is_finished(), "a call runs");
+        let answer = || call.answer.send(CallResult::Done).expect("the worker waits");
+        if stops_meanwhile {
+            let nothing: Option<std::future::Ready<bool>> = None;
+            let stopping = host.end(abandoned.map(|_| 0), std::future::ready(true), nothing, || {});
+            let answer = host.last_call.cancelled().map(|()| {
+                assert_eq!(host.all_dropped(), dropped, "what the queues' drain is told of");
+                answer();
+            });
+            assert!(tokio::join!(stopping, answer).0);
+        } else {
+            answer();
+            abandoned.await.expect("no panic");
+            assert!(stage.is_quiet().await);
+            drop(stage);
+            host.stop.cancel();
+        }
+        assert_eq!(host.all_dropped(), dropped);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_calls_need_goes_on_to_the_end_of_the_last_of_a_round_that_is_abandoned() {
+    let (mut stage, mut running, _host, call) = all_at_work().await;
+    let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    running.keep(ticking(&needed, &kept));
+    let abandoned = tokio::spawn(running.abandon());
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(Arc::strong_count(&kept), 2, "a call runs");
+    assert!(needed.load(Ordering::Relaxed) >= 10, "{needed:?}");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    abandoned.await.expect("no panic");
+    assert_eq!(Arc::strong_count(&kept), 1);
+    assert!(stage.is_quiet().await);
+}
+
+/// Counts the seconds, and holds what it is to keep.
+fn ticking(seconds: &Arc<AtomicUsize>, kept: &Arc<()>) -> impl Future<Output = Infallible> + use<> {
+    let (seconds, kept) = (seconds.clone(), kept.clone());
+    async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(Arc::strong_count(&kept) > 1, "here and in the test");
+            seconds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() {
     let (mut stage, mut running, phases) = holding().await;
     let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    running.keep({
-        let (needed, kept) = (needed.clone(), kept.clone());
-        async move {
-            while Arc::strong_count(&kept) > 0 {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                needed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    });
+    running.keep(ticking(&needed, &kept));
     stage.dispatch.queue.wake(&key("a"));
     let stopping = tokio::spawn(async move { stop(running, &phases).await });
     let call = stage.call().await;

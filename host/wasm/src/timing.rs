@@ -153,6 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default());
+        // What it has asked for takes a moment, which no test can pause: it is the guest threads' clock.
         time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
         assert_eq!(time.overrun().limit, Limit::Deadline, "less than half");
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
@@ -165,6 +166,7 @@ mod tests {
     async fn a_wait_for_memory_takes_nothing_of_the_time() {
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(500), Turn::default());
         let waits_long = async {
+            // Twice as long as the call may take.
             time.stopped_for(tokio::time::sleep(Duration::from_secs(1))).await;
             "ended"
         };
@@ -179,6 +181,7 @@ mod tests {
         let time = CallTime::of(Limit::Deadline, Duration::from_secs(1), call.turn());
         let takes_the_turn = async {
             let busy = neighbour.acquire().await;
+            // Twice as long as the call may take.
             tokio::time::sleep(Duration::from_secs(2)).await;
             busy.finish(Duration::ZERO);
         };

@@ -107,3 +107,18 @@ fn every_known_language_that_has_an_sdk_has_both_templates() {
         assert!(template(language, Kind::Composer).is_some(), "{language} has no template of a composer");
     }
 }
+
+/// A file that is changed or removed is noticed by itself; one that comes, by the folder that it comes to.
+#[test]
+fn cargo_looks_at_the_folders_that_a_file_may_come_to_and_at_none_that_tools_write_into() {
+    let told = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("what the build script said");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the host is a folder of it");
+    let looks_at = |folder: &str| {
+        let line = format!("cargo::rerun-if-changed={}", repository.join(folder).display());
+        told.lines().any(|told| told == line)
+    };
+    for folder in ["sdk/c", "sdk/go", "sdk/js/src", "sdk/js/templates", "sdk/python", "sdk/rust", "wit"] {
+        assert!(looks_at(folder), "{folder}: {told}");
+    }
+    assert!(!looks_at("sdk/js") && !told.contains("node_modules") && !told.contains("__pycache__"), "{told}");
+}

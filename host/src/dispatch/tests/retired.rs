@@ -1,5 +1,6 @@
 //! A generation whose queue another one gets.
 
+use std::future::pending;
 use std::sync::Weak;
 
 use super::*;
@@ -49,7 +50,7 @@ async fn a_key_that_waits_for_its_permit_is_called_by_the_next_generation_and_no
     assert!(stage.is_quiet().await);
     call.answer.send(CallResult::Done).expect("the worker waits");
     assert!(next.is_quiet().await, "it was one key");
-    assert_eq!(stage.dispatch.unbegun.load(Ordering::Relaxed), 0);
+    assert_eq!(stage.phases.all_dropped(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +104,10 @@ async fn what_has_changed_meanwhile_becomes_keys_also_when_no_call_runs_any_more
     for _ in 0..50 {
         let (mut stage, mut running, _) = at_work();
         let queue = stage.dispatch.queue.clone();
-        running.keep(async move { queue.add(key("a")) });
+        running.keep(async move {
+            queue.add(key("a"));
+            pending().await
+        });
         stage.dispatch.retired.cancel();
         let relieved = CancellationToken::new();
         let relieving = relieved.clone();

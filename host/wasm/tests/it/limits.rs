@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use support::guests::{Core, chameleon};
 use support::ports::{FakePorts, WriteMode, quiet};
-use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped};
+use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped, until};
 use windlass_core::outcome::CallResult;
 use windlass_wasm::{Called, Limits};
 
@@ -203,13 +203,13 @@ async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
     let sandbox = sandbox(Limits { deadline: minute, cpu: minute, ..Limits::default() });
     let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
     let good = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
-    let spinners: Vec<_> = (0..3)
-        .map(|_| {
-            let spinning = spinning.clone();
-            tokio::spawn(async move { reconcile(&spinning, &quiet()).await })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut spinners = Vec::new();
+    for _ in 0..3 {
+        let (spinning, before) = (spinning.clone(), sandbox.stats().reserved_memory);
+        spinners.push(tokio::spawn(async move { reconcile(&spinning, &quiet()).await }));
+        // A call that has begun has memory.
+        until(|| sandbox.stats().reserved_memory > before).await;
+    }
     let began = Instant::now();
     for _ in 0..10 {
         assert_eq!(reconcile(&good, &quiet()).await, CallResult::Done);

@@ -29,6 +29,7 @@ struct Crowd {
 impl Crowd {
     async fn come_by(self) {
         self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        // Long enough for all that can be there at once to come.
         tokio::time::sleep(Duration::from_secs(1)).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
 use support::ports::quiet;
-use support::{call_of, call_with, load, sandbox};
+use support::{call_of, call_with, load, sandbox, until};
 use windlass_core::grants::{Grants, Rule};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
@@ -175,14 +175,4 @@ async fn instances_make_room_for_calls_that_need_memory() {
     // Long before it would be given up for idling.
     tokio::time::timeout(Duration::from_secs(20), calls).await.expect("there is room");
     assert_eq!(sandbox.stats().parked_instances, 1, "the one that waited longest has gone");
-}
-
-/// Waits until `done`, which must come soon.
-async fn until(done: impl Fn() -> bool) {
-    let waited = async {
-        while !done() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it comes soon");
 }

@@ -168,6 +168,7 @@ impl Reads for Slow {
     }
 
     fn list(&self, _: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+        // As long as it takes to list many objects, on the guest's own thread.
         std::thread::sleep(Duration::from_millis(2));
         self.lists.lock().expect("not poisoned").push((query.limit, self.neighbour.load(Ordering::SeqCst)));
         let before = query.page_token.as_deref().map_or(0, |token| token.parse().expect("a number"));

@@ -139,3 +139,13 @@ pub(crate) fn trapped(result: CallResult) -> (&'static str, String) {
         other => panic!("the call should have been stopped, but it ended with {other:?}"),
     }
 }
+
+/// Waits until `done`, which must come soon.
+pub(crate) async fn until(done: impl Fn() -> bool) {
+    let waited = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it comes soon");
+}

@@ -1,0 +1,135 @@
+//! A stop, phase by phase.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::{CALLS, DRAIN, EVENTS, Phases, SOON};
+
+/// How long leases may take to be released.
+pub(super) const RELEASE: Duration = Duration::from_secs(5);
+
+/// How long a phase has taken, in milliseconds.
+fn took(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Phases {
+    /// Stops, whoever asked for it. `controllers` completes when all controllers have ended,
+    /// which run on tasks of their own, with how many were cut; `events`
+    /// says whether all Kubernetes Events were sent; `release` gives the leases back, and is left out if there are none;
+    /// `watches` ends them. Returns whether nothing was lost that the next start does not do again.
+    pub(crate) async fn end(
+        &self,
+        controllers: impl Future<Output = usize>,
+        events: impl Future<Output = bool>,
+        release: Option<impl Future<Output = bool>>,
+        watches: impl FnOnce(),
+    ) -> bool {
+        let began = Instant::now();
+        self.intake().await;
+        self.drain().await;
+        let called = self.calls(controllers).await;
+        let sent = Self::events(events).await;
+        let released = match release {
+            Some(release) => Self::release(release).await,
+            None => true,
+        };
+        watches();
+        tracing::info!(phase = "watches", "the watches have ended");
+        let clean = called && sent && released;
+        let dropped = self.all_dropped();
+        tracing::info!(clean, took_ms = took(began), dropped, "stopped");
+        clean
+    }
+
+    /// No change becomes a key any more. `/readyz` has said so since `stop`.
+    async fn intake(&self) {
+        let began = Instant::now();
+        self.stop.cancel();
+        if timeout(SOON, self.feeding.wait()).await.is_err() {
+            // Nothing comes of what it still adds: queues that shut down take nothing.
+            tracing::warn!("a task that makes keys of changes does not end");
+        }
+        tracing::info!(phase = "intake", took_ms = took(began), "not ready any more, and no change is taken in");
+    }
+
+    /// What is queued, or held until its own writes are seen, runs if it can.
+    async fn drain(&self) {
+        let began = Instant::now();
+        let in_time = timeout(DRAIN, self.draining.wait()).await.is_ok();
+        self.last_call.cancel();
+        if !in_time {
+            // Each controller drops what it has left, and counts it.
+            let _ = timeout(SOON, self.draining.wait()).await;
+        }
+        let (took_ms, dropped) = (took(began), self.all_dropped());
+        if in_time && dropped == 0 {
+            tracing::info!(phase = "drain", took_ms, dropped, "the queues have drained");
+        } else {
+            let why = if in_time { "what cannot be called now is not waited for" } else { "the time for it is over" };
+            tracing::info!(
+                phase = "drain",
+                took_ms,
+                dropped,
+                "the queues have not drained, {why}: the keys that are left are dropped, and the next start queues every one again"
+            );
+        }
+    }
+
+    /// Calls that run end, and what they have written settles.
+    async fn calls(&self, controllers: impl Future<Output = usize>) -> bool {
+        let began = Instant::now();
+        let mut controllers = pin!(controllers);
+        let cut = if let Ok(cut) = timeout(CALLS, &mut controllers).await {
+            cut
+        } else {
+            self.cut.cancel();
+            // Each tells what it cuts.
+            timeout(SOON, controllers).await.unwrap_or(1)
+        };
+        self.over.cancel();
+        let took_ms = took(began);
+        if cut == 0 {
+            tracing::info!(phase = "calls", took_ms, "every call has ended, and so have its writes");
+        } else {
+            tracing::error!(
+                phase = "calls",
+                took_ms,
+                controllers = cut,
+                "calls or their writes have not ended within {CALLS:?} and are cut: the lines above say of which objects"
+            );
+        }
+        cut == 0
+    }
+
+    async fn events(sent: impl Future<Output = bool>) -> bool {
+        let began = Instant::now();
+        let all = timeout(EVENTS, sent).await == Ok(true);
+        let took_ms = took(began);
+        if all {
+            tracing::info!(phase = "events", took_ms, "every Kubernetes Event has been sent");
+        } else {
+            tracing::warn!(phase = "events", took_ms, "some Kubernetes Events could not be sent and are lost");
+        }
+        all
+    }
+
+    /// Another replica need not wait until they expire.
+    async fn release(released: impl Future<Output = bool>) -> bool {
+        let began = Instant::now();
+        let all = timeout(RELEASE, released).await == Ok(true);
+        let took_ms = took(began);
+        if all {
+            tracing::info!(phase = "release", took_ms, "the leases are released");
+        } else {
+            tracing::warn!(
+                phase = "release",
+                took_ms,
+                "some leases are not released: others take over when they expire"
+            );
+        }
+        all
+    }
+}

@@ -1,0 +1,194 @@
+//! The phases, with controllers that a test plays.
+
+use std::future::ready;
+
+use tokio::time::Instant;
+
+use super::ending::RELEASE;
+use super::*;
+
+const NOTHING: Option<std::future::Ready<bool>> = None;
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// A controller that needs `drain` to drain, drops three keys if that is too long, and whose last call ends after `call`.
+fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<Output = End> + use<> {
+    let (phases, mut at_work) = (phases.clone(), phases.at_work());
+    async move {
+        phases.stop.cancelled().await;
+        at_work.fed();
+        if phases.last_call.run_until_cancelled(sleep(drain)).await.is_none() {
+            phases.dropping().add(3);
+        }
+        at_work.drained();
+        let workers = tracker();
+        workers.spawn(sleep(call));
+        phases.last_calls(&workers).await
+    }
+}
+
+/// Stops controllers that drain and call for so long, and returns whether that was clean, when what is over was over,
+/// and when all was.
+async fn stopped(controllers: &[(Duration, Duration)]) -> (bool, usize, [Duration; 3]) {
+    let phases = Phases::of(CancellationToken::new());
+    let began = Instant::now();
+    let controllers: Vec<_> =
+        controllers.iter().map(|(drain, call)| tokio::spawn(controller(&phases, *drain, *call))).collect();
+    let ended = async {
+        let ends = futures::future::join_all(controllers).await;
+        ends.into_iter().filter(|end| *end.as_ref().expect("no panic") == End::Cut).count()
+    };
+    let at = |token: &CancellationToken| {
+        let token = token.clone();
+        async move {
+            token.cancelled().await;
+            began.elapsed()
+        }
+    };
+    let (clean, last_call, over) =
+        tokio::join!(phases.end(ended, ready(true), NOTHING, || {}), at(&phases.last_call), at(&phases.over));
+    (clean, phases.all_dropped(), [last_call, over, began.elapsed()])
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limits_are_those_of_the_host_and_not_of_each_controller() {
+    for (what, controllers, clean, dropped, [last_call, over]) in [
+        ("nothing runs", &[][..], true, 0, [0, 0]),
+        ("all is soon done", &[(1, 2), (3, 4)], true, 0, [3, 7]),
+        // The first has drained long before, and its call has as long as the others'.
+        ("one does not drain", &[(0, 24), (9, 1)], true, 3, [5, 24]),
+        ("a call hangs", &[(1, 99), (2, 1)], false, 0, [2, 22]),
+        ("none drains and all hang", &[(99, 99), (99, 99), (99, 99)], false, 9, [5, 25]),
+    ] {
+        let times: Vec<_> = controllers.iter().map(|(drain, call)| (seconds(*drain), seconds(*call))).collect();
+        let stopped = stopped(&times).await;
+        let wanted = [seconds(last_call), seconds(over), seconds(over)];
+        let near =
+            |at: Duration, wanted: Duration| at.saturating_sub(wanted) < Duration::from_millis(20) && at >= wanted;
+        assert_eq!((stopped.0, stopped.1), (clean, dropped), "{what}: {stopped:?}");
+        assert!(stopped.2.iter().zip(wanted).all(|(at, wanted)| near(*at, wanted)), "{what}: {stopped:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_are_left_and_leases_that_are_kept_are_not_clean_and_hold_up_nothing_for_long() {
+    for (events, release, clean, limit) in [
+        (seconds(1), seconds(1), true, seconds(2)),
+        (seconds(9), seconds(1), false, EVENTS + seconds(1)),
+        (seconds(1), seconds(9), false, seconds(1) + RELEASE),
+    ] {
+        let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
+        let done = |after| async move {
+            sleep(after).await;
+            true
+        };
+        let mut watching = true;
+        let ended = phases.end(ready(0), done(events), Some(done(release)), || watching = false).await;
+        assert_eq!((ended, watching), (clean, false));
+        assert!(began.elapsed() < limit + Duration::from_millis(20), "{:?}", began.elapsed());
+    }
+    let phases = Phases::of(CancellationToken::new());
+    assert!(!phases.end(ready(0), ready(false), NOTHING, || {}).await, "events that were given up are lost too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_hangs_the_host_ends_within_the_time_that_the_chart_gives_it() {
+    let (grace, spare) = (seconds(45), seconds(5));
+    let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
+    // It neither hears nor ends.
+    let _at_work = phases.at_work();
+    assert!(!phases.end(pending(), pending(), Some(pending::<bool>()), || {}).await);
+    assert!(began.elapsed() + spare < grace, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_are_kept_until_the_last_call_has_ended_and_watches_until_they_are_released() {
+    let phases = Phases::of(CancellationToken::new());
+    let call = controller(&phases, Duration::ZERO, seconds(7));
+    let order = std::sync::Mutex::new(Vec::new());
+    let note = |what: &'static str| order.lock().expect("one at a time").push(what);
+    let calls = async {
+        let end = call.await;
+        note("calls");
+        usize::from(end == End::Cut)
+    };
+    let events = async {
+        note("events");
+        true
+    };
+    let release = async {
+        note("release");
+        true
+    };
+    assert!(phases.end(calls, events, Some(release), || note("watches")).await);
+    assert_eq!(*order.lock().expect("all have ended"), ["calls", "events", "release", "watches"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenure_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
+    let host = Phases::of(CancellationToken::new());
+    for (drain, call, lost_after, took) in [(1, 2, 99, 3), (99, 1, 99, 6), (99, 1, 2, 3), (1, 99, 99, 21)] {
+        let (ends, lost) = (host.stop.child_token(), CancellationToken::new());
+        let tenure = host.of_tenure(ends.clone());
+        let running = tokio::spawn(controller(&tenure, seconds(drain), seconds(call)));
+        let began = Instant::now();
+        ends.cancel();
+        let losing = lost.clone();
+        tokio::spawn(async move {
+            sleep(seconds(lost_after)).await;
+            losing.cancel();
+        });
+        let end = tokio::select! {
+            end = running => end.expect("no panic"),
+            never = tenure.hand_over(&lost) => match never {},
+        };
+        assert_eq!((end == End::Cut, began.elapsed().as_secs()), (call == 99, took), "{drain} {call} {lost_after}");
+        let is_over = [&host.stop, &host.last_call, &host.cut, &host.over].map(CancellationToken::is_cancelled);
+        assert_eq!(is_over, [false; 4]);
+    }
+    assert!(host.draining.is_empty(), "nothing of it is waited for any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_the_host_waits_for_what_runs_in_a_tenure() {
+    let host = Phases::of(CancellationToken::new());
+    let tenure = host.of_tenure(host.stop.child_token());
+    let running = tokio::spawn(controller(&tenure, seconds(3), seconds(4)));
+    let (ended, began) = (async { usize::from(running.await.expect("no panic") == End::Cut) }, Instant::now());
+    assert!(host.end(ended, ready(true), NOTHING, || {}).await);
+    assert_eq!(began.elapsed().as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_stop_a_tenure_has_the_limits_of_the_host_and_no_others() {
+    let host = Phases::of(CancellationToken::new());
+    let tenure = host.of_tenure(host.stop.child_token());
+    // Its own queue is empty at once, and the host's last one after five seconds.
+    let calling = tokio::spawn(controller(&tenure, Duration::ZERO, seconds(24)));
+    let draining = tokio::spawn(controller(&host, seconds(9), seconds(1)));
+    let handing_over = tokio::spawn(async move { tenure.hand_over(&CancellationToken::new()).await });
+    let ended = async {
+        let ends = [calling.await.expect("no panic"), draining.await.expect("no panic")];
+        handing_over.abort();
+        ends.iter().filter(|end| **end == End::Cut).count()
+    };
+    assert!(host.end(ended, ready(true), NOTHING, || {}).await);
+    assert_eq!(host.all_dropped(), 3);
+}
+
+#[test]
+fn what_has_been_dropped_by_what_ended_before_is_not_the_stops() {
+    let host = Phases::of(CancellationToken::new());
+    let tenure = host.of_tenure(host.stop.child_token());
+    let (ended, ending) = (tenure.dropping(), tenure.dropping());
+    ended.add(3);
+    ending.add(2);
+    drop(ended);
+    assert_eq!(host.all_dropped(), 2);
+    host.stop.cancel();
+    drop(ending);
+    tenure.dropping().add(1);
+    assert_eq!(host.all_dropped(), 3, "the next start queues these again, and nothing before it does");
+}
