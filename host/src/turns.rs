@@ -88,10 +88,18 @@ impl<P: ?Sized> WaitedFor<P> {
     }
 }
 
-/// `work`, which is done on `host`, wherever it is waited for, and ends with whoever waits.
-async fn done_on<T: Send + 'static>(host: &Handle, work: BoxFuture<'static, T>) -> T {
+/// `work`, which goes on on `host`, wherever it is waited for, and ends with whoever waits. It begins where it is asked for: what is
+/// done at once, as a write that would change nothing, wakes nobody.
+async fn done_on<T: Send + 'static>(host: &Handle, mut work: BoxFuture<'static, T>) -> T {
     if Handle::current().id() == host.id() {
         return work.await;
+    }
+    let begun = {
+        let _entered = host.enter();
+        work.as_mut().now_or_never()
+    };
+    if let Some(done) = begun {
+        return done;
     }
     match AbortOnDropHandle::new(host.spawn(work.in_current_span())).await {
         Ok(done) => done,
@@ -146,6 +154,8 @@ impl Http for WaitedFor<dyn Http> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use std::num::NonZeroU32;
 
     use windlass_core::fair::Fair;
@@ -165,5 +175,20 @@ mod tests {
         std::thread::sleep(2 * LEAVES_THREAD_AFTER);
         work.pause().await;
         assert!(neighbour.is_finished());
+    }
+
+    #[test]
+    fn work_begins_where_it_is_asked_for_and_goes_on_on_the_host() {
+        let host = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+        let guests = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let work = async {
+            let (begun_on, begun_in) = (Handle::current().id(), thread::current().id());
+            tokio::task::yield_now().await;
+            [(begun_on, begun_in), (Handle::current().id(), thread::current().id())]
+        };
+        let [begun, ended] = guests.block_on(done_on(host.handle(), work.boxed()));
+        assert_eq!(begun, (host.handle().id(), thread::current().id()), "what is done at once wakes nobody");
+        assert_eq!(ended.0, host.handle().id());
+        assert_ne!(ended.1, thread::current().id(), "a busy guest does not delay what waits");
     }
 }

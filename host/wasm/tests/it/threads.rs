@@ -62,9 +62,15 @@ async fn a_call_from_beside_the_guests_runs_in_place_and_another_in_a_task_of_it
     assert!(seen.only().is_some_and(|it| it != place), "in a task of its own");
 }
 
-/// Remembers on which runtime it writes, and refuses.
+/// Remembers on which runtime and in which task it writes, before and after it has waited.
 #[derive(Clone, Debug, Default)]
-struct Where(Arc<Mutex<Vec<tokio::runtime::Id>>>);
+struct Where(Arc<Mutex<Vec<(tokio::runtime::Id, Option<task::Id>)>>>);
+
+impl Where {
+    fn here(&self) {
+        self.0.lock().expect("not poisoned").push((Handle::current().id(), task::try_id()));
+    }
+}
 
 impl Writes for Where {
     fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Written> {
@@ -74,7 +80,9 @@ impl Writes for Where {
     fn batch(&self, _: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
         let this = self.clone();
         async move {
-            this.0.lock().expect("not poisoned").push(Handle::current().id());
+            this.here();
+            task::yield_now().await;
+            this.here();
             operations.iter().map(|_| Ok(None)).collect()
         }
         .boxed()
@@ -82,14 +90,19 @@ impl Writes for Where {
 }
 
 #[tokio::test]
-async fn what_a_call_asks_for_is_done_on_the_hosts_runtime_wherever_it_runs() {
+async fn what_a_call_asks_for_begins_in_its_place_and_goes_on_in_a_task_of_the_hosts() {
     let writing = load(&sandbox(Limits::default()), "chameleon", &chameleon("batch")).await.expect("it loads");
     let seen = Where::default();
     let ports = Ports { writes: Arc::new(seen.clone()), ..Absent::ports() };
-    reconcile(&writing, &ports).await;
     let called = writing.clone();
-    writing.threads().spawn(async move { reconcile(&called, &ports).await }).await.expect("no panic");
-    assert_eq!(*seen.0.lock().expect("not poisoned"), [Handle::current().id(); 2]);
+    let beside = writing.threads().spawn(async move { reconcile(&called, &ports).await });
+    let place = Some(beside.id());
+    beside.await.expect("no panic");
+    let seen = seen.0.lock().expect("not poisoned").clone();
+    let [(begun_on, begun_in), (ended_on, ended_in)] = seen[..] else { panic!("one write: {seen:?}") };
+    assert_eq!([begun_on, ended_on], [Handle::current().id(); 2], "what it uses is the host's");
+    assert_eq!(begun_in, place, "what is done at once wakes nobody");
+    assert_ne!(ended_in, place, "a busy guest does not delay what waits");
 }
 
 /// A cache with a bug.
