@@ -100,10 +100,20 @@ class FailuresOfTest(unittest.TestCase):
             ("shop: cannot be read", "shop", "shop: cannot be read"),
             ("cannot read 'shop'", "shop", "cannot read 'shop'"),
             ("shop; shop-1", "shop", "shop; shop-1"),
+            ("no file a/shop/b", "shop", "no file a/shop/b: shop"),
+            ("cannot boot: no disk-full-flag", "disk full", "cannot boot: no disk-full-flag: disk full"),
+            ("ramdisk full", "disk full", "ramdisk full: disk full"),
+            ("cannot read “shop”", "shop", "cannot read “shop”: shop"),
+            ("no words", " ", "no words:  "),
+            ("cannot boot because disk full, as ever", "disk full", "cannot boot because disk full, as ever"),
+            ("cannot read - shop", "shop", "cannot read - shop"),
+            ("cannot read: shop.", "shop", "cannot read: shop."),
+            ("two:\nshop\ntill", "shop", "two:\nshop\ntill"),
             ("shop", "shop", "shop"),
         ):
             with self.subTest(outer):
                 self.assertEqual(messages(because(outer, Transient(inner))), [told])
+        self.assertEqual(messages(because("shop: shop", because("shop", Transient("closed")))), ["shop: shop: closed"])
         error = ApiError(Reason.INVALID, "port", verb="get", resource="pods")
         self.assertEqual(messages(because("import of ports", error)), ["import of ports: port"])
         self.assertEqual(messages(because(f"port: {error}", error)), ["port: port"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -220,26 +221,19 @@ def _around(outer: str, inner: BaseException, message: str) -> str:
 
 
 def _place_of(text: str, outer: str) -> int:
-    """Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation, and not
-    as a part of a name such as "shop-1". Anywhere else it is by chance, which is -1. Of several such places it is the last one, for
-    what is said around an exception mostly stands before it."""
-    place = outer.rfind(text) if text.strip() else -1
-    while place >= 0 and not _is_set_off(outer[:place], outer[place + len(text) :]):
+    """Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by
+    spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it is by chance, which is -1.
+    Of several such places it is the last one, for what is said around an exception mostly stands before it."""
+    touches = _NAME if " " in text else _WORD
+    backwards, place = outer[::-1], outer.rfind(text) if text else -1
+    while place >= 0 and (touches.match(backwards, len(outer) - place) or touches.match(outer, place + len(text))):
         place = outer.rfind(text, 0, place)
     return place
 
 
-def _is_set_off(before: str, after: str) -> bool:
-    left, right = before.rstrip(" "), after.lstrip(" ")
-    if left == before:
-        left = left.rstrip(_OF_NAMES)
-    if right == after:
-        right = right.lstrip(_OF_NAMES)
-    return not (left[-1:].isalnum() or right[:1].isalnum())
-
-
-#: What names are made of, beside letters and digits.
-_OF_NAMES = "-_./"
+#: What a text touches that is a part of a name, or also a word among others. What is not ASCII is taken for a letter.
+_NAME = re.compile(r"[-_./]?[0-9A-Za-z\u0080-\U0010ffff]")
+_WORD = re.compile(rf" +[0-9A-Za-z\u0080-\U0010ffff]|{_NAME.pattern}")
 
 
 def text_of(value: object) -> str:
