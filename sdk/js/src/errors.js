@@ -15,7 +15,7 @@ export class ApiError extends Error {
   }
 
   toString() {
-    const target = this.object === undefined ? '' : ` ${formatRef(this.object)}`;
+    const target = this.object == null ? '' : ` ${formatRef(this.object)}`;
     return `${this.verb} ${this.resource}${target}: ${this.statusReason}: ${this.message}`;
   }
 }

@@ -3,49 +3,46 @@
 import { ApiError, Collected, HttpError, Terminal, Transient } from './errors.js';
 import { nameOf, optionalReference, shown, text } from './wire.js';
 
+export const SILENT = 'an error without a message';
+
 /** The failures of an error, and the uncaught exceptions among them, whose stacks belong in the log. */
 export function failuresOf(error) {
   const uncaught = [];
-  const failures = collect(error, uncaught, new Set());
+  const failures = collect(error, uncaught, []);
   // Only an AggregateError that holds itself leaves nothing, and the host wants at least one.
   if (failures.length === 0) failures.push({ tag: 'transient', val: messageOf(error) });
+  for (const failure of failures) failure.val ||= SILENT;
   return { failures, uncaught };
 }
 
-/** What an error is told as, with what the errors say that wrap it. */
-function collect(error, uncaught, seen) {
-  if (isObject(error)) {
-    if (seen.has(error)) return [];
-    seen.add(error);
-  }
-  const chain = classified(error);
-  const inner = chain.at(-1);
-  const failures = failuresWithin(inner, error, uncaught, seen);
+/** What an error is told as, with what the errors say that wrap it. Those above it, of which it is a part, are not told again. */
+function collect(error, uncaught, above) {
+  const chain = classified(error, above);
+  const failures = failuresWithin(chain, uncaught, above);
   for (let place = chain.length - 2; place >= 0; place -= 1) surround(failures, ownMessage(chain[place]), chain[place + 1]);
   return failures;
 }
 
-function failuresWithin(inner, error, uncaught, seen) {
+function failuresWithin(chain, uncaught, above) {
+  const inner = chain.at(-1);
   if (inner instanceof ApiError) return [{ tag: 'api', val: apiFailure(inner) }];
+  const message = messageOf(inner, above);
   if (inner instanceof Terminal || (inner instanceof HttpError && inner.reason === 'invalid-request')) {
-    return [{ tag: 'terminal', val: messageOf(inner) }];
+    return [{ tag: 'terminal', val: message }];
   }
   if (isJoined(inner) && !hasClass(inner)) {
-    const outer = inner instanceof Collected ? '' : ownMessage(inner);
-    return inner.errors.flatMap((part) => surround(collect(part, uncaught, seen), outer, part));
+    if (above.includes(inner)) return [];
+    return inner.errors.flatMap((part) => surround(collect(part, uncaught, [...above, ...chain]), message, part));
   }
-  if (!hasClass(inner)) uncaught.push(error);
-  return [{ tag: 'transient', val: messageOf(inner) }];
+  if (!hasClass(inner) && !uncaught.includes(inner)) uncaught.push(inner);
+  return [{ tag: 'transient', val: message }];
 }
 
 /** An error and its causes down to the first that has a class; where none has, the error alone, whose text has them all. */
-function classified(error) {
-  const chain = [];
-  for (let inner = error; isObject(inner) && !chain.includes(inner); inner = inner.cause) {
-    chain.push(inner);
-    if (hasClass(inner) || isJoined(inner)) return chain;
-  }
-  return [error];
+function classified(error, above) {
+  const chain = withCauses(error, above);
+  const last = chain.findIndex((part) => hasClass(part) || isJoined(part));
+  return last < 0 ? [error] : chain.slice(0, last + 1);
 }
 
 /** Puts failures into the text of an error that wraps what they were told of. */
@@ -60,15 +57,39 @@ function surround(failures, outer, inner) {
 // Many say in their text what they wrap, and it is not said twice. The host says itself what was asked of which object, so of an
 // ApiError there is the message alone.
 function around(outer, inner, message) {
-  const whole = textsOf(inner).find((said) => said !== '' && outer.includes(said));
-  if (whole !== undefined) return outer.replace(whole, () => message);
-  if (outer === '') return message;
-  return outer.includes(message) ? outer : `${outer}: ${message}`;
+  if (outer === '' || message === '') return outer + message;
+  for (const said of [...textsOf(inner), message]) {
+    const place = placeOf(said, outer);
+    if (place >= 0) return outer.slice(0, place) + message + outer.slice(place + said.length);
+  }
+  return `${outer}: ${message}`;
+}
+
+/**
+ * Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by spaces, if
+ * it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it is by chance, which is -1. Of several such
+ * places it is the last one, for what is said around an error mostly stands before it. What is not ASCII is taken for a letter.
+ */
+function placeOf(said, outer) {
+  const touched = said.includes(' ')
+    ? /[0-9A-Za-z\u0080-\uffff][-_./]?\0|\0[-_./]?[0-9A-Za-z\u0080-\uffff]/
+    : /[0-9A-Za-z\u0080-\uffff](?: +|[-_./]?)\0|\0(?: +|[-_./]?)[0-9A-Za-z\u0080-\uffff]/;
+  let place = said === '' ? -1 : outer.lastIndexOf(said);
+  // Further away is nothing that could touch it but very many spaces.
+  while (
+    place >= 0 &&
+    touched.test(`${outer.slice(Math.max(place - 99, 0), place)}\0${outer.slice(place + said.length, place + said.length + 99)}`)
+  ) {
+    place = place === 0 ? -1 : outer.lastIndexOf(said, place - 1);
+  }
+  return place;
 }
 
 /** How an error may be quoted, the longest first. */
 function textsOf(error) {
-  return error instanceof Error ? [`${error}`, ownMessage(error), `${error.message}`].map((said) => said.toWellFormed()) : [shown(error)];
+  if (!(error instanceof Error)) return [shown(error)];
+  // Without a message it is quoted by nothing that could not be said by chance, such as "Error".
+  return error.message === '' ? [] : [`${error}`, ownMessage(error), `${error.message}`].map((said) => said.toWellFormed());
 }
 
 function hasClass(error) {
@@ -87,20 +108,24 @@ function isObject(value) {
 function ownMessage(error) {
   if (error instanceof ApiError) return error.toString().toWellFormed();
   if (!(error instanceof Error)) return shown(error);
+  if (error instanceof Collected) return '';
   const isPlain = error.name === 'Error' || error.name === 'AggregateError' || hasClass(error);
-  return `${isPlain ? '' : `${error.name}: `}${error.message}`.toWellFormed() || (isPlain ? '' : error.name);
+  return [isPlain ? '' : error.name, error.message].filter((said) => said !== '').join(': ').toWellFormed();
 }
 
-/** What an error says, and all its causes. */
-export function messageOf(error) {
-  const parts = withCauses(error);
-  const message = parts.reduceRight((said, part, place) => (said === '' ? ownMessage(part) : around(ownMessage(part), parts[place + 1], said)), '');
-  return message || 'an error without a message';
+/** What an error says, and all its causes but those above it. */
+export function messageOf(error, above) {
+  const parts = withCauses(error, above);
+  return parts.reduceRight((message, part, place) => around(ownMessage(part), parts[place + 1], message), '');
 }
 
-function withCauses(error) {
+function withCauses(error, above = []) {
   const parts = [];
-  for (let part = error; part !== undefined && !parts.includes(part); part = isObject(part) ? part.cause : undefined) parts.push(part);
+  let part = error;
+  while (part !== undefined && !parts.includes(part) && (parts.length === 0 || !above.includes(part))) {
+    parts.push(part);
+    part = isObject(part) ? part.cause : undefined;
+  }
   return parts;
 }
 

@@ -1,6 +1,8 @@
 // How objects are named, and what plugins ask of them. Pure.
 
-export function formatRef({ kind, namespace, name }) {
+export function formatRef(target) {
+  if (typeof target !== 'object' || target === null) throw new TypeError(`formatRef needs a reference, not ${target}`);
+  const { kind, namespace, name } = target;
   return namespace == null ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
 }
 

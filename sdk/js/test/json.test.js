@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { parse, stringify } from 'windlass';
 
@@ -64,6 +65,50 @@ test('a date without a time and a boxed number are refused, and the error says w
   assert.throws(() => stringify(new Number(1)), /^TypeError: the value is an object of Number/);
   assert.equal(stringify({ when: new Date(0), of: null, name: new String('a') }), '{"when":"1970-01-01T00:00:00.000Z","of":null,"name":"a"}');
   assert.ok(!('toJSON' in Number.prototype));
+});
+
+test('a Map and a Set are refused wherever they are, and the error says where', () => {
+  const refused = (object, message) => assert.throws(() => stringify(object, 'the object'), (error) => error instanceof TypeError && error.message.startsWith(message));
+  refused({ spec: { 'a/b': [new Map([['a', 1]])] } }, 'the object: /spec/a~1b/0 is a Map');
+  refused({ spec: { args: new Set(['a']), none: {} } }, 'the object: /spec/args is a Set');
+  refused({ big: 2n ** 64n, labels: new (class extends Map {})() }, 'the object: /labels is a Map');
+  refused(Object.assign(new Set(), { a: 1 }), 'the object is a Set');
+  const told = Object.assign(new Map([['a', 1]]), { toJSON() { return Object.fromEntries(this); } });
+  assert.equal(stringify({ told, none: {}, nothing: Object.create(null), constructor: null }), '{"told":{"a":1},"none":{},"nothing":{},"constructor":null}');
+});
+
+test("what an author has made of the language's prototypes stays, and is heeded", () => {
+  const prototype = Number.prototype;
+  const texts = () => [stringify({ a: 1 }), stringify({ a: 2n ** 64n })];
+  prototype.toJSON = function toJSON() { return `n${this}`; };
+  const { toJSON } = prototype;
+  try {
+    const boxed = new Number(1);
+    assert.equal(stringify({ boxed }), '{"boxed":"n1"}');
+    assert.throws(() => stringify({ a: NaN }), /\/a is NaN/);
+    assert.deepEqual(texts(), ['{"a":1}', '{"a":18446744073709551616}']);
+    assert.equal(prototype.toJSON, toJSON);
+  } finally {
+    delete prototype.toJSON;
+  }
+});
+
+test('a frozen prototype is no hindrance', () => {
+  const code = `
+    Object.freeze(Number.prototype);
+    const { stringify } = await import('windlass');
+    let message;
+    try { stringify({ a: [new Number(1)] }); } catch (error) { ({ message } = error); }
+    process.stdout.write(stringify({ a: 1, b: 2n ** 64n, message }));`;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', code], { cwd: import.meta.dirname ?? new URL('.', import.meta.url).pathname, encoding: 'utf8' });
+  assert.match(stdout, /^\{"a":1,"b":18446744073709551616,"message":"the value: \/a\/0 is an object of Number/, stderr);
+});
+
+test('an author is not asked twice for what JSON is made of', () => {
+  let asked = 0;
+  const object = { toJSON() { asked += 1; return { a: null, b: {}, c: 'null' }; } };
+  assert.equal(stringify({ object }), '{"object":{"a":null,"b":{},"c":"null"}}');
+  assert.equal(asked, 1);
 });
 
 test('a large document is read and written in little time', () => {

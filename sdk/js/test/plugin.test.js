@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  ApiError, cache, conditions, defineComposer, defineReconciler, HttpError, isApiError, requeueAfter, Terminal, throwAll,
+  ApiError, cache, conditions, defineComposer, defineReconciler, formatRef, HttpError, isApiError, requeueAfter, Terminal, throwAll,
   Transient, writes,
 } from 'windlass';
 import { TestHost } from 'windlass/testing';
@@ -74,8 +74,9 @@ test('joined errors are told one by one, each by its class', () => {
   assert.deepEqual(host.logs.map(({ message }) => message), ['TypeError: odd']);
 });
 
+const told = (error) => failuresOf(error).map(({ api, terminal, transient }) => api?.message ?? terminal ?? transient);
+
 test('what was said around an error is told with it, and nothing twice', () => {
-  const told = (error) => failuresOf(error).map(({ api, terminal, transient }) => api?.message ?? terminal ?? transient);
   const conflict = refused('conflict');
   const quoting = (error) => new Error(`the shop: ${error}`, { cause: error });
   assert.deepEqual(told(quoting(conflict)), ['the shop: text']);
@@ -88,6 +89,88 @@ test('what was said around an error is told with it, and nothing twice', () => {
   assert.deepEqual(told(quoting(new TypeError('odd'))), ['the shop: TypeError: odd']);
   const collected = () => throwAll([conflict, new Terminal('never')]);
   assert.deepEqual(new TestHost().reconcile(plugin(collected), { object: shop() }).failures.map(({ api, terminal }) => api?.message ?? terminal), ['text', 'never']);
+});
+
+test('a text that stands in another by chance is told with it', () => {
+  for (const [outer, inner, all] of [
+    ['cannot read workshop', 'shop', 'cannot read workshop: shop'],
+    ['cannot read shop-1', 'shop', 'cannot read shop-1: shop'],
+    ['cannot read shop.prod', 'shop', 'cannot read shop.prod: shop'],
+    ['the shop was lost', 'shop', 'the shop was lost: shop'],
+    ['after 30 s', '0 s', 'after 30 s: 0 s'],
+    ['größer', 'r', 'größer: r'],
+    ['cannot read workshop: shop', 'shop', 'cannot read workshop: shop'],
+    ['shop: cannot be read', 'shop', 'shop: cannot be read'],
+    ["cannot read 'shop'", 'shop', "cannot read 'shop'"],
+    ['shop; shop-1', 'shop', 'shop; shop-1'],
+    ['no file a/shop/b', 'shop', 'no file a/shop/b: shop'],
+    ['cannot boot: no disk-full-flag', 'disk full', 'cannot boot: no disk-full-flag: disk full'],
+    ['ramdisk full', 'disk full', 'ramdisk full: disk full'],
+    ['cannot read “shop”', 'shop', 'cannot read “shop”: shop'],
+    ['no words', ' ', 'no words:  '],
+    ['cannot boot because disk full, as ever', 'disk full', 'cannot boot because disk full, as ever'],
+    ['cannot read - shop', 'shop', 'cannot read - shop'],
+    ['cannot read: shop.', 'shop', 'cannot read: shop.'],
+    ['two:\nshop\ntill', 'shop', 'two:\nshop\ntill'],
+    ['shop', 'shop', 'shop'],
+    ['$& and', 'shop', '$& and: shop'],
+  ]) {
+    assert.deepEqual(told(new Error(outer, { cause: new Transient(inner) })), [all]);
+    assert.deepEqual(told(new Error(outer, { cause: new Error(inner) })), [all]);
+  }
+  assert.deepEqual(told(new Error('shop: shop', { cause: new Error('shop', { cause: new Transient('closed') }) })), ['shop: shop: closed']);
+  const error = new ApiError({ code: 422, reason: 'invalid', statusReason: 'Invalid', message: 'port', verb: 'get', resource: 'pods' });
+  assert.deepEqual(told(new Error('import of ports', { cause: error })), ['import of ports: port']);
+  assert.deepEqual(told(new Error(`port: ${error}`, { cause: error })), ['port: port']);
+  assert.deepEqual(told(new AggregateError([new Terminal('port')], 'transport')), ['transport: port']);
+});
+
+test('an error without a message says nothing that another could be taken to repeat', () => {
+  for (const silent of [new Error(''), new Transient(), new Terminal('')]) {
+    assert.deepEqual(told(new Error('an Error: of mine', { cause: silent })), ['an Error: of mine']);
+    assert.deepEqual(told(new Error(`the shop: ${silent}`, { cause: silent })), [`the shop: ${silent}`]);
+    assert.deepEqual(told(silent), ['an error without a message']);
+  }
+  assert.deepEqual(told(new Error('the shop', { cause: new TypeError('') })), ['the shop: TypeError']);
+});
+
+test('the cause of joined errors is told with each, which keep their classes', () => {
+  const cause = new Error('no network', { cause: new Transient('reset') });
+  const both = new AggregateError([refused('conflict'), new Terminal('never')], 'both', { cause });
+  assert.deepEqual(told(both), ['both: no network: reset: text', 'both: no network: reset: never']);
+  assert.deepEqual(failuresOf(both).map((failure) => Object.keys(failure)), [['api'], ['terminal']]);
+  assert.deepEqual(told(new Error('so', { cause: both })), ['so: both: no network: reset: text', 'so: both: no network: reset: never']);
+  const collected = assert.throws.bind(undefined, () => throwAll([refused('conflict'), new Terminal('never')]));
+  collected((error) => {
+    error.cause = cause;
+    assert.deepEqual(told(error), ['no network: reset: text', 'no network: reset: never']);
+    return true;
+  });
+});
+
+test('an error in two branches of joined errors is told in both, and logged once', () => {
+  const host = new TestHost();
+  const odd = new RangeError('odd');
+  const all = new AggregateError([odd, new AggregateError([odd, new Terminal('never')], 'more')], 'all');
+  assert.deepEqual(failuresOf(all, host), [{ transient: 'all: RangeError: odd' }, { transient: 'all: more: RangeError: odd' }, { terminal: 'all: more: never' }]);
+  assert.equal(host.logs.length, 1);
+});
+
+test('an error that is thrown with its joined errors as the cause ends, and the others keep their classes', () => {
+  const odd = new RangeError('odd');
+  const both = new AggregateError([odd, new Terminal('never')], 'both');
+  odd.cause = both;
+  assert.deepEqual(failuresOf(both), [{ transient: 'both: RangeError: odd' }, { terminal: 'both: never' }]);
+  assert.deepEqual(failuresOf(odd), [{ transient: 'RangeError: odd: both: RangeError: odd' }, { terminal: 'RangeError: odd: both: never' }]);
+});
+
+test('a reference that is none is told by its formatter, and an ApiError can do without one', () => {
+  for (const none of [null, undefined, 'a']) assert.throws(() => formatRef(none), /^TypeError: formatRef needs a reference, not /);
+  for (const none of [null, undefined]) {
+    const error = Object.assign(refused('conflict'), { object: none });
+    assert.equal(`${error}`, 'patch pods: Why: text');
+    assert.deepEqual(told(new Error('the shop', { cause: error })), ['the shop: text']);
+  }
 });
 
 test('the outermost class counts, and errors that hold themselves end', () => {

@@ -18,6 +18,16 @@ def conflict() -> ApiError:
     )
 
 
+def because(text: str, cause: BaseException) -> ValueError:
+    error = ValueError(text)
+    error.__cause__ = cause
+    return error
+
+
+def messages(error: BaseException) -> list[str]:
+    return [failure.message for failure in failures_of(error)]
+
+
 class FailuresOfTest(unittest.TestCase):
     def test_an_api_error_is_passed_on_as_it_came(self) -> None:
         error = conflict()
@@ -57,14 +67,6 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual([failure.kind for failure in failures_of(wrapped)], kinds)
 
     def test_what_was_said_around_an_exception_is_told_with_it_and_nothing_twice(self) -> None:
-        def messages(error: BaseException) -> list[str]:
-            return [failure.message for failure in failures_of(error)]
-
-        def because(text: str, cause: BaseException) -> ValueError:
-            error = ValueError(text)
-            error.__cause__ = cause
-            return error
-
         error = conflict()
         what = "the object has been modified"
         self.assertEqual(messages(because(f"the shop: {error}", error)), [f"the shop: {what}"])
@@ -84,6 +86,68 @@ class FailuresOfTest(unittest.TestCase):
         rest = raised.exception.subgroup(Terminal)
         assert rest is not None
         self.assertEqual(messages(rest), ["never: no port"])
+
+    def test_a_text_that_stands_in_another_by_chance_is_told_with_it(self) -> None:
+        for outer, inner, told in (
+            ("cannot read workshop", "shop", "cannot read workshop: shop"),
+            ("cannot read shop-1", "shop", "cannot read shop-1: shop"),
+            ("cannot read shop.prod", "shop", "cannot read shop.prod: shop"),
+            ("the shop was lost", "shop", "the shop was lost: shop"),
+            ("after 30 s", "0 s", "after 30 s: 0 s"),
+            ("größer", "r", "größer: r"),
+            ("so", "", "so"),
+            ("cannot read workshop: shop", "shop", "cannot read workshop: shop"),
+            ("shop: cannot be read", "shop", "shop: cannot be read"),
+            ("cannot read 'shop'", "shop", "cannot read 'shop'"),
+            ("shop; shop-1", "shop", "shop; shop-1"),
+            ("no file a/shop/b", "shop", "no file a/shop/b: shop"),
+            ("cannot boot: no disk-full-flag", "disk full", "cannot boot: no disk-full-flag: disk full"),
+            ("ramdisk full", "disk full", "ramdisk full: disk full"),
+            ("cannot read “shop”", "shop", "cannot read “shop”: shop"),
+            ("no words", " ", "no words:  "),
+            ("cannot boot because disk full, as ever", "disk full", "cannot boot because disk full, as ever"),
+            ("cannot read - shop", "shop", "cannot read - shop"),
+            ("cannot read: shop.", "shop", "cannot read: shop."),
+            ("two:\nshop\ntill", "shop", "two:\nshop\ntill"),
+            ("shop", "shop", "shop"),
+        ):
+            with self.subTest(outer):
+                self.assertEqual(messages(because(outer, Transient(inner))), [told])
+        self.assertEqual(messages(because("shop: shop", because("shop", Transient("closed")))), ["shop: shop: closed"])
+        error = ApiError(Reason.INVALID, "port", verb="get", resource="pods")
+        self.assertEqual(messages(because("import of ports", error)), ["import of ports: port"])
+        self.assertEqual(messages(because(f"port: {error}", error)), ["port: port"])
+        self.assertEqual(messages(ExceptionGroup("transport", [Terminal("port")])), ["transport: port"])
+
+    def test_the_cause_of_a_group_is_told_with_each_member_which_keeps_its_class(self) -> None:
+        group = ExceptionGroup("both", [conflict(), Terminal("never")])
+        group.__cause__ = because("no network", Transient("reset"))
+        told = [(failure.kind, failure.message) for failure in failures_of(group)]
+        what = "the object has been modified"
+        self.assertEqual(told, [("api", f"both: no network: reset: {what}"), ("terminal", "both: no network: reset: never")])
+        self.assertEqual(messages(because("so", group))[1], "so: both: no network: reset: never")
+        with self.assertRaises(ExceptionGroup) as raised:
+            Failures([conflict(), Terminal("never")]).raise_any()
+        raised.exception.__cause__ = Transient("reset")
+        self.assertEqual(messages(raised.exception), [f"reset: {what}", "reset: never"])
+
+    def test_a_member_that_is_raised_from_its_group_ends_and_the_others_keep_their_class(self) -> None:
+        group = ExceptionGroup("both", [ValueError("odd"), conflict(), Terminal("never")])
+        group.exceptions[0].__cause__ = group
+        what = "the object has been modified"
+        for error, texts in (
+            (group, ["both: ValueError: odd", f"both: {what}", "both: never"]),
+            (group.exceptions[0], ["odd: both: ValueError: odd", f"odd: both: {what}", "odd: both: never"]),
+        ):
+            failures = failures_of(error)
+            self.assertEqual([(failure.kind, failure.message) for failure in failures], list(zip(["transient", "api", "terminal"], texts)))
+            self.assertIs(failures[0].uncaught, group.exceptions[0])
+
+    def test_an_exception_in_two_members_of_a_group_is_told_with_both(self) -> None:
+        error = conflict()
+        group = ExceptionGroup("both", [because("one", error), because("two", ExceptionGroup("more", [error]))])
+        what = "the object has been modified"
+        self.assertEqual(messages(group), [f"both: one: {what}", f"both: two: more: {what}"])
 
     def test_any_other_exception_is_transient_and_a_mistake_of_the_plugin(self) -> None:
         error = ZeroDivisionError("division by zero")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import unittest
 from typing import Any
 
@@ -23,6 +25,14 @@ def pod(name: str, **labels: str) -> windlass.Object:
 
 def ref(name: str) -> ObjectRef:
     return ObjectRef("v1", "Pod", name, "prod")
+
+
+class ImportTest(unittest.TestCase):
+    def test_a_plugin_that_asks_for_no_double_has_none_in_its_component(self) -> None:
+        told = "import sys, windlass; print(sorted(name for name in sys.modules if name.startswith('windlass')))"
+        loaded = subprocess.run([sys.executable, "-c", told], check=True, capture_output=True, text=True).stdout
+        self.assertIn("windlass.writes", loaded)
+        self.assertNotIn("windlass.testing", loaded)
 
 
 class HostTest(unittest.TestCase):

@@ -6,7 +6,7 @@ import datetime
 import unittest
 
 import windlass
-from windlass import ObjectRef, conditions, has_fields
+from windlass import ObjectRef, Reason, conditions, has_fields
 from windlass._text import decode, encode, number, plain, text, text_or_none
 from windlass.clock import Timestamp
 
@@ -35,10 +35,25 @@ class TextTest(unittest.TestCase):
             ({"a": {"a": 1}.keys()}, TypeError, "/a is of type dict_keys"),
             ({"a": (1.5, float("nan"))}, ValueError, "/a/1 is nan"),
             ({"a"}, TypeError, "the value is a set"),
-            ({("a", "b"): 1}, TypeError, "keys must be"),
+            ({("a", "b"): 1}, TypeError, r"the value has the key \('a', 'b'\) of type tuple, and keys of JSON are texts"),
+            ({"data": {"a~b": {8080: "http"}}}, TypeError, "/data/a~0b has the key 8080 of type int, and keys of JSON are texts"),
+            ({"data": [{True: 1}]}, TypeError, "/data/0 has the key True of type bool"),
+            ({"data": {False: 1}}, TypeError, "/data has the key False of type bool"),
+            ({"data": {"x": "grüße", None: 1}}, TypeError, "/data has the key None of type NoneType"),
+            ({"data": {1.5: 1}}, TypeError, "/data has the key 1.5 of type float"),
+            ({"data": {1e300: 1}}, TypeError, r"/data has the key 1e\+300 of type float"),
+            ({"data": {float("nan"): 1}}, TypeError, "/data has the key nan of type float"),
+            ({"data": {b"a": {"b"}}}, TypeError, "/data has the key b'a' of type bytes"),
         ):
-            with self.assertRaisesRegex(error, f"^{message}"):
+            with self.subTest(message), self.assertRaisesRegex(error, f"^{message}"):
                 encode(value)
+
+    def test_keys_that_look_like_other_values_are_texts_all_the_same(self) -> None:
+        class Name(str):
+            pass
+
+        value = {"8080": 1, "1.5": 1, "true": 1, "false": 1, "null": 1, "a1": {Name("2"): Reason.CONFLICT}, "b": '"1":'}
+        self.assertEqual(decode(encode(value)), value)
 
     def test_json_is_compact_and_in_the_order_of_the_dict(self) -> None:
         self.assertEqual(encode({"b": 1, "a": [1, 2]}), '{"b":1,"a":[1,2]}')

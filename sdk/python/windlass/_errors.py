@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -150,40 +151,54 @@ class Failure:
 def failures_of(error: BaseException) -> list[Failure]:
     """What the host is told of an exception: its parts, each with its class and with what was said around it on the way up.
 
-    The members of an `ExceptionGroup` are told one by one. An `ApiError`, `Transient` or `Terminal` counts also where it is the
-    cause of another exception, but not where it merely was being handled.
+    The members of an `ExceptionGroup` are told one by one, each with the text of the group and of its causes. An `ApiError`,
+    `Transient` or `Terminal` counts also where it is the cause of another exception, but not where it merely was being handled.
     """
-    chain = _with_causes(error, (ApiError, Terminal, Transient, BaseExceptionGroup))
+    return _told(error, [])
+
+
+def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
+    """What the host is told of an exception. Those above it are not told again: a member may be raised from its own group."""
+    chain = _with_causes(error, above, (ApiError, Terminal, Transient, BaseExceptionGroup))
     link = chain[-1]
-    if isinstance(link, BaseExceptionGroup):
+    if isinstance(link, BaseExceptionGroup) and not _is_among(link, above):
         outer = "" if isinstance(link, Collected) else text_of(link.message)
-        failures = [_within(outer, member, failure) for member in link.exceptions for failure in failures_of(member)]
+        outer, above = _whole_text(link, outer, above), [*above, *chain]
+        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told(member, above)]
     elif isinstance(link, ApiError):
         # The host says itself what was asked of which object.
         failures = [Failure("api", text_of(link.message), link)]
     elif isinstance(link, (Terminal, Transient)):
-        failures = [Failure("terminal" if isinstance(link, Terminal) else "transient", _whole_text(link, text_of(link)))]
+        kind: Literal["terminal", "transient"] = "terminal" if isinstance(link, Terminal) else "transient"
+        failures = [Failure(kind, _whole_text(link, text_of(link), above))]
     else:
-        return [Failure("transient", _whole_text(error, summary(error)), uncaught=error)]
+        return [Failure("transient", _whole_text(error, summary(error), above), uncaught=error)]
     for outer_link, inner in reversed(list(pairwise(chain))):
         failures = [_within(text_of(outer_link), inner, failure) for failure in failures]
     return failures
 
 
-def _with_causes(error: BaseException, last: tuple[type[BaseException], ...] = ()) -> list[BaseException]:
-    """An exception and its causes, down to one of the types, if there is one."""
+def _with_causes(
+    error: BaseException, above: list[BaseException], last: tuple[type[BaseException], ...] = ()
+) -> list[BaseException]:
+    """An exception and its causes, down to one of the types, if there is one, and to none of those above it."""
     chain = [error]
     while not isinstance(chain[-1], last):
         cause = chain[-1].__cause__
-        if cause is None or any(cause is link for link in chain):
+        if cause is None or _is_among(cause, chain) or _is_among(cause, above):
             break
         chain.append(cause)
     return chain
 
 
-def _whole_text(error: BaseException, text: str) -> str:
+def _is_among(error: BaseException, some: list[BaseException]) -> bool:
+    """Whether it is one of them, and not only equal to one."""
+    return any(error is one for one in some)
+
+
+def _whole_text(error: BaseException, text: str, above: list[BaseException]) -> str:
     """What an exception says, which is `text`, and all its causes."""
-    chain = _with_causes(error)
+    chain = _with_causes(error, above)
     texts = [text, *map(text_of, chain[1:])]
     message = texts.pop()
     for outer, inner in zip(reversed(texts), reversed(chain)):
@@ -198,12 +213,27 @@ def _within(outer: str, inner: BaseException, failure: Failure) -> Failure:
 
 def _around(outer: str, inner: BaseException, message: str) -> str:
     """Many say in their text what they wrap, and it is not said twice."""
-    whole = text_of(inner)
-    if whole and whole in outer:
-        return outer.replace(whole, message, 1)
-    if message in outer:
-        return outer
-    return f"{outer}: {message}" if outer else message
+    for said in (text_of(inner), message):
+        place = _place_of(said, outer)
+        if place >= 0:
+            return outer[:place] + message + outer[place + len(said) :]
+    return f"{outer}: {message}" if outer and message else outer or message
+
+
+def _place_of(text: str, outer: str) -> int:
+    """Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by
+    spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it is by chance, which is -1.
+    Of several such places it is the last one, for what is said around an exception mostly stands before it."""
+    touches = _NAME if " " in text else _WORD
+    backwards, place = outer[::-1], outer.rfind(text) if text else -1
+    while place >= 0 and (touches.match(backwards, len(outer) - place) or touches.match(outer, place + len(text))):
+        place = outer.rfind(text, 0, place)
+    return place
+
+
+#: What a text touches that is a part of a name, or also a word among others. What is not ASCII is taken for a letter.
+_NAME = re.compile(r"[-_./]?[0-9A-Za-z\u0080-\U0010ffff]")
+_WORD = re.compile(rf" +[0-9A-Za-z\u0080-\U0010ffff]|{_NAME.pattern}")
 
 
 def text_of(value: object) -> str:

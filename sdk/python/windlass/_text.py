@@ -7,6 +7,7 @@ holds no lone surrogates.
 from __future__ import annotations
 
 import json
+import re
 from math import isfinite
 from types import NoneType
 from typing import Any
@@ -51,6 +52,8 @@ def encode(value: object) -> str:
     except (TypeError, ValueError):
         _refuse(value, "")
         raise
+    if _another_key(text):
+        _refuse(value, "")
     if text.isascii():
         return text
     try:
@@ -61,12 +64,20 @@ def encode(value: object) -> str:
     return text
 
 
+#: A key that may have been a number, a truth value or None. These are written as texts, which equal no such key when they come back:
+#: what holds one would be written again at each call. The search goes from one end of a key to the next, whose last letter it looks at.
+_another_key = re.compile(r'":(?<=[0-9el]":)(?:(?<=[0-9]":)|(?<="true":)|(?<="false":)|(?<="null":))').search
+
+
 def _refuse(value: object, path: str) -> None:
-    """Says what in a value is no JSON, and where. Only for one that has been refused: to look at each costs more than to write it."""
+    """Says what in a value is no JSON, and where, if there is any. For one that was refused, or may have to be: to look at each costs
+    more than to write it."""
     where = path or "the value"
     if isinstance(value, dict):
         for key, inner in value.items():
-            name = str(key).replace("~", "~0").replace("/", "~1")
+            if not isinstance(key, str):
+                raise TypeError(f"{where} has the key {key!r} of type {type(key).__name__}, and keys of JSON are texts")
+            name = key.replace("~", "~0").replace("/", "~1")
             _refuse(inner, f"{path}/{name}")
     elif isinstance(value, (list, tuple)):
         for place, inner in enumerate(value):

@@ -1,0 +1,77 @@
+"""Makes the interpreter of a component behave: time and randomness are the host's, output and logging lead to its log, and what a
+plugin has not (files, sockets, threads, sleep, late imports) says so.
+
+componentize-py runs the interpreter up to the end of the application's imports, and keeps what it finds in memory: its clock, its
+seeds and its open files would be those of the build, and each system call afterwards ends the instance. So `seal` replaces, as the
+last act of the build, whatever would make one. Nothing of this happens natively. Called by `_entry` alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from . import _absent, _chance, _output, _time
+from ._replacing import Replaced, replace
+from ._warmth import warm_up
+
+_sealed = False
+
+#: What is done to modules that only some plugins import.
+_MODULES: dict[str, Callable[[Any, Replaced], None]] = {
+    "random": _chance.random_module,
+    "uuid": _chance.uuid_module,
+    "socket": _absent.socket_module,
+    "select": _absent.select_module,
+    "subprocess": _absent.subprocess_module,
+    "asyncio": _absent.asyncio_module,
+    "logging": _output.logging_module,
+}
+
+
+def begin() -> None:
+    """A call begins."""
+    for act in _chance.at_begin:
+        act()
+
+
+def end() -> None:
+    """A call ends: what has no end of line is a line all the same."""
+    _output.stdout.finish()
+    _output.stderr.finish()
+
+
+def seal() -> None:
+    """The build ends. componentize-py asks for it more than once."""
+    global _sealed
+    if _sealed:
+        return
+    _sealed = True
+    warm_up()
+    if "random" not in sys.modules:
+        # componentize-py imports it at the very end of the build. Nobody else may have it, for it would have no seed of the host's.
+        import random  # noqa: F401
+
+        _chance.at_begin.append(_forget_random)
+        del _MODULES["random"]
+    replaced = Replaced()
+    for prepare in (_time.clocks, _time.calendar, _chance.system, _absent.files, _absent.others, _output.streams):
+        prepare(replaced)
+    for module, prepare_module in _MODULES.items():
+        if module in sys.modules:
+            prepare_module(sys.modules[module], replaced)
+    replace(replaced)
+    os.environ.clear()
+    sys.path_importer_cache.clear()
+    sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") in ("BuiltinImporter", "FrozenImporter")]
+    sys.meta_path.append(_absent.NoLateImports())
+    # What is there now lives for ever: looking through it would copy its memory into each instance.
+    gc.collect()
+    gc.freeze()
+
+
+def _forget_random() -> None:
+    sys.modules.pop("random", None)

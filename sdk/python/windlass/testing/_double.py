@@ -1,0 +1,272 @@
+"""The host in memory: what a test arranges and calls, and what a plugin asks for."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from types import TracebackType
+from typing import Any
+
+from .. import _host
+from .._calls import Composition, CompositionRequest, Outcome, Request
+from .._errors import ApiError, Reason
+from .._host import Operation, Pairs, Query, WriteOptions
+from .._logging import Handler, Record
+from .._objects import Object, ObjectRef, controller_of, is_controlled_by
+from .._text import encode
+from ..events import Event
+from ..http import HttpError, HttpReason, Response, failed
+from ..http import Request as HttpRequest
+from ._forms import projection
+from ._records import Fault, LogLine, MetricValue, Write
+from ._requests import composition_request, request
+from ._store import Store, key_of
+
+_LEVELS = ("trace", "debug", "info", "warn", "error")
+
+
+class Host(Store):
+    """The host, in memory. A context manager: within it, the modules of `windlass` ask this one."""
+
+    def __init__(self, *objects: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        #: Every write that was asked for, in order; those of a batch one by one.
+        self.writes: list[Write] = []
+        #: Every event that was emitted.
+        self.events: list[Event] = []
+        #: Every line that was logged, also by `logging`.
+        self.logs: list[LogLine] = []
+        #: Every value of a metric.
+        self.metrics: list[MetricValue] = []
+        #: Every HTTP request that was sent.
+        self.requests: list[HttpRequest] = []
+        #: What `windlass.config.get` returns.
+        self.configuration: Object = dict(config or {})
+        self._faults: list[Fault] = []
+        self._responses: list[tuple[str, str, Response | HttpReason]] = []
+        self._random = 0
+        self._before: _host.Host | None = None
+        self._handler = Handler()
+        self._level = logging.WARNING
+        self._factory: Callable[..., logging.LogRecord] = logging.LogRecord
+        self.add(*objects)
+
+    def __enter__(self) -> Host:
+        self._before, _host.current = _host.current, self
+        root = logging.getLogger()
+        root.addHandler(self._handler)
+        self._factory = logging.getLogRecordFactory()
+        logging.setLogRecordFactory(Record)
+        self._level = root.level
+        root.setLevel(1)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None) -> None:
+        assert self._before is not None
+        _host.current = self._before
+        root = logging.getLogger()
+        root.removeHandler(self._handler)
+        logging.setLogRecordFactory(self._factory)
+        root.setLevel(self._level)
+
+    # --- What a test arranges ---
+
+    def add(self, *objects: Mapping[str, Any]) -> None:
+        """Puts objects there, as they are but for what a server would add: UID, version, generation."""
+        for obj in objects:
+            self._store(copy.deepcopy(dict(obj)))
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
+        """An object that is there; `KeyError` if it is not."""
+        return self.objects[api_version, kind, namespace, name]
+
+    def fail(
+        self,
+        verb: str,
+        reason: Reason = Reason.SERVER_ERROR,
+        message: str = "the test lets it fail",
+        *,
+        kind: str | None = None,
+        name: str | None = None,
+        times: int | None = None,
+        error: ApiError | None = None,
+    ) -> None:
+        """Lets requests fail: those of a verb (`get`, `list`, `apply`, `create`, `update`, `patch`, `delete`, `claim`), about objects of
+        a kind or of a name if these are given, and so many times, or each time. `error` is raised as it is, in place of one with
+        this reason and message."""
+        made = error or ApiError(reason, message, verb=verb)
+        self._faults.append(Fault(verb, made, kind, name, times))
+
+    def respond(self, method: str, url: str, response: Response | HttpReason) -> None:
+        """Answers HTTP requests of this method to this URL; the latest answer counts. What has none is `HttpReason.NOT_GRANTED`."""
+        self._responses.insert(0, (method, url, response))
+
+    def advance(self, seconds: int) -> None:
+        """Lets time pass."""
+        self.clock = self.clock._replace(seconds=self.clock.seconds + seconds)
+
+    # --- Calls ---
+
+    def reconcile(
+        self,
+        function: Callable[[Request], Outcome],
+        obj: Mapping[str, Any] | None,
+        *,
+        controller: str = "test",
+        deleting: bool | None = None,
+        attempt: int = 0,
+    ) -> Outcome:
+        """Puts an object there, as the primary, and reconciles it. What the function raises is raised: `windlass.failures_of` tells
+        what the host would be told."""
+        if obj is not None:
+            self.primary = self._store(copy.deepcopy(dict(obj)))
+        return function(request(self.primary if obj is not None else None, controller=controller, deleting=deleting, attempt=attempt))
+
+    def compose(
+        self,
+        function: Callable[[CompositionRequest], Composition],
+        parent: Mapping[str, Any],
+        *,
+        children: Iterable[Mapping[str, Any]] = (),
+        related: Iterable[Mapping[str, Any]] = (),
+        deleting: bool | None = None,
+        controller: str = "test",
+    ) -> Composition:
+        """Composes a parent. The configuration is this host's."""
+        asked = composition_request(
+            parent, children=children, related=related, config=self.configuration, deleting=deleting, controller=controller
+        )
+        return function(asked)
+
+    # --- What a plugin asks for: see `_host.Host` ---
+
+    def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None:
+        self._may_fail("get", target.kind, target.name, target)
+        found = self.objects.get(key_of(target))
+        if found is None or (target.uid is not None and found["metadata"].get("uid") != target.uid):
+            return None
+        return encode(found if fields is None else projection(found, fields))
+
+    def cache_get_many(self, targets: list[ObjectRef], fields: Sequence[str] | None) -> list[str | ApiError | None]:
+        return [_or_error(lambda: self.cache_get(target, fields)) for target in targets]
+
+    def cache_list(self, query: Query) -> tuple[list[str], str | None]:
+        self._may_fail("list", query.kind, None, None)
+        found = [obj for _, obj in sorted(self.objects.items(), key=lambda item: tuple(map(str, item[0]))) if self._fits(obj, query)]
+        begin = int(query.page_token or 0)
+        rest = found[begin : begin + query.limit]
+        fields = query.fields
+        items = [encode(obj if fields is None else projection(obj, fields)) for obj in rest]
+        end = begin + query.limit
+        return items, str(end) if end < len(found) else None
+
+    def live_get(self, target: ObjectRef) -> str | None:
+        return self.cache_get(target, None)
+
+    def live_list(self, query: Query) -> tuple[list[str], str | None]:
+        return self.cache_list(query)
+
+    def write(self, operation: Operation) -> str | None:
+        body = json.loads(operation.body) if operation.body else None
+        target = operation.target if operation.target is not None else ObjectRef.of(_named(body or {}))
+        options = _given(operation)
+        self.writes.append(Write(operation.verb, target, body, options))
+        self._may_fail(operation.verb, target.kind, target.name, target)
+        known = self.objects.get(key_of(target))
+        version = options.get("resource_version")
+        stale = known is not None and version is not None and known["metadata"].get("resourceVersion") != version
+        another = known is not None and target.uid is not None and known["metadata"].get("uid") != target.uid
+        if stale or another:
+            raise self._error(Reason.CONFLICT, "the object has been modified", operation.verb, target)
+        if operation.verb == "delete":
+            return self._delete(known, target, operation)
+        return encode(self._write(operation, target, body, known))
+
+    def batch(self, operations: list[Operation]) -> list[str | ApiError | None]:
+        return [_or_error(lambda: self.write(operation)) for operation in operations]
+
+    def claim(self, api_version: str, kind: str, selector: str) -> tuple[list[ObjectRef], list[ObjectRef]]:
+        self._may_fail("claim", kind, None, None)
+        adopted, released = [], []
+        assert self.primary is not None, "a claim is made within Host.reconcile"
+        query = Query(api_version, kind, namespace=self.primary["metadata"].get("namespace"), label_selector=selector)
+        for obj in list(self.objects.values()):
+            same = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace")) == (api_version, kind, query.namespace)
+            ref = ObjectRef.of(obj)
+            if same and controller_of(obj) is None and self._fits(obj, query):
+                self._own(obj)
+                adopted.append(ref.with_uid(obj["metadata"]["uid"]))
+            elif same and is_controlled_by(obj, self.primary) and not self._fits(obj, query):
+                obj["metadata"]["ownerReferences"].remove(controller_of(obj))
+                released.append(ref.with_uid(obj["metadata"]["uid"]))
+        return adopted, released
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def log(self, level: int, message: str, fields: Pairs) -> None:
+        self.logs.append(LogLine(_LEVELS[level], message, dict(fields)))
+
+    def metric(self, verb: str, name: str, value: float, labels: Pairs) -> None:
+        self.metrics.append(MetricValue(verb, name, value, dict(labels)))
+
+    def config(self) -> str:
+        return encode(self.configuration)
+
+    def now(self) -> tuple[int, int]:
+        return self.clock.seconds, self.clock.nanoseconds
+
+    def random_u32(self) -> int:
+        # The generator of Numerical Recipes: the same in each test.
+        self._random = (self._random * 1_664_525 + 1_013_904_223) % (1 << 32)
+        return self._random
+
+    def random_bytes(self, length: int) -> bytes:
+        return bytes(self.random_u32() >> 24 for _ in range(length))
+
+    def fetch(self, request: HttpRequest) -> tuple[int, Pairs, str | bytes]:
+        self.requests.append(request)
+        for method, url, response in self._responses:
+            if (method, url) == (request.method, request.url):
+                if isinstance(response, HttpReason):
+                    raise failed(request, response, "the test lets it fail")
+                return response.status, response.headers, response.body
+        error: HttpError = failed(request, HttpReason.NOT_GRANTED, "the test has no answer: Host.respond gives one")
+        raise error
+
+    # --- How it is done ---
+
+    def _may_fail(self, verb: str, kind: str, name: str | None, target: ObjectRef | None) -> None:
+        for fault in self._faults:
+            if fault.verb != verb or fault.kind not in (None, kind) or fault.name not in (None, name) or fault.times == 0:
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+            error = copy.copy(fault.error)
+            error.object = error.object or target
+            raise error
+
+
+def _named(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    return obj if "name" in metadata else {**obj, "metadata": {**metadata, "name": metadata.get("generateName", "")}}
+
+
+def _given(operation: Operation) -> dict[str, Any]:
+    options: Any = operation.deletion if operation.verb == "delete" else operation.options or WriteOptions()
+    default = type(options)()
+    names = [field.name for field in fields(options)]
+    given = {name: getattr(options, name) for name in names if getattr(options, name) != getattr(default, name)}
+    if operation.verb == "patch":
+        given["patch_type"] = operation.patch_type
+    return given
+
+
+def _or_error(act: Callable[[], str | None]) -> str | ApiError | None:
+    try:
+        return act()
+    except ApiError as error:
+        return error

@@ -1,0 +1,51 @@
+"""What a test looks at afterwards, and what it arranged to fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._errors import ApiError
+from .._objects import ObjectRef
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write that a plugin asked for, also if it failed."""
+
+    #: `apply`, `create`, `update`, `patch` or `delete`.
+    verb: str
+    #: Which object.
+    target: ObjectRef
+    #: The object, the fields to apply, or the patch. None: a deletion.
+    body: Any
+    #: The options, as the function of `windlass.writes` takes them, without those that were left out.
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of the log."""
+
+    level: str
+    message: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """A value of a metric. The verb is `add`, `set` or `observe`."""
+
+    verb: str
+    name: str
+    value: float
+    labels: dict[str, str]
+
+
+@dataclass
+class Fault:
+    verb: str
+    error: ApiError
+    kind: str | None
+    name: str | None
+    times: int | None

@@ -1,0 +1,39 @@
+"""What the host asks of a plugin, made of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .._calls import CompositionRequest, Request
+from .._text import encode
+
+
+def request(obj: Mapping[str, Any] | None, *, controller: str = "test", deleting: bool | None = None, attempt: int = 0) -> Request:
+    """A request about an object. It is one of deletion if the object has a `deletionTimestamp`, unless said otherwise."""
+    metadata: Mapping[str, Any] = {} if obj is None else obj["metadata"]
+    return Request(
+        controller,
+        metadata.get("name", "gone"),
+        metadata.get("namespace", "default" if obj is None else None),
+        metadata.get("uid"),
+        None if obj is None else encode(obj),
+        bool(metadata.get("deletionTimestamp")) if deleting is None else deleting,
+        attempt,
+        "0123456789abcdef0123456789abcdef",
+    )
+
+
+def composition_request(
+    parent: Mapping[str, Any],
+    *,
+    children: Iterable[Mapping[str, Any]] = (),
+    related: Iterable[Mapping[str, Any]] = (),
+    config: Mapping[str, Any] | None = None,
+    deleting: bool | None = None,
+    controller: str = "test",
+) -> CompositionRequest:
+    """A composition request about a parent."""
+    asked = request(parent, controller=controller, deleting=deleting)
+    about = Request(asked.controller, asked.name, asked.namespace, asked.uid, None, asked.deleting, 0, asked.trace_id)
+    return CompositionRequest(about, encode(parent), [*map(encode, children)], [*map(encode, related)], encode(config or {}))

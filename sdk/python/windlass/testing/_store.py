@@ -1,0 +1,105 @@
+"""The objects that there are, and what a server makes of a write. It is no API server: see the package."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from .._errors import ApiError, Reason
+from .._host import Operation, Query, WriteOptions
+from .._objects import Object, ObjectRef, is_controlled_by, owner_reference
+from .._text import encode
+from ..clock import Timestamp
+from ._forms import applied, json_patched, merge_patched, selected
+
+Key = tuple[str, str, str | None, str]
+
+
+class Store:
+    """The part of a `Host` that stands in for the API server."""
+
+    def __init__(self) -> None:
+        #: What there is, by apiVersion, kind, namespace and name.
+        self.objects: dict[Key, Object] = {}
+        #: What `windlass.clock.now` returns. It stands still.
+        self.clock = Timestamp(1_795_258_125, 0)
+        #: The object that is reconciled: the owner of what is written with `owned`.
+        self.primary: Object | None = None
+        self._version = 0
+
+    def _error(self, reason: Reason, message: str, verb: str, target: ObjectRef) -> ApiError:
+        return ApiError(reason, message, verb=verb, resource=target.kind.lower() + "s", object=target)
+
+    def _store(self, obj: Object) -> Object:
+        metadata = obj["metadata"]
+        self._version += 1
+        key = (obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"])
+        known = self.objects.get(key)
+        new = f"uid-{self._version}"
+        metadata.setdefault("uid", new if known is None else known["metadata"].get("uid", new))
+        metadata.setdefault("resourceVersion", str(self._version))
+        metadata.setdefault("generation", 1)
+        self.objects[key] = obj
+        return obj
+
+    def _write(self, operation: Operation, target: ObjectRef, body: Any, known: Object | None) -> Object:
+        verb, options = operation.verb, operation.options or WriteOptions()
+        if options.subresource is not None and options.parent is not None:
+            return dict(body)  # such as an eviction: the answer is what was sent
+        if known is None and (verb in ("update", "patch") or options.subresource is not None):
+            raise self._error(Reason.NOT_FOUND, "the object does not exist", verb, target)
+        if known is not None and verb == "create":
+            raise self._error(Reason.ALREADY_EXISTS, "the object exists", verb, target)
+        if verb == "patch":
+            new = json_patched(known, body) if operation.patch_type == "json" else merge_patched(known, body)
+        elif verb == "apply" and known is not None:
+            new = applied(known, body)
+        else:
+            new = copy.deepcopy(body)
+            if known is not None:
+                new["metadata"] = {**{key: known["metadata"][key] for key in ("uid", "generation")}, **new["metadata"]}
+        changed = known is None or new != known
+        if options.dry_run:
+            return dict(new)
+        if "name" not in new["metadata"]:
+            new["metadata"]["name"] = f"{new['metadata']['generateName']}{self._version + 1}"
+        if changed:
+            new["metadata"].pop("resourceVersion", None)
+            if known is not None and new.get("spec") != known.get("spec"):
+                new["metadata"]["generation"] = known["metadata"]["generation"] + 1
+        stored = self._store(new)
+        if options.owned:
+            self._own(stored)
+        return stored
+
+    def _delete(self, known: Object | None, target: ObjectRef, operation: Operation) -> str | None:
+        if known is None:
+            raise self._error(Reason.NOT_FOUND, "the object does not exist", "delete", target)
+        dry_run = operation.deletion is not None and operation.deletion.dry_run
+        if known["metadata"].get("finalizers"):
+            deleted = copy.deepcopy(known) if dry_run else known
+            deleted["metadata"]["deletionTimestamp"] = str(self.clock)
+            return encode(deleted)
+        if not dry_run:
+            del self.objects[key_of(target)]
+        return None
+
+    def _own(self, obj: Object) -> None:
+        if self.primary is None:
+            raise AssertionError("an owned write needs a primary: call the function by Host.reconcile, or set Host.primary")
+        owners = obj["metadata"].setdefault("ownerReferences", [])
+        if not is_controlled_by(obj, self.primary):
+            owners.append(owner_reference(self.primary))
+
+    def _fits(self, obj: Object, query: Query) -> bool:
+        metadata = obj["metadata"]
+        return (
+            (obj["apiVersion"], obj["kind"]) == (query.api_version, query.kind)
+            and query.namespace in (None, metadata.get("namespace"))
+            and selected(metadata.get("labels") or {}, query.label_selector or "")
+            and (not query.owned or (self.primary is not None and is_controlled_by(obj, self.primary)))
+        )
+
+
+def key_of(target: ObjectRef) -> Key:
+    return target.api_version, target.kind, target.namespace, target.name
