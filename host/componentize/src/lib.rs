@@ -7,6 +7,7 @@
 mod adapter;
 mod imports;
 mod python;
+mod sections;
 mod world;
 
 use wasmparser::{Encoding, Parser, Payload};
@@ -49,8 +50,8 @@ pub enum ComponentizeError {
     Misfit(String),
 }
 
-/// Makes a component of a core module. What is a component already stays one; if it has the runtime of Python, it is one that
-/// gives back its memory.
+/// Makes a component of a core module. What is a component already stays one: with the runtime of Python it is one that gives back
+/// its memory. None names its parts.
 ///
 /// A module without the section that describes its world (`wit-bindgen go` writes none) is given that of the interface
 /// which it exports.
@@ -62,11 +63,16 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
     if shape.is_component {
         let freeing = python::freeing(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
-        return Ok(freeing.unwrap_or_else(|| module.to_vec()));
+        return trimmed(freeing.as_deref().unwrap_or(module));
     }
     let interface = world::exported(&shape.exports)?;
     imports::check(&shape.imports)?;
-    encode(module, &shape, interface).map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))
+    let component = encode(module, &shape, interface);
+    trimmed(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
+}
+
+fn trimmed(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
+    sections::without_names(component).map_err(|error| ComponentizeError::NotWasm(error.to_string()))
 }
 
 /// The WIT files of Windlass's interface, by name: for tools of languages that read them.

@@ -17,7 +17,9 @@ use wasm_encoder::{
     BlockType, CodeSection, Component, ComponentSectionId, ExportSection, Function, FunctionSection, MemArg, Module,
     RawSection, ValType,
 };
-use wasmparser::{BinaryReader, BinaryReaderError, ExternalKind, Parser, Payload, TypeRef};
+use wasmparser::{BinaryReaderError, ExternalKind, Parser, Payload, TypeRef};
+
+use crate::sections::sections;
 
 /// The SHA-256 of the runtime's code that componentize-py 0.25.1 brings.
 #[rustfmt::skip]
@@ -50,19 +52,6 @@ pub(crate) fn freeing(component: &[u8]) -> Result<Option<Vec<u8>>, reencode::Err
 
 fn is_known(code: &[u8]) -> bool {
     Sha256::digest(code)[..] == KNOWN
-}
-
-/// The outermost sections of a component: their numbers and contents.
-fn sections(component: &[u8]) -> Result<Vec<(u8, &[u8])>, BinaryReaderError> {
-    let mut bytes = BinaryReader::new(component, 0);
-    // Magic and version.
-    bytes.read_bytes(8)?;
-    let mut sections = Vec::new();
-    while !bytes.eof() {
-        let (id, size) = (bytes.read_u8()?, bytes.read_var_u32()?);
-        sections.push((id, bytes.read_bytes(size as usize)?));
-    }
-    Ok(sections)
 }
 
 /// The module with the functions in front, if it is a runtime whose code `is_known` to need them.
