@@ -44,8 +44,12 @@ file_sha256() {
 
 # publish FOLDER NAME: gives what is complete in FOLDER its NAME. Of several at once the first is it, and the others' folders go.
 publish() {
-    # A link, for what is installed may know its own path.
-    ln -sn "$1" "$2" 2>/dev/null || rm -rf "$1"
+    # A link, for what is installed may know its own path. One that leads nowhere is nobody's name.
+    [ -e "$2" ] || ! [ -L "$2" ] || rm -f "$2"
+    if ! ln -sn "$1" "$2" 2>/dev/null; then
+        [ -e "$2" ] || die "$1 is complete, and cannot be given the name $2: is there room for a link?"
+        rm -rf "$1"
+    fi
 }
 
 # go_program NAME FOLDER [go build flags…]: prints the path of the Go module's program, built at most once per machine

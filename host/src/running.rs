@@ -99,7 +99,7 @@ impl Running {
 
     async fn last_keys(&mut self) -> End {
         let phases = &self.phases;
-        let Dispatch { queue, controller, principal, outages, last_call, .. } = &*self.dispatch;
+        let Dispatch { queue, controller, principal, outages, last_call, dropped, .. } = &*self.dispatch;
         let plugin = &principal.plugin;
         let draining = queue.shut_down_with_drain();
         let drained = if outages.is_over() {
@@ -111,7 +111,7 @@ impl Running {
         last_call.cancel();
         if drained.is_none() {
             // It may not even have begun to drain, as when a lease is lost: workers would wait for keys.
-            let dropped = phases.drop_keys(queue);
+            let dropped = dropped.drop_keys(queue);
             if dropped > 0 {
                 tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
             }

@@ -86,20 +86,33 @@ impl<P: ?Sized> WaitedFor<P> {
         let (turn, host) = (call.turn.clone(), self.host.clone());
         async move { turn.without(done_on(&host, work)).await }.boxed()
     }
+
+    /// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would change nothing)
+    /// wakes nobody.
+    fn begun_here<T: Send + 'static>(
+        &self,
+        call: &CallContext,
+        mut work: BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
+        let (turn, host) = (call.turn.clone(), self.host.clone());
+        async move {
+            let begun = {
+                let _entered = host.enter();
+                work.as_mut().now_or_never()
+            };
+            match begun {
+                Some(done) => done,
+                None => turn.without(done_on(&host, work)).await,
+            }
+        }
+        .boxed()
+    }
 }
 
-/// `work`, which goes on on `host`, wherever it is waited for, and ends with whoever waits. It begins where it is asked for: what is
-/// done at once, as a write that would change nothing, wakes nobody.
-async fn done_on<T: Send + 'static>(host: &Handle, mut work: BoxFuture<'static, T>) -> T {
+/// `work`, which is done on `host`, wherever it is waited for, and ends with whoever waits.
+async fn done_on<T: Send + 'static>(host: &Handle, work: BoxFuture<'static, T>) -> T {
     if Handle::current().id() == host.id() {
         return work.await;
-    }
-    let begun = {
-        let _entered = host.enter();
-        work.as_mut().now_or_never()
-    };
-    if let Some(done) = begun {
-        return done;
     }
     match AbortOnDropHandle::new(host.spawn(work.in_current_span())).await {
         Ok(done) => done,
@@ -123,11 +136,11 @@ impl Live for WaitedFor<dyn Live> {
 
 impl Writes for WaitedFor<dyn Writes> {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        self.without(&call.clone(), self.port.write(call, operation))
+        self.begun_here(&call.clone(), self.port.write(call, operation))
     }
 
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
-        self.without(&call.clone(), self.port.batch(call, operations))
+        self.begun_here(&call.clone(), self.port.batch(call, operations))
     }
 }
 
@@ -154,13 +167,17 @@ impl Http for WaitedFor<dyn Http> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use std::num::NonZeroU32;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{self, ThreadId};
 
+    use tokio::runtime;
     use windlass_core::fair::Fair;
+    use windlass_core::ports::Absent;
+    use windlass_core::write::WriteOptions;
 
     use super::*;
+    use crate::finalize::played::call;
 
     #[tokio::test]
     async fn long_work_leaves_the_thread_and_the_only_turn_to_who_waits() {
@@ -177,16 +194,41 @@ mod tests {
         assert!(neighbour.is_finished());
     }
 
+    /// Says on which runtime and thread it begins and ends.
+    #[derive(Debug)]
+    struct Waiting(Sender<[(runtime::Id, ThreadId); 2]>);
+
+    fn here() -> (runtime::Id, ThreadId) {
+        (Handle::current().id(), thread::current().id())
+    }
+
+    impl Writes for Waiting {
+        fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Written> {
+            let told = self.0.clone();
+            async move {
+                let begun = here();
+                tokio::task::yield_now().await;
+                told.send([begun, here()]).expect("somebody listens");
+                Ok(None)
+            }
+            .boxed()
+        }
+
+        fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+            unreachable!("one is written")
+        }
+    }
+
     #[test]
-    fn work_begins_where_it_is_asked_for_and_goes_on_on_the_host() {
-        let host = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
-        let guests = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let work = async {
-            let (begun_on, begun_in) = (Handle::current().id(), thread::current().id());
-            tokio::task::yield_now().await;
-            [(begun_on, begun_in), (Handle::current().id(), thread::current().id())]
-        };
-        let [begun, ended] = guests.block_on(done_on(host.handle(), work.boxed()));
+    fn a_write_begins_where_it_is_asked_for_and_goes_on_on_the_host() {
+        let host = runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+        let guests = runtime::Builder::new_current_thread().build().expect("a runtime");
+        let operation = Operation::Apply { object: "{}".into(), options: WriteOptions::default() };
+        let (told, heard) = channel();
+        let ports = waited_for(Ports { writes: Arc::new(Waiting(told)), ..Absent::ports() }, host.handle());
+        let written = guests.block_on(ports.writes.write(call(None).1, operation));
+        assert_eq!(written.ok(), Some(None));
+        let [begun, ended] = heard.recv().expect("it was written");
         assert_eq!(begun, (host.handle().id(), thread::current().id()), "what is done at once wakes nobody");
         assert_eq!(ended.0, host.handle().id());
         assert_ne!(ended.1, thread::current().id(), "a busy guest does not delay what waits");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use tokio::process::{Child, Command};
 use windlass_tests::paths;
 use windlass_tests::wait::until;
@@ -57,5 +57,12 @@ async fn what_two_install_at_once_each_of_them_has_whole() -> anyhow::Result<()>
     let folders = fs::read_dir(at.path().join("cache/windlass/languages"))?.collect::<Result<Vec<_>, _>>()?;
     let folders = folders.iter().filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
     ensure!(folders.count() == 1, "what the slower one has installed has gone");
+
+    // Somebody tidies up, and the name leads nowhere.
+    let name = Path::new(packages.trim_end()).parent().context("it is in a folder")?;
+    fs::remove_dir_all(fs::canonicalize(name)?)?;
+    let again = languages(at.path())?.wait_with_output().await?;
+    ensure!(again.status.success() && again.stdout == packages.as_bytes(), "{again:?}");
+    ensure!(fs::read_to_string(Path::new(packages.trim_end()).join("package"))? == "whole\n");
     Ok(())
 }

@@ -9,6 +9,7 @@ mod refusal;
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use kube::Client;
 use tokio::runtime::Handle;
@@ -169,8 +170,13 @@ impl Writer {
     }
 }
 
-impl Writes for Writer {
-    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+/// The most writes of a batch that begin where it was asked for, one after the other.
+const BEGUN_TOGETHER: usize = 4;
+
+impl Writer {
+    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more. It begins here if `begins`: what would
+    /// change nothing is done then, and wakes nobody.
+    fn write(&self, call: Arc<CallContext>, operation: Operation, begins: bool) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
         let (asker, answered) = oneshot::channel();
@@ -183,13 +189,26 @@ impl Writes for Writer {
                 writer.settle(&call, unsettled, interest).await;
             }
         };
-        drop(self.runtime.spawn(task.in_current_span()));
+        let mut task = Box::pin(task.in_current_span());
+        let is_done = begins && {
+            let _entered = self.runtime.enter();
+            task.as_mut().now_or_never().is_some()
+        };
+        if !is_done {
+            drop(self.runtime.spawn(task));
+        }
         Box::pin(async move {
             answered.await.unwrap_or_else(|_| {
                 let message = "the host's task for this write ended early; its outcome is not known";
                 Err(subject.refuse(ApiReason::UnknownOutcome, message))
             })
         })
+    }
+}
+
+impl Writes for Writer {
+    fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        self.write(call, operation, true)
     }
 
     /// Whoever stops waiting for it stops what has not been sent; what has been goes on.
@@ -200,7 +219,11 @@ impl Writes for Writer {
             let mut operations = operations.into_iter();
             let mut written: Vec<Written> = Vec::new();
             while let Some(round) = start.next_round() {
-                let sent = operations.by_ref().take(round.len()).map(|operation| writer.write(call.clone(), operation));
+                let begins = round.len() <= BEGUN_TOGETHER;
+                let sent = operations
+                    .by_ref()
+                    .take(round.len())
+                    .map(|operation| writer.write(call.clone(), operation, begins));
                 let results = join_all(sent).await;
                 start.ended(&round, results.iter().filter(|result| result.is_err()).count());
                 written.extend(results);

@@ -1,8 +1,7 @@
 //! Why a guest did not answer: the class for metrics and the message for people, from wasmtime's error.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-use tokio::task::JoinError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
 use crate::limits::{Limit, Overrun};
@@ -37,7 +36,7 @@ pub(crate) struct HostFailed {
 
 impl HostFailed {
     /// In `import`, because of `cause`.
-    pub(crate) fn in_import(import: &'static str, cause: &JoinError) -> wasmtime::Error {
+    pub(crate) fn in_import(import: &'static str, cause: &impl fmt::Display) -> wasmtime::Error {
         Self { import, cause: cause.to_string() }.into()
     }
 }

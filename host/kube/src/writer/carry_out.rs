@@ -48,6 +48,8 @@ impl From<ApiError> for Ended {
 pub(super) struct Progress {
     /// It is on a thread apart.
     pub(super) apart: bool,
+    /// It has left the thread on which it began, where nothing is to be sent: that is the guest's.
+    pub(super) away: bool,
     /// Its next request is paid for.
     pub(super) paid: bool,
     /// Tries that are left.
@@ -59,7 +61,7 @@ impl Progress {
     /// Of `operation`, which begins.
     pub(super) fn of(operation: &Operation) -> Self {
         let apart = operation.body_bytes() > LARGE;
-        Self { apart, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS }
+        Self { apart, away: apart, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS }
     }
 }
 
@@ -92,11 +94,15 @@ impl Writer {
             };
             let candidate = self.skips.as_ref().and_then(|skips| Some((skips, skips.candidate(call, &plan)?)));
             if !progress.apart && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE) {
-                return Stage::TakesLong(Progress { apart: true, ..progress });
+                return Stage::TakesLong(Progress { apart: true, away: true, ..progress });
             }
             if let Some((_, object)) = candidate.filter(|(skips, object)| skips.is_unchanged(call, &plan, object)) {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
                 return Ended { written: Ok(Some(object.text())), unsettled: None }.into();
+            }
+            if !progress.away {
+                progress.away = true;
+                tokio::task::yield_now().await;
             }
             if !progress.paid && !write_budget::try_pay(self.budget.as_ref(), call) {
                 return Stage::Unpaid(plan.subject, progress);

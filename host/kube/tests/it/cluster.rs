@@ -276,6 +276,7 @@ async fn nothing_is_created_in_a_namespace_that_terminates() {
 mod skipping {
     //! What is skipped against what the server would have made of it.
 
+    use futures::FutureExt as _;
     use rand::rngs::SmallRng;
     use rand::{RngExt as _, SeedableRng as _};
     use windlass_core::object::Object;
@@ -419,6 +420,8 @@ mod skipping {
         };
         let call = || Arc::new(cluster.call());
         assert!(skips(&call(), patch("a", "1", false)).await);
+        let at_once = skipping.write(call(), patch("a", "1", false)).now_or_never();
+        assert!(at_once.is_some_and(|written| written.is_ok()), "it waits for nothing and wakes nobody");
         assert!(!skips(&call(), patch("a", "1", true)).await, "the server is to check it");
         assert!(!skips(&call(), patch("b", "1", false)).await, "no event of it runs the key");
         let doubting = call();

@@ -12,8 +12,11 @@ mod owners;
 mod random;
 mod writes;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use futures::FutureExt as _;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 use windlass_core::error::{ApiError, ApiReason};
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::types;
@@ -41,9 +44,22 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Waits for `work`, which goes on on the host's runtime: a busy guest thread must not delay it. It begins on this one, so that work
-/// which needs nothing else (a write that would change nothing) wakes nobody. When the call is cancelled, so is the work.
+/// Waits for `work`, which is done on the host's runtime: a busy guest thread must not delay it. When the call is cancelled, so is
+/// the work.
 async fn elsewhere<T: Send + 'static>(
+    state: &mut CallState,
+    import: &'static str,
+    work: impl Future<Output = T> + Send + 'static,
+) -> wasmtime::Result<T> {
+    let host = state.reconcile(import)?.host.clone();
+    let task = async move { AbortOnDropHandle::new(host.spawn(work.in_current_span())).await };
+    // A panic of a port's: what it has done is not known here, so the call must not go on.
+    waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
+}
+
+/// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would change nothing) wakes
+/// nobody.
+async fn begun_here<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
     work: impl Future<Output = T> + Send + 'static,
@@ -52,14 +68,13 @@ async fn elsewhere<T: Send + 'static>(
     let mut work = Box::pin(work);
     let begun = {
         let _entered = host.enter();
-        work.as_mut().now_or_never()
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().now_or_never()))
     };
-    if let Some(done) = begun {
-        return Ok(done);
+    match begun {
+        Ok(Some(done)) => Ok(done),
+        Ok(None) => elsewhere(state, import, work).await,
+        Err(_) => Err(HostFailed::in_import(import, &"it has panicked")),
     }
-    let task = AbortOnDropHandle::new(host.spawn(work));
-    // A panic of a port's: what it has done is not known here, so the call must not go on.
-    waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
 }
 
 /// Waits for `work` of the host's, without the call's turn.

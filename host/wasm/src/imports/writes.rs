@@ -8,7 +8,7 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, elsewhere, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, begun_here, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -74,7 +74,7 @@ impl Host for CallState {
             (world.ports.writes.clone(), world.call.clone())
         };
         // When this call is cancelled, what has not been sent must not be. What has is the port's to settle.
-        let written = elsewhere(self, IMPORT, async move { writes.batch(call, to_send).await }).await?;
+        let written = begun_here(self, IMPORT, async move { writes.batch(call, to_send).await }).await?;
         let mut written = written.into_iter();
         let mut left = budget;
         let answers = verbs.into_iter().map(|verb| {
@@ -135,7 +135,7 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     let world = state.reconcile(import)?;
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
     // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (§3.4).
-    let written = elsewhere(state, import, async move { writes.write(call, operation).await }).await?;
+    let written = begun_here(state, import, async move { writes.write(call, operation).await }).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }
 

@@ -184,6 +184,7 @@ async fn a_panic_of_a_port_ends_the_call_and_nothing_else() {
     let broken = FakePorts::with_writes(WriteMode::Panic).ports();
     let (reason, message) = trapped(reconcile_object(&plugin, &broken, Some(WEBAPP)).await);
     assert_eq!(reason, "host", "{message}");
+    assert!(message.contains("the host failed in writes."), "{message}");
     let result = reconcile_object(&plugin, &quiet(), Some(WEBAPP)).await;
     assert!(!matches!(result, CallResult::Trapped { .. }), "{result:?}");
 }
