@@ -99,13 +99,20 @@ func tellOne(all []Failure, err error) []Failure {
 // wraps. One that wraps none, or several as one, has the class of the first in it that has one.
 func own(err, inner error) (final *Final, api *APIError) {
 	as, can := err.(interface{ As(any) bool })
-	self, isFinal := err.(*Final)
+	final, isFinal := err.(*Final)
+	api, isAPI := err.(*APIError)
 	switch {
-	case isFinal:
-		return self, nil
+	case isFinal || isAPI:
 	case inner == nil:
-		errors.As(err, &final)
-		errors.As(err, &api)
+		for _, part := range partsOf(err) {
+			if final, api = first(part); final != nil || api != nil {
+				return final, api
+			}
+		}
+		if can {
+			as.As(&final)
+			as.As(&api)
+		}
 	case can:
 		var finalWithin *Final
 		var apiWithin *APIError
@@ -115,6 +122,14 @@ func own(err, inner error) (final *Final, api *APIError) {
 		if !as.As(&api) || errors.As(inner, &apiWithin) && apiWithin == api {
 			api = nil
 		}
+	}
+	return final, api
+}
+
+func first(err error) (final *Final, api *APIError) {
+	inner := errors.Unwrap(err)
+	if final, api = own(err, inner); final == nil && api == nil && inner != nil {
+		return first(inner)
 	}
 	return final, api
 }

@@ -326,6 +326,9 @@ func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
 	if got := Failures(fmt.Errorf("some failed: %w", errs)); !reflect.DeepEqual(got, around) {
 		t.Error(len(got), "failures")
 	}
+	if got := Failures(fmt.Errorf("%w: %w", errs, &Final{errors.New("no")})); len(got) != 1 || got[0].Terminal == "" {
+		t.Error(len(got), "failures")
+	}
 }
 
 // translated wraps an error of somebody else's, and says by As what that is here.
@@ -375,6 +378,30 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %q", each.err, shown(got))
+		}
+	}
+}
+
+func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
+	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	sentinel, final := errors.New("sentinel"), &Final{errors.New("no")}
+	malformed := &HTTPError{Reason: "invalid-request", Message: "odd"}
+	for _, each := range []struct {
+		err   error
+		isAPI bool
+	}{
+		{fmt.Errorf("%w: %w: %w", sentinel, conflict, final), true},
+		{fmt.Errorf("%w: %w: %w", sentinel, final, conflict), false},
+		{fmt.Errorf("%w: %w", one{"so", conflict}, malformed), true},
+		{fmt.Errorf("%w: %w", one{"so", malformed}, conflict), false},
+		{fmt.Errorf("%w: %w", errors.Join(sentinel, conflict, final), final), true},
+		{fmt.Errorf("%w: %w", aggregate{sentinel, fmt.Errorf("%w: %w", final, conflict)}, conflict), false},
+		{fmt.Errorf("%w: %w", sentinel, &Final{conflict}), false},
+		{fmt.Errorf("%w: %w", translated{one{"quota", final}, conflict}, final), true},
+	} {
+		got := Failures(each.err)
+		if len(got) != 1 || (got[0].API != nil) != each.isAPI || (got[0].Terminal == "") != each.isAPI {
+			t.Errorf("%v is told as %+v", each.err, got)
 		}
 	}
 }
