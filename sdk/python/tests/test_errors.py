@@ -185,6 +185,19 @@ class FailuresOfTest(unittest.TestCase):
         self.assertEqual(failures_of(wrapping)[0].message, f"{unknown}: the object has been modified")
         self.assertEqual(failures_of(ApiError(Reason.OTHER, Mute()))[0].message, unknown)  # type: ignore[arg-type]
 
+    def test_a_member_that_cannot_be_told_takes_from_the_others_neither_class_nor_text(self) -> None:
+        class Rootless(Exception):
+            @property
+            def __cause__(self) -> BaseException:  # type: ignore[override]
+                raise KeyError("no cause")
+
+        odd = Rootless("odd")
+        failures = failures_of(ExceptionGroup("all", [conflict(), because("inner", odd), Terminal("never")]))
+        self.assertEqual([failure.kind for failure in failures], ["api", "transient", "terminal"])
+        self.assertEqual(failures[1].message, "all: ValueError: inner (the host cannot be told more: KeyError: 'no cause')")
+        self.assertIsInstance(failures[1].uncaught, KeyError)
+        self.assertEqual(failures[2].message, "all: never")
+
     def test_an_api_error_says_what_was_asked_of_which_object(self) -> None:
         self.assertEqual(
             str(conflict()),

@@ -164,7 +164,7 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
     if isinstance(link, BaseExceptionGroup) and not _is_among(link, above):
         outer = "" if isinstance(link, Collected) else text_of(link.message)
         outer, above = _whole_text(link, outer, above), [*above, *chain]
-        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told(member, above)]
+        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told_of_member(member, above)]
     elif isinstance(link, ApiError):
         # The host says itself what was asked of which object.
         failures = [Failure("api", text_of(link.message), link)]
@@ -176,6 +176,19 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
     for outer_link, inner in reversed(list(pairwise(chain))):
         failures = [_within(text_of(outer_link), inner, failure) for failure in failures]
     return failures
+
+
+def _told_of_member(error: BaseException, above: list[BaseException]) -> list[Failure]:
+    """The same of a member of a group: one of which it cannot be had takes from the others neither class nor text."""
+    try:
+        return _told(error, above)
+    except BaseException as failed:
+        return [untold(summary(error), failed)]
+
+
+def untold(text: str, why: BaseException) -> Failure:
+    """What the host is told in place of what cannot be told."""
+    return Failure("transient", f"{text} (the host cannot be told more: {summary(why)})", uncaught=why)
 
 
 def _with_causes(
