@@ -35,9 +35,9 @@ function written(value) {
   }
 }
 
-// JSON has something for each of these, silently: null for NaN, by which a patch deletes the field, {} for a Map or a Promise, a number for an object
-// of Number, which equals none, so that what holds it would be written again at each call. The engine asks this for each value: it comes
-// to a tenth of the writing as long as what is usual is told from the rest at once, and no place is noted.
+// JSON has something for each of these, silently: null for NaN, by which a patch deletes the field, {} for a Map or a Promise, a number
+// for an object of Number, which equals none, so that what holds it would be written again at each call. The engine asks this for each
+// value: it comes to a tenth of the writing as long as what is usual is told from the rest at once, and no place is noted.
 function checked(key, inner) {
   const isUsual =
     typeof inner === 'object'
