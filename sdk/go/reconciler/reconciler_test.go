@@ -2,6 +2,8 @@ package reconciler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,24 @@ func TestAPanicFailsTheCallAndItsStackIsInTheLog(t *testing.T) {
 	}
 	if line := double.Lines()[0]; line.Level != "error" || !strings.Contains(line.Fields["stack"], "deepest") {
 		t.Error(line)
+	}
+}
+
+type named struct{ name string }
+
+func (err *named) Error() string { return err.name }
+
+func TestAnErrorThatPanicsWhenItIsToldFailsTheCallAsAnyPanic(t *testing.T) {
+	var none *named
+	for _, err := range []error{none, fmt.Errorf("so: %w", none), errors.Join(&named{"one"}, none)} {
+		double := windlasstest.New(t)
+		_, failures := called(t, func(context.Context, windlass.Request) (windlass.Outcome, error) { return windlass.Done, err })
+		if len(failures) != 1 || !strings.HasPrefix(failures[0].Transient, "the plugin panicked: runtime error: invalid memory address") {
+			t.Error(failures)
+		}
+		if line := double.Lines()[0]; line.Level != "error" || !strings.Contains(line.Fields["stack"], "(*named).Error") {
+			t.Error(line)
+		}
 	}
 }
 

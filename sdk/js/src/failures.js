@@ -4,6 +4,7 @@ import { ApiError, Collected, HttpError, Terminal, Transient } from './errors.js
 import { nameOf, optionalReference, shown, text } from './wire.js';
 
 export const SILENT = 'an error without a message';
+export const UNREADABLE = 'an error that cannot be read';
 
 /** The failures of an error, and the uncaught exceptions among them, whose stacks belong in the log. */
 export function failuresOf(error) {
@@ -32,10 +33,19 @@ function failuresWithin(chain, uncaught, above) {
   }
   if (isJoined(inner) && !hasClass(inner)) {
     if (above.includes(inner)) return [];
-    return inner.errors.flatMap((part) => surround(collect(part, uncaught, [...above, ...chain]), message, part));
+    return inner.errors.flatMap((part) => partOf(part, uncaught, [...above, ...chain], message));
   }
   if (!hasClass(inner) && !uncaught.includes(inner)) uncaught.push(inner);
   return [{ tag: 'transient', val: message }];
+}
+
+/** What one of joined errors is told as. What it says may throw; that is told in its place, once, and the others keep their classes. */
+function partOf(part, uncaught, above, message, isFirst = true) {
+  try {
+    return surround(collect(part, uncaught, above), message, part);
+  } catch (wrong) {
+    return isFirst ? partOf(wrong, uncaught, above, message, false) : surround([{ tag: 'transient', val: UNREADABLE }], message, UNREADABLE);
+  }
 }
 
 /** An error and its causes down to the first that has a class; where none has, the error alone, whose text has them all. */
@@ -124,7 +134,7 @@ function withCauses(error, above = []) {
   let part = error;
   while (part !== undefined && !parts.includes(part) && (parts.length === 0 || !above.includes(part))) {
     parts.push(part);
-    part = isObject(part) ? part.cause : undefined;
+    part = isObject(part) ? (part.cause ?? undefined) : undefined;
   }
   return parts;
 }

@@ -1,5 +1,7 @@
 // JSON as it crosses the interface. Whole numbers that a double cannot hold exactly are BigInt, both ways.
 
+import { shown } from './wire.js';
+
 /** The value that a JSON text stands for. */
 export function parse(text) {
   return hasLongNumber(text) ? parseWithBigInts(text) : JSON.parse(text);
@@ -12,7 +14,7 @@ export function stringify(value, what = 'the value') {
     text = written(value);
   } catch (error) {
     if (error === REFUSED) refuse(value, what);
-    throw new TypeError(`${what} cannot be written as JSON: ${error.message}`, { cause: error });
+    throw new TypeError(`${what} cannot be written as JSON: ${error instanceof Error ? error.message : shown(error)}`, { cause: error });
   }
   if (text === undefined) {
     throw new TypeError(`${what} must be JSON, not ${typeof value}`);
@@ -33,9 +35,9 @@ function written(value) {
   }
 }
 
-// JSON has something for each of these, silently: null for NaN, by which a patch deletes the field, {} for a Map, a number for an object
-// of Number, which equals none, so that what holds it would be written again at each call. The engine asks this for each value: it comes
-// to a tenth of the writing as long as what is usual is told from the rest at once, and no place is noted.
+// JSON has something for each of these, silently: null for NaN, by which a patch deletes the field, {} for a Map or a Promise, a number
+// for an object of Number, which equals none, so that what holds it would be written again at each call. The engine asks this for each
+// value: it comes to a tenth of the writing as long as what is usual is told from the rest at once, and no place is noted.
 function checked(key, inner) {
   const isUsual =
     typeof inner === 'object'
@@ -65,7 +67,9 @@ function reasonAgainst(value, inner) {
   if (inner instanceof Set) return 'a Set: make it an array, as by [...set]';
   if (typeof inner === 'number' && !Number.isFinite(inner)) return `${inner}, which JSON has no number for`;
   if (inner === null && Number.isNaN(value?.getTime?.())) return 'a Date without a time: what it was made of is no date';
-  return undefined;
+  if (typeof inner !== 'object' || inner === null) return undefined;
+  const kind = Object.prototype.toString.call(inner).slice(8, -1);
+  return kind === 'Object' || kind === 'Array' ? undefined : `an object of ${kind}, which JSON has nothing for: make it what JSON has`;
 }
 
 /** As many digits as the first number that is not safe has: 9007199254740992. */

@@ -5,7 +5,7 @@ import * as host from '#host/log';
 import { begin } from './ambient.js';
 import { open } from './console.js';
 import { eventOf } from './event.js';
-import { failuresOf, messageOf, SILENT, stackOf } from './failures.js';
+import { failuresOf, messageOf, SILENT, stackOf, UNREADABLE } from './failures.js';
 import { stringify } from './json.js';
 import { manifestText } from './manifest.js';
 import { CompositionRequest, Request } from './request.js';
@@ -61,7 +61,7 @@ function told(error, isFirst) {
       host.log('error', messageOf(exception) || SILENT, [['stack', stackOf(exception)]]);
     }
   } catch (wrong) {
-    failures ??= isFirst ? told(wrong) : [{ tag: 'transient', val: 'an error that cannot be read' }];
+    failures ??= isFirst ? told(wrong) : [{ tag: 'transient', val: UNREADABLE }];
   }
   return failures;
 }

@@ -63,7 +63,7 @@ test('a date without a time and a boxed number are refused, and the error says w
   refused({ spec: { ports: [1, new Number(1)] } }, '/spec/ports/1', 'an object of Number');
   refused({ low: null, big: 2n ** 64n, spec: { replicas: new Number(NaN) } }, '/spec/replicas', 'an object of Number');
   assert.throws(() => stringify(new Number(1)), /^TypeError: the value is an object of Number/);
-  assert.equal(stringify({ when: new Date(0), of: null, name: new String('a') }), '{"when":"1970-01-01T00:00:00.000Z","of":null,"name":"a"}');
+  assert.equal(stringify({ when: new Date(0), of: null }), '{"when":"1970-01-01T00:00:00.000Z","of":null}');
   assert.ok(!('toJSON' in Number.prototype));
 });
 
@@ -75,6 +75,32 @@ test('a Map and a Set are refused wherever they are, and the error says where', 
   refused(Object.assign(new Set(), { a: 1 }), 'the object is a Set');
   const told = Object.assign(new Map([['a', 1]]), { toJSON() { return Object.fromEntries(this); } });
   assert.equal(stringify({ told, none: {}, nothing: Object.create(null), constructor: null }), '{"told":{"a":1},"none":{},"nothing":{},"constructor":null}');
+});
+
+test("the language's own objects are refused, by their kind and place, and an author's pass", () => {
+  const objects = {
+    RegExp: /a/, Promise: Promise.resolve(), Error: new TypeError('a'), ArrayBuffer: new ArrayBuffer(1), Uint8Array: new Uint8Array(1),
+    DataView: new DataView(new ArrayBuffer(1)), WeakMap: new WeakMap(), Generator: (function* () {})(),
+    String: new String('a'), Boolean: new Boolean(false), URLSearchParams: new URLSearchParams('a=b'),
+  };
+  for (const [kind, object] of Object.entries(objects)) {
+    for (const beside of [1, 2n ** 64n]) {
+      assert.throws(() => stringify({ beside, spec: [object] }, 'the object'), (error) =>
+        error instanceof TypeError && error.message.startsWith(`the object: /spec/0 is an object of ${kind},`));
+    }
+  }
+  class Port { constructor() { this.port = 80; } }
+  const bare = Object.assign(Object.create(null), { a: 1 });
+  const told = Object.assign(/a/, { toJSON() { return this.source; } });
+  const value = { port: new Port(), list: new (class extends Array {})(), bare, told, url: new URL('http://a.dev/'), left: () => {}, list2: [undefined, () => {}, Symbol('a')] };
+  assert.equal(stringify(value), '{"port":{"port":80},"list":[],"bare":{"a":1},"told":"a","url":"http://a.dev/","list2":[null,null,null]}');
+});
+
+test('what a toJSON throws is told, whatever it is', () => {
+  for (const [thrown, text] of [[null, 'null'], ['no port', 'no port'], [{ a: 1 }, '{"a":1}'], [new Error('odd'), 'odd']]) {
+    const object = { toJSON() { throw thrown; } };
+    assert.throws(() => stringify(object), { name: 'TypeError', message: `the value cannot be written as JSON: ${text}`, cause: thrown });
+  }
 });
 
 test("what an author has made of the language's prototypes stays, and is heeded", () => {

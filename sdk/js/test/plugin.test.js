@@ -213,6 +213,22 @@ test('what cannot be read of an error is told in its place', () => {
   assert.deepEqual(failuresOf(Object.assign(() => {}, { toString() { throw new Transient('no text'); } })), [{ transient: 'no text' }]);
 });
 
+test('one of joined errors that cannot be read takes from the others neither class nor text', () => {
+  const host = new TestHost();
+  const throwing = (thrown) => Object.defineProperty(new Error('odd'), 'message', { get() { throw thrown; } });
+  const unreadable = throwing(new TypeError('no message'));
+  const joined = new AggregateError([refused('conflict'), unreadable, new Error('inner', { cause: throwing(unreadable) }), new Terminal('never')], 'all');
+  const [{ api }, ...others] = failuresOf(joined, host);
+  assert.deepEqual([api.reason, api.message], ['conflict', 'all: text']);
+  assert.deepEqual(others, [{ transient: 'all: TypeError: no message' }, { transient: 'all: an error that cannot be read' }, { terminal: 'all: never' }]);
+  assert.deepEqual(host.logs.map(({ message }) => message), ['TypeError: no message']);
+});
+
+test('a cause that is null is none', () => {
+  assert.deepEqual(failuresOf(new Transient('later', { cause: null })), [{ transient: 'later' }]);
+  assert.deepEqual(failuresOf(new Error('odd', { cause: null })), [{ transient: 'odd' }]);
+});
+
 test('an expected failure is not logged', () => {
   const host = new TestHost();
   failuresOf(new Transient('later'), host);

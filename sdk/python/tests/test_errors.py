@@ -87,6 +87,29 @@ class FailuresOfTest(unittest.TestCase):
         assert rest is not None
         self.assertEqual(messages(rest), ["never: no port"])
 
+    def test_what_a_note_says_is_told_behind_the_text_of_its_exception(self) -> None:
+        def noted(error: BaseException, *notes: str) -> BaseException:
+            for note in notes:
+                error.add_note(note)
+            return error
+
+        what = "the object has been modified"
+        error = noted(conflict(), "while applying\n  the Deployment", "once more")
+        all_of_it = f"{what} (while applying the Deployment; once more)"
+        self.assertEqual(messages(error), [all_of_it])
+        self.assertEqual(messages(because(f"the shop: {error}", error)), [f"the shop: {all_of_it}"])
+        self.assertEqual(messages(noted(because("the shop", error), "at night")), [f"the shop (at night): {all_of_it}"])
+        self.assertEqual(messages(noted(because(f"the shop: {error}", error), "at night")), [f"the shop: {all_of_it} (at night)"])
+        self.assertEqual(messages(noted(Terminal("never"), "no port")), ["never (no port)"])
+        self.assertEqual(messages(noted(Terminal(), "no port")), ["no port"])
+        self.assertEqual(messages(noted(ValueError("odd"), "no port")), ["ValueError: odd (no port)"])
+        self.assertEqual(messages(because("the shop", noted(ValueError("odd"), "no port"))), ["ValueError: the shop: odd (no port)"])
+        group = noted(ExceptionGroup("both", [error, Terminal("never")]), "at night")
+        self.assertEqual(messages(group), [f"both (at night): {all_of_it}", "both (at night): never"])
+        with self.assertRaises(ExceptionGroup) as raised:
+            Failures([error, Terminal("never")]).raise_any()
+        self.assertEqual(messages(noted(raised.exception, "at night")), [f"at night: {all_of_it}", "at night: never"])
+
     def test_a_text_that_stands_in_another_by_chance_is_told_with_it(self) -> None:
         for outer, inner, told in (
             ("cannot read workshop", "shop", "cannot read workshop: shop"),
@@ -184,6 +207,19 @@ class FailuresOfTest(unittest.TestCase):
         wrapping.__cause__ = conflict()
         self.assertEqual(failures_of(wrapping)[0].message, f"{unknown}: the object has been modified")
         self.assertEqual(failures_of(ApiError(Reason.OTHER, Mute()))[0].message, unknown)  # type: ignore[arg-type]
+
+    def test_a_member_that_cannot_be_told_takes_from_the_others_neither_class_nor_text(self) -> None:
+        class Rootless(Exception):
+            @property
+            def __cause__(self) -> BaseException:  # type: ignore[override]
+                raise KeyError("no cause")
+
+        odd = Rootless("odd")
+        failures = failures_of(ExceptionGroup("all", [conflict(), because("inner", odd), Terminal("never")]))
+        self.assertEqual([failure.kind for failure in failures], ["api", "transient", "terminal"])
+        self.assertEqual(failures[1].message, "all: ValueError: inner (the host cannot be told more: KeyError: 'no cause')")
+        self.assertIsInstance(failures[1].uncaught, KeyError)
+        self.assertEqual(failures[2].message, "all: never")
 
     def test_an_api_error_says_what_was_asked_of_which_object(self) -> None:
         self.assertEqual(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import unittest
+from unittest import mock
 
 import windlass
 from windlass import ObjectRef, Reason, conditions, has_fields
@@ -54,6 +55,15 @@ class TextTest(unittest.TestCase):
 
         value = {"8080": 1, "1.5": 1, "true": 1, "false": 1, "null": 1, "a1": {Name("2"): Reason.CONFLICT}, "b": '"1":'}
         self.assertEqual(decode(encode(value)), value)
+
+    def test_a_text_that_ends_as_another_key_would_does_not_have_everything_looked_at(self) -> None:
+        for value in ({"port-1": 1}, {"spec": [({"is-true": [{"8080": {}}]},)]}, {"1": "grüße"}):
+            with self.subTest(value), mock.patch("windlass._text._refuse") as refuse:
+                encode(value)
+                refuse.assert_not_called()
+        for value in ({"port-1": [{1: 2}]}, {"a": ({"b": {True: 1}},)}):
+            with self.subTest(value), self.assertRaisesRegex(TypeError, "has the key"):
+                encode(value)
 
     def test_json_is_compact_and_in_the_order_of_the_dict(self) -> None:
         self.assertEqual(encode({"b": 1, "a": [1, 2]}), '{"b":1,"a":[1,2]}')

@@ -180,6 +180,13 @@ class CallTest(WitTest):
                 self.assertIn(what, line)
                 self.assertIn("raise error", stack)
 
+    def test_a_member_that_cannot_be_told_takes_from_the_others_neither_class_nor_text(self) -> None:
+        odd = ApiError(Reason.CONFLICT, "changed", code=65_536)
+        told = self.failures(ExceptionGroup("all", [odd, windlass.Terminal("never"), ApiError(Reason.INVALID, "bad")]))
+        self.assertEqual([form for form, _ in told], ["Failure_Transient", "Failure_Terminal", "Failure_Api"])
+        self.assertRegex(told[0][1], "^all: changed .the host cannot be told more: ValueError: code of an ApiError")
+        self.assertEqual(told[1][1], "all: never")
+
     def test_an_exception_that_cannot_describe_itself_fails_the_call_alone(self) -> None:
         class Mute(Exception):
             def __str__(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from . import _host
 from ._calls import Composition, CompositionRequest, Outcome, Request
-from ._errors import Failure, failures_of, summary
+from ._errors import Failure, failures_of, summary, untold
 from ._text import plain
 from .manifest import Manifest
 
@@ -115,16 +115,23 @@ def raised(error: BaseException) -> Exception:
     """What the host is told of an exception, as the bindings want it. It does not fail: the instance would be lost."""
     try:
         failures = failures_of(error)
-        for failure in failures:
-            if failure.uncaught is not None:
-                report(failure.uncaught)
-        return _wit.raised(failures)
-    except BaseException as failed:  # such as an ApiError with fields that cannot cross
+    except BaseException as failed:
+        failures = [untold(summary(error), failed)]
+    return _wit.raised([_as_told(failure) for failure in failures])
+
+
+def _as_told(failure: Failure) -> Any:
+    try:
+        if failure.uncaught is not None:
+            report(failure.uncaught)
+        return _wit.failure(failure)
+    except BaseException as failed:  # such as an ApiError with fields that cannot cross: the others keep their class
         try:
             report(failed)  # its stack has that of the exception above it
         except BaseException:
             pass
-        return _wit.raised([Failure("transient", f"{summary(error)} (the host cannot be told more: {summary(failed)})")])
+        text = failure.message if failure.message or failure.error is None else summary(failure.error)
+        return _wit.failure(untold(text, failed))
 
 
 def report(error: BaseException) -> None:

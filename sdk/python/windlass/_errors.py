@@ -163,19 +163,32 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
     link = chain[-1]
     if isinstance(link, BaseExceptionGroup) and not _is_among(link, above):
         outer = "" if isinstance(link, Collected) else text_of(link.message)
-        outer, above = _whole_text(link, outer, above), [*above, *chain]
-        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told(member, above)]
+        outer, above = _whole_text(link, _noted(outer, link), above), [*above, *chain]
+        failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told_of_member(member, above)]
     elif isinstance(link, ApiError):
         # The host says itself what was asked of which object.
-        failures = [Failure("api", text_of(link.message), link)]
+        failures = [Failure("api", _noted(text_of(link.message), link), link)]
     elif isinstance(link, (Terminal, Transient)):
         kind: Literal["terminal", "transient"] = "terminal" if isinstance(link, Terminal) else "transient"
-        failures = [Failure(kind, _whole_text(link, text_of(link), above))]
+        failures = [Failure(kind, _whole_text(link, _said(link), above))]
     else:
         return [Failure("transient", _whole_text(error, summary(error), above), uncaught=error)]
     for outer_link, inner in reversed(list(pairwise(chain))):
-        failures = [_within(text_of(outer_link), inner, failure) for failure in failures]
+        failures = [_within(_said(outer_link), inner, failure) for failure in failures]
     return failures
+
+
+def _told_of_member(error: BaseException, above: list[BaseException]) -> list[Failure]:
+    """The same of a member of a group: one of which it cannot be had takes from the others neither class nor text."""
+    try:
+        return _told(error, above)
+    except BaseException as failed:
+        return [untold(summary(error), failed)]
+
+
+def untold(text: str, why: BaseException) -> Failure:
+    """What the host is told in place of what cannot be told."""
+    return Failure("transient", f"{text} (the host cannot be told more: {summary(why)})", uncaught=why)
 
 
 def _with_causes(
@@ -199,7 +212,7 @@ def _is_among(error: BaseException, some: list[BaseException]) -> bool:
 def _whole_text(error: BaseException, text: str, above: list[BaseException]) -> str:
     """What an exception says, which is `text`, and all its causes."""
     chain = _with_causes(error, above)
-    texts = [text, *map(text_of, chain[1:])]
+    texts = [text, *map(_said, chain[1:])]
     message = texts.pop()
     for outer, inner in zip(reversed(texts), reversed(chain)):
         message = _around(outer, inner, message)
@@ -244,10 +257,24 @@ def text_of(value: object) -> str:
         return "(its text cannot be had)"
 
 
+def _said(error: BaseException) -> str:
+    """The same with its notes."""
+    return _noted(text_of(error), error)
+
+
+def _noted(text: str, error: BaseException) -> str:
+    """A text with what `add_note` has added to its exception, in one line."""
+    try:
+        notes = "; ".join([" ".join(text_of(note).split()) for note in error.__notes__])
+    except BaseException:  # there are none
+        return text
+    return f"{text} ({notes})" if text and notes else text or notes
+
+
 def summary(error: BaseException) -> str:
     """An exception in a line, as the last one of a traceback."""
     name = type(error).__qualname__
-    text = text_of(error)
+    text = _said(error)
     return f"{name}: {text}" if text else name
 
 

@@ -52,7 +52,7 @@ def encode(value: object) -> str:
     except (TypeError, ValueError):
         _refuse(value, "")
         raise
-    if _another_key(text):
+    if _another_key(text) and _has_another_key(value):
         _refuse(value, "")
     if text.isascii():
         return text
@@ -67,6 +67,26 @@ def encode(value: object) -> str:
 #: A key that may have been a number, a truth value or None. These are written as texts, which equal no such key when they come back:
 #: what holds one would be written again at each call. The search goes from one end of a key to the next, whose last letter it looks at.
 _another_key = re.compile(r'":(?<=[0-9el]":)(?:(?<=[0-9]":)|(?<="true":)|(?<="false":)|(?<="null":))').search
+
+
+#: What holds other values in JSON.
+_HOLDERS = (dict, list, tuple)
+
+
+def _has_another_key(value: object) -> bool:
+    """Whether something that could be written has such a key. Most have only one that ends as one would, such as "port-1", and are not
+    to cost the time in which `_refuse` looks at everything. That a value is a text, as most are, is seen the fastest by its class."""
+    within: list[Any] = [value]
+    for outer in within:
+        if isinstance(outer, dict):
+            for key, inner in outer.items():
+                if key.__class__ is not str and not isinstance(key, str):
+                    return True
+                if inner.__class__ is not str and isinstance(inner, _HOLDERS):
+                    within.append(inner)
+        else:
+            within += [inner for inner in outer if inner.__class__ is not str and isinstance(inner, _HOLDERS)]
+    return False
 
 
 def _refuse(value: object, path: str) -> None:

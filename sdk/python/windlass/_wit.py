@@ -398,14 +398,15 @@ def composition(answer: Composition) -> Any:
     )
 
 
-def raised(failures: list[Failure]) -> Exception:
+def failure(of: Failure) -> Any:
+    """One thing that went wrong, as the bindings have it."""
+    if of.error is not None:
+        return types.Failure_Api(_error_out(of.error, of.message))
+    if of.kind == "terminal":
+        return types.Failure_Terminal(plain(of.message))
+    return types.Failure_Transient(plain(of.message))
+
+
+def raised(failures: list[Any]) -> Exception:
     """The exception that the bindings turn into failures."""
-    forms = []
-    for failure in failures:
-        if failure.error is not None:
-            forms.append(types.Failure_Api(_error_out(failure.error, failure.message)))
-        elif failure.kind == "terminal":
-            forms.append(types.Failure_Terminal(plain(failure.message)))
-        else:
-            forms.append(types.Failure_Transient(plain(failure.message)))
-    return Err(forms)
+    return Err(failures)

@@ -43,13 +43,22 @@ func Describe(of manifest.Manifest) string {
 
 // Run runs a plugin's function with a context that ends with the call, and returns what is to be told of its error. A panic is an
 // error, whose stack is in the log: the instance goes on, only the call has failed.
-func Run(function func(ctx context.Context) error) []host.Failure {
+func Run(function func(ctx context.Context) error) (failures []host.Failure) {
 	ctx, cancel := context.WithCancel(context.Background())
 	others := runtime.NumGoroutine()
 	err := guard(func() error { return function(ctx) })
 	cancel()
 	settle(others)
-	return host.Failures(err)
+	// Its own methods may panic as well, such as those of a nil pointer.
+	tell := func() error {
+		failures = host.Failures(err)
+		return nil
+	}
+	if panicked := guard(tell); panicked != nil {
+		err = panicked
+		tell()
+	}
+	return failures
 }
 
 func guard(run func() error) (err error) {

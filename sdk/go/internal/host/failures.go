@@ -17,27 +17,40 @@ func (err *Final) Unwrap() error { return err.Cause }
 func Failures(err error) []Failure { return tell(nil, err) }
 
 func tell(all []Failure, err error) []Failure {
-	sum, is := err.(interface{ Unwrap() []error })
+	parts := partsOf(err)
 	kind := fmt.Sprintf("%T", err)
 	switch {
 	case err == nil:
 		return all
-	case is && kind == "*errors.joinError":
+	case kind == "*errors.joinError":
 		// It says nothing of its own, and is not asked: it has the texts of all below it, so that errors joined one after another in a
 		// loop would cost the cube of their number.
-		for _, part := range sum.Unwrap() {
+		for _, part := range parts {
 			all = tell(all, part)
 		}
 		return all
 	// One of fmt.Errorf with several %w says one thing.
-	case is && kind != "*fmt.wrapErrors":
+	case parts != nil && kind != "*fmt.wrapErrors":
 		before := len(all)
-		all = tellSum(all, said(err), sum.Unwrap())
+		all = tellSum(all, said(err), parts)
 		if len(all) > before {
 			return all
 		}
 	}
 	return tellOne(all, err)
+}
+
+// partsOf is what an error is the sum of, also where it says so as hashicorp/go-multierror and apimachinery do.
+func partsOf(err error) []error {
+	switch sum := err.(type) {
+	case interface{ Unwrap() []error }:
+		return sum.Unwrap()
+	case interface{ WrappedErrors() []error }:
+		return sum.WrappedErrors()
+	case interface{ Errors() []error }:
+		return sum.Errors()
+	}
+	return nil
 }
 
 // tellSum tells of the errors that an error of an author's type is the sum of. What it says of its own is said of each.
@@ -86,13 +99,20 @@ func tellOne(all []Failure, err error) []Failure {
 // wraps. One that wraps none, or several as one, has the class of the first in it that has one.
 func own(err, inner error) (final *Final, api *APIError) {
 	as, can := err.(interface{ As(any) bool })
-	self, isFinal := err.(*Final)
+	final, isFinal := err.(*Final)
+	api, isAPI := err.(*APIError)
 	switch {
-	case isFinal:
-		return self, nil
+	case isFinal || isAPI:
 	case inner == nil:
-		errors.As(err, &final)
-		errors.As(err, &api)
+		for _, part := range partsOf(err) {
+			if final, api = first(part); final != nil || api != nil {
+				return final, api
+			}
+		}
+		if can {
+			as.As(&final)
+			as.As(&api)
+		}
 	case can:
 		var finalWithin *Final
 		var apiWithin *APIError
@@ -102,6 +122,14 @@ func own(err, inner error) (final *Final, api *APIError) {
 		if !as.As(&api) || errors.As(inner, &apiWithin) && apiWithin == api {
 			api = nil
 		}
+	}
+	return final, api
+}
+
+func first(err error) (final *Final, api *APIError) {
+	inner := errors.Unwrap(err)
+	if final, api = own(err, inner); final == nil && api == nil && inner != nil {
+		return first(inner)
 	}
 	return final, api
 }

@@ -273,6 +273,43 @@ func TestWhatASumSaysOfItsOwnIsSaidOfEachPart(t *testing.T) {
 	}
 }
 
+// multi and aggregate are sums as hashicorp/go-multierror and apimachinery have them.
+type multi struct{ causes []error }
+
+func (err *multi) Error() string {
+	return fmt.Sprintf("%d errors occurred: %v", len(err.causes), err.causes)
+}
+func (err *multi) WrappedErrors() []error { return err.causes }
+func (err *multi) Unwrap() error          { return asking{one{err.causes[0].Error(), err.causes[0]}} }
+
+type aggregate []error
+
+func (err aggregate) Error() string   { return fmt.Sprint([]error(err)) }
+func (err aggregate) Errors() []error { return err }
+
+func TestTheSumsOfLibrariesInUseAreToldPartByPart(t *testing.T) {
+	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	api := func(message string) Failure {
+		told := *conflict
+		told.Message = message
+		return Failure{API: &told}
+	}
+	parts := []error{conflict, one{"the port", &Final{errors.New("no")}}}
+	for _, each := range []struct {
+		err    error
+		wanted []Failure
+	}{
+		{&multi{parts}, []Failure{api("2 errors occurred: [changed]"), {Terminal: "2 errors occurred: [the port: no]"}}},
+		{aggregate(parts), []Failure{api("changed"), {Terminal: "the port: no"}}},
+		{fmt.Errorf("so: %w", aggregate(parts)), []Failure{api("so: changed"), {Terminal: "so: the port: no"}}},
+		{aggregate{}, []Failure{{Transient: "[]"}}},
+	} {
+		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
+			t.Errorf("%v is told as %q", each.err, shown(got))
+		}
+	}
+}
+
 // A text of each join for each error that it joins would be gigabytes at a few hundred, and hours for these.
 func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
 	var errs error
@@ -287,6 +324,9 @@ func TestErrorsJoinedInALoopAreToldWithoutATextOfEachJoin(t *testing.T) {
 		t.Error(len(got), "failures")
 	}
 	if got := Failures(fmt.Errorf("some failed: %w", errs)); !reflect.DeepEqual(got, around) {
+		t.Error(len(got), "failures")
+	}
+	if got := Failures(fmt.Errorf("%w: %w", errs, &Final{errors.New("no")})); len(got) != 1 || got[0].Terminal == "" {
 		t.Error(len(got), "failures")
 	}
 }
@@ -338,6 +378,30 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %q", each.err, shown(got))
+		}
+	}
+}
+
+func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
+	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+	sentinel, final := errors.New("sentinel"), &Final{errors.New("no")}
+	malformed := &HTTPError{Reason: "invalid-request", Message: "odd"}
+	for _, each := range []struct {
+		err   error
+		isAPI bool
+	}{
+		{fmt.Errorf("%w: %w: %w", sentinel, conflict, final), true},
+		{fmt.Errorf("%w: %w: %w", sentinel, final, conflict), false},
+		{fmt.Errorf("%w: %w", one{"so", conflict}, malformed), true},
+		{fmt.Errorf("%w: %w", one{"so", malformed}, conflict), false},
+		{fmt.Errorf("%w: %w", errors.Join(sentinel, conflict, final), final), true},
+		{fmt.Errorf("%w: %w", aggregate{sentinel, fmt.Errorf("%w: %w", final, conflict)}, conflict), false},
+		{fmt.Errorf("%w: %w", sentinel, &Final{conflict}), false},
+		{fmt.Errorf("%w: %w", translated{one{"quota", final}, conflict}, final), true},
+	} {
+		got := Failures(each.err)
+		if len(got) != 1 || (got[0].API != nil) != each.isAPI || (got[0].Terminal == "") != each.isAPI {
+			t.Errorf("%v is told as %+v", each.err, got)
 		}
 	}
 }
