@@ -14,7 +14,7 @@ at_begin: list[Callable[[], None]] = []
 
 
 def _urandom(size: int, /) -> bytes:
-    # By numbers: the bindings of componentize-py never give back the memory of bytes.
+    # By numbers, of which there may be any: bytes are asked for 64 KiB at a time.
     numbers = b"".join(_host.current.random_u32().to_bytes(4, "little") for _ in range((size + 3) // 4))
     return numbers[:size]
 
