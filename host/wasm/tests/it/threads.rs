@@ -64,7 +64,10 @@ async fn a_call_from_beside_the_guests_runs_in_place_and_another_in_a_task_of_it
 
 /// Remembers on which runtime and in which task it writes, before and after it has waited.
 #[derive(Clone, Debug, Default)]
-struct Where(Arc<Mutex<Vec<(tokio::runtime::Id, Option<task::Id>)>>>);
+struct Where(Arc<Mutex<Vec<Place>>>);
+
+/// A runtime, and the task that is there.
+type Place = (tokio::runtime::Id, Option<task::Id>);
 
 impl Where {
     fn here(&self) {
@@ -99,10 +102,10 @@ async fn what_a_call_asks_for_begins_in_its_place_and_goes_on_in_a_task_of_the_h
     let place = Some(beside.id());
     beside.await.expect("no panic");
     let seen = seen.0.lock().expect("not poisoned").clone();
-    let [(begun_on, begun_in), (ended_on, ended_in)] = seen[..] else { panic!("one write: {seen:?}") };
-    assert_eq!([begun_on, ended_on], [Handle::current().id(); 2], "what it uses is the host's");
-    assert_eq!(begun_in, place, "what is done at once wakes nobody");
-    assert_ne!(ended_in, place, "a busy guest does not delay what waits");
+    let [begun, ended] = seen[..] else { panic!("one write: {seen:?}") };
+    assert_eq!([begun.0, ended.0], [Handle::current().id(); 2], "what it uses is the host's");
+    assert_eq!(begun.1, place, "what is done at once wakes nobody");
+    assert_ne!(ended.1, place, "a busy guest does not delay what waits");
 }
 
 /// A cache with a bug.
