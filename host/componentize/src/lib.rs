@@ -62,17 +62,16 @@ pub enum ComponentizeError {
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
     if shape.is_component {
-        let freeing = python::freeing(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
-        return trimmed(freeing.as_deref().unwrap_or(module));
+        return finished(module);
     }
     let interface = world::exported(&shape.exports)?;
     imports::check(&shape.imports)?;
     let component = encode(module, &shape, interface);
-    trimmed(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
+    finished(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
 }
 
-fn trimmed(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
-    sections::without_names(component).map_err(|error| ComponentizeError::NotWasm(error.to_string()))
+fn finished(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
+    sections::finished(component).map_err(|error| ComponentizeError::NotWasm(error.to_string()))
 }
 
 /// The WIT files of Windlass's interface, by name: for tools of languages that read them.

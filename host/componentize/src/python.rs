@@ -13,13 +13,8 @@ use std::ops::Range;
 
 use sha2::{Digest as _, Sha256};
 use wasm_encoder::reencode::{self, Reencode, utils};
-use wasm_encoder::{
-    BlockType, CodeSection, Component, ComponentSectionId, ExportSection, Function, FunctionSection, MemArg, Module,
-    RawSection, ValType,
-};
+use wasm_encoder::{BlockType, CodeSection, ExportSection, Function, FunctionSection, MemArg, Module, ValType};
 use wasmparser::{BinaryReaderError, ExternalKind, Parser, Payload, TypeRef};
-
-use crate::sections::sections;
 
 /// The SHA-256 of the runtime's code that componentize-py 0.25.1 brings.
 #[rustfmt::skip]
@@ -37,25 +32,16 @@ const PUSH_LIST: &str = "wit_dylib_push_list";
 /// What is called, an address, its bytes, alignment, and whether to free it only when the call is over.
 const DEALLOC: &str = "wit_dylib_dealloc_bytes";
 
-/// The component with a runtime that frees what it has. None: there is no runtime in it that is known to need it.
-pub(crate) fn freeing(component: &[u8]) -> Result<Option<Vec<u8>>, reencode::Error> {
-    let mut freeing = Component::new();
-    let mut is_freeing = false;
-    for (id, data) in sections(component)? {
-        let is_module = id == ComponentSectionId::CoreModule as u8;
-        let module = if is_module { freeing_module(data, is_known)? } else { None };
-        is_freeing |= module.is_some();
-        freeing.section(&RawSection { id, data: module.as_deref().unwrap_or(data) });
-    }
-    Ok(is_freeing.then(|| freeing.finish()))
+/// The module with the functions in front. None: it is no runtime that is known to need them.
+pub(crate) fn freeing(module: &[u8]) -> Result<Option<Vec<u8>>, reencode::Error> {
+    freeing_if(module, is_known)
 }
 
 fn is_known(code: &[u8]) -> bool {
     Sha256::digest(code)[..] == KNOWN
 }
 
-/// The module with the functions in front, if it is a runtime whose code `is_known` to need them.
-fn freeing_module(module: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>, reencode::Error> {
+fn freeing_if(module: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>, reencode::Error> {
     let runtime = Runtime::of(module)?;
     let Some(mut freeing) = runtime.freeing() else { return Ok(None) };
     if !is_known(&module[runtime.code]) {
@@ -251,7 +237,7 @@ mod tests {
 
     /// What `function` returns, and how often it has allocated and freed.
     fn call<P: WasmParams, R: WasmResults>(function: &str, params: P) -> (R, [i32; 2]) {
-        let module = freeing_module(&runtime(), |_| true).expect("it is read").expect("it is a runtime");
+        let module = freeing_if(&runtime(), |_| true).expect("it is read").expect("it is a runtime");
         let engine = Engine::default();
         let module = wasmtime::Module::new(&engine, module).expect("it is valid");
         let mut store = Store::new(&engine, ());
@@ -291,13 +277,12 @@ mod tests {
 
     #[test]
     fn code_that_is_not_known_to_need_it_stays_as_it_is() {
-        let stays = |module: &[u8], is_known: fn(&[u8]) -> bool| {
-            freeing_module(module, is_known).expect("it is read").is_none()
-        };
+        let stays =
+            |module: &[u8], is_known: fn(&[u8]) -> bool| freeing_if(module, is_known).expect("it is read").is_none();
         assert!(stays(&runtime(), |_| false) && stays(&runtime(), is_known));
         let other = wat::parse_str(RUNTIME.replace("wit_dylib_pop_list", "wit_dylib_pop_lists"));
         assert!(stays(&other.expect("it is a module"), |_| true));
         let component = wat::parse_str(format!("(component (core {})", &RUNTIME[1..])).expect("it is one");
-        assert!(freeing(&component).expect("it is read").is_none());
+        assert_eq!(crate::sections::finished(&component).expect("it is read"), component);
     }
 }

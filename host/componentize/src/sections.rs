@@ -1,13 +1,34 @@
-//! What a component consists of, and what of it nobody reads.
+//! What a component consists of, and what of it is left out or mended.
 
-use wasm_encoder::{Component, ComponentSectionId, RawSection};
+use wasm_encoder::{Component, ComponentSectionId, RawSection, reencode};
 use wasmparser::{BinaryReader, BinaryReaderError};
+
+use crate::python;
 
 /// The names of a component's types, instances and so on. A trap's backtrace has those of functions, which the modules have.
 const NAMES: &str = "component-name";
 
+/// The component without what names its parts, which is a hundredth of one in JavaScript, and with a runtime of Python that frees what
+/// it has. So are the components in it.
+pub(crate) fn finished(component: &[u8]) -> Result<Vec<u8>, reencode::Error> {
+    const CUSTOM: u8 = ComponentSectionId::CoreCustom as u8;
+    const MODULE: u8 = ComponentSectionId::CoreModule as u8;
+    const COMPONENT: u8 = ComponentSectionId::Component as u8;
+    let mut finished = Component::new();
+    for (id, data) in sections(component)? {
+        let other = match id {
+            CUSTOM if BinaryReader::new(data, 0).read_string()? == NAMES => continue,
+            MODULE => python::freeing(data)?,
+            COMPONENT => Some(self::finished(data)?),
+            _ => None,
+        };
+        finished.section(&RawSection { id, data: other.as_deref().unwrap_or(data) });
+    }
+    Ok(finished.finish())
+}
+
 /// The outermost sections of a component: their numbers and contents.
-pub(crate) fn sections(component: &[u8]) -> Result<Vec<(u8, &[u8])>, BinaryReaderError> {
+fn sections(component: &[u8]) -> Result<Vec<(u8, &[u8])>, BinaryReaderError> {
     let mut bytes = BinaryReader::new(component, 0);
     // Magic and version.
     bytes.read_bytes(8)?;
@@ -17,19 +38,6 @@ pub(crate) fn sections(component: &[u8]) -> Result<Vec<(u8, &[u8])>, BinaryReade
         sections.push((id, bytes.read_bytes(size as usize)?));
     }
     Ok(sections)
-}
-
-/// The component without what names its parts, also in the components in it: of one in JavaScript they are a hundredth.
-pub(crate) fn without_names(component: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
-    let mut trimmed = Component::new();
-    for (id, data) in sections(component)? {
-        if id == ComponentSectionId::CoreCustom as u8 && BinaryReader::new(data, 0).read_string()? == NAMES {
-            continue;
-        }
-        let nested = (id == ComponentSectionId::Component as u8).then(|| without_names(data)).transpose()?;
-        trimmed.section(&RawSection { id, data: nested.as_deref().unwrap_or(data) });
-    }
-    Ok(trimmed.finish())
 }
 
 #[cfg(test)]
@@ -50,10 +58,10 @@ mod tests {
             wat::parse_str(text).expect("it is a component")
         };
         let (named, nameless) = (of(["$outer", "$inner", "$instance"]), of(["", "", ""]));
-        let trimmed = without_names(&named).expect("it is read");
+        let trimmed = finished(&named).expect("it is read");
         assert!(trimmed.len() < named.len());
-        assert_eq!(trimmed, without_names(&nameless).expect("it is read"));
-        assert_eq!(without_names(&trimmed).expect("it is read"), trimmed);
+        assert_eq!(trimmed, finished(&nameless).expect("it is read"));
+        assert_eq!(finished(&trimmed).expect("it is read"), trimmed);
         let has = |text: &str| trimmed.windows(text.len()).any(|bytes| bytes == text.as_bytes());
         assert!(has("kept") && has("walk"), "functions keep their names");
         assert!(!has(NAMES));

@@ -152,6 +152,17 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 }
 
 // silent wraps errors and says nothing of them.
+var conflict = &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
+
+// api is conflict, as it is told with another text.
+func api(message string) Failure { return told(conflict, message) }
+
+func told(err *APIError, message string) Failure {
+	copied := *err
+	copied.Message = message
+	return Failure{API: &copied}
+}
+
 type silent struct {
 	text   string
 	causes []error
@@ -166,12 +177,6 @@ func (settings) Error() string     { return "cannot read the settings" }
 func (err settings) Unwrap() error { return err.error }
 
 func TestAFailureSaysWhatWasSaidAroundItsErrorAndNothingTwice(t *testing.T) {
-	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
-	api := func(message string) Failure {
-		told := *conflict
-		told.Message = message
-		return Failure{API: &told}
-	}
 	final, sentinel := &Final{errors.New("no")}, errors.New("sentinel")
 	both := errors.Join(fmt.Errorf("the one: %w", conflict), errors.Join(final, sentinel))
 	for _, each := range []struct {
@@ -245,12 +250,6 @@ func (err one) Error() string { return err.text }
 func (err one) Unwrap() error { return err.cause }
 
 func TestWhatASumSaysOfItsOwnIsSaidOfEachPart(t *testing.T) {
-	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
-	api := func(message string) Failure {
-		told := *conflict
-		told.Message = message
-		return Failure{API: &told}
-	}
 	final := &Final{errors.New("no")}
 	parts := []error{conflict, nil, final}
 	for text, wanted := range map[string][]Failure{
@@ -288,12 +287,6 @@ func (err aggregate) Error() string   { return fmt.Sprint([]error(err)) }
 func (err aggregate) Errors() []error { return err }
 
 func TestTheSumsOfLibrariesInUseAreToldPartByPart(t *testing.T) {
-	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
-	api := func(message string) Failure {
-		told := *conflict
-		told.Message = message
-		return Failure{API: &told}
-	}
 	parts := []error{conflict, one{"the port", &Final{errors.New("no")}}}
 	for _, each := range []struct {
 		err    error
@@ -356,25 +349,20 @@ func (err asking) As(target any) bool { return errors.As(err.cause, target) }
 
 func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 	busy := &APIError{Reason: TooManyRequests, StatusReason: "TooManyRequests", Message: "busy", RetryAfter: time.Second}
-	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
-	api := func(of APIError, message string) Failure {
-		of.Message = message
-		return Failure{API: &of}
-	}
 	status, final := errors.New("status 429"), &Final{errors.New("no")}
 	for _, each := range []struct {
 		err    error
 		wanted []Failure
 	}{
-		{translated{one{"quota: status 429", status}, busy}, []Failure{api(*busy, "quota: status 429: busy")}},
-		{translated{one{"quota", status}, busy}, []Failure{api(*busy, "quota: status 429: busy")}},
-		{fmt.Errorf("so: %w", translated{one{"quota", status}, busy}), []Failure{api(*busy, "so: quota: status 429: busy")}},
-		{translated{one{"quota", conflict}, busy}, []Failure{api(*busy, "quota: "+conflict.Error()+": busy")}},
-		{translated{one{"quota", final}, busy}, []Failure{api(*busy, "quota: no: busy")}},
+		{translated{one{"quota: status 429", status}, busy}, []Failure{told(busy, "quota: status 429: busy")}},
+		{translated{one{"quota", status}, busy}, []Failure{told(busy, "quota: status 429: busy")}},
+		{fmt.Errorf("so: %w", translated{one{"quota", status}, busy}), []Failure{told(busy, "so: quota: status 429: busy")}},
+		{translated{one{"quota", conflict}, busy}, []Failure{told(busy, "quota: "+conflict.Error()+": busy")}},
+		{translated{one{"quota", final}, busy}, []Failure{told(busy, "quota: no: busy")}},
 		{translated{one{"quota", conflict}, final}, []Failure{{Terminal: "quota: " + conflict.Error()}}},
-		{translated{one{"quota", conflict}, nil}, []Failure{api(*conflict, "quota: changed")}},
-		{translated{one{"quota", nil}, busy}, []Failure{api(*busy, "quota: busy")}},
-		{asking{one{"both", errors.Join(one{"the shop", conflict}, final)}}, []Failure{api(*conflict, "both: the shop: changed"), {Terminal: "both: no"}}},
+		{translated{one{"quota", conflict}, nil}, []Failure{api("quota: changed")}},
+		{translated{one{"quota", nil}, busy}, []Failure{told(busy, "quota: busy")}},
+		{asking{one{"both", errors.Join(one{"the shop", conflict}, final)}}, []Failure{api("both: the shop: changed"), {Terminal: "both: no"}}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
 			t.Errorf("%v is told as %q", each.err, shown(got))
@@ -383,7 +371,6 @@ func TestAnErrorIsWhatItSaysByAsThatItIs(t *testing.T) {
 }
 
 func TestAnErrorOfSeveralHasTheClassOfTheFirstThatHasOne(t *testing.T) {
-	conflict := &APIError{Reason: Conflict, StatusReason: "Conflict", Message: "changed", Verb: "patch", Resource: "pods"}
 	sentinel, final := errors.New("sentinel"), &Final{errors.New("no")}
 	malformed := &HTTPError{Reason: "invalid-request", Message: "odd"}
 	for _, each := range []struct {
