@@ -138,20 +138,20 @@ impl Controller {
         &self.lasting
     }
 
-    /// Where it says what it does.
-    fn status(&self) -> &Arc<ControllerStatus> {
+    /// Says what it does, and why.
+    fn say(&self, state: ControllerState, reason: Option<String>) {
         match &self.successor {
-            Some(successor) if !successor.turn.is_cancelled() => &successor.status,
-            _ => &self.lasting.status,
+            Some(successor) => successor.say(state, reason),
+            None => self.lasting.status.set(state, reason),
         }
     }
 
     /// Shows that another replica runs it.
     pub(crate) fn stands_by(&self, holder: Option<&str>) {
         match holder {
-            Some(holder) => self.status().set(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
+            Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
             // Whose turn it is will be known soon, and then the host is ready or not.
-            None => self.status().set(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
+            None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
         }
     }
 
@@ -173,9 +173,9 @@ impl Controller {
         if let Ok(done) = tokio::time::timeout(SOON, needed.as_mut()).await {
             return done;
         }
-        self.status().set(ControllerState::Waiting, Some(why.to_owned()));
+        self.say(ControllerState::Waiting, Some(why.to_owned()));
         let done = needed.await;
-        self.status().set(ControllerState::Starting, None);
+        self.say(ControllerState::Starting, None);
         done
     }
 
@@ -195,7 +195,7 @@ impl Controller {
             let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
                 Some(Some(admitted)) => admitted,
                 Some(None) => {
-                    self.status().set(ControllerState::Stopped, Some("see the log".to_owned()));
+                    self.say(ControllerState::Stopped, Some("see the log".to_owned()));
                     return End::Impossible;
                 }
                 None => return End::Clean,

@@ -23,7 +23,7 @@ impl Controller {
         let (mut changes, mut told, mut pauses) = (policies.changes(), String::new(), Pauses::new());
         loop {
             if matches!(policies.standing(plugin), Standing::Waiting(_)) {
-                self.status().set(ControllerState::Waiting, Some("for a policy".to_owned()));
+                self.say(ControllerState::Waiting, Some("for a policy".to_owned()));
                 changes.next().await;
                 continue;
             }
@@ -57,7 +57,7 @@ impl Controller {
             if told != why {
                 let controller = &self.declared().name;
                 tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
-                self.status().set(ControllerState::Waiting, Some(why.clone()));
+                self.say(ControllerState::Waiting, Some(why.clone()));
                 told = why;
             }
             match again {

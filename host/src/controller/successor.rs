@@ -19,8 +19,9 @@ use crate::status::{ControllerState, ControllerStatus};
 
 /// How far a controller is that is to take another's place.
 pub(super) struct Successor {
-    /// What it says of itself until it is its turn: what is shown is what is at work.
-    pub(super) status: Arc<ControllerStatus>,
+    /// Where it says what it does: what is at work is shown, so that is nowhere until it takes over. Locked for as long as it speaks:
+    /// what it says once must not be said where nobody looks any more.
+    says: Mutex<Arc<ControllerStatus>>,
     /// It may begin.
     pub(super) turn: CancellationToken,
     /// Told of each change of what follows.
@@ -39,8 +40,27 @@ struct Round {
 }
 
 impl Successor {
-    pub(super) fn new(status: Arc<ControllerStatus>, turn: CancellationToken, changed: Arc<Notify>) -> Self {
-        Self { status, turn, changed, round: Mutex::default() }
+    /// One that says what it does to `draft` until it takes over.
+    pub(super) fn new(draft: Arc<ControllerStatus>, turn: CancellationToken, changed: Arc<Notify>) -> Self {
+        Self { says: Mutex::new(draft), turn, changed, round: Mutex::default() }
+    }
+
+    pub(super) fn say(&self, state: ControllerState, reason: Option<String>) {
+        self.said().set(state, reason);
+    }
+
+    /// What it says is shown in `status` from now on; and what it has said so far, if it is not `ready` and may not say that again.
+    fn is_shown(&self, status: &Arc<ControllerStatus>, ready: bool) {
+        let mut says = self.said();
+        if !ready {
+            let (state, reason) = says.state();
+            status.set(state, reason);
+        }
+        *says = status.clone();
+    }
+
+    fn said(&self) -> MutexGuard<'_, Arc<ControllerStatus>> {
+        self.says.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A round begins, and goes on until this is dropped.
@@ -94,7 +114,7 @@ impl Controller {
         if self.is_ready() {
             return None;
         }
-        let (state, reason) = self.status().state();
+        let (state, reason) = self.successor.as_ref()?.said().state();
         let name = &self.declared().name;
         Some(match (state, reason) {
             (_, Some(reason)) => format!("the controller {name} waits: {reason}"),
@@ -121,11 +141,7 @@ impl Controller {
                 "its primaries are others from now on: it starts anew"
             );
         }
-        if !was_at_work {
-            // What it has said of itself is what is shown from now on: it may not say it again.
-            let (state, reason) = successor.status.state();
-            self.lasting.status.set(state, reason);
-        }
+        successor.is_shown(&self.lasting.status, was_at_work && round.ready.is_some());
         round.is_expecting = inherited.is_some();
         round.inherited = inherited;
     }
@@ -191,7 +207,7 @@ impl Controller {
         if successor.turn.is_cancelled() {
             self.tell(&loss);
         } else {
-            self.status().set(ControllerState::Waiting, Some(loss.to_string()));
+            self.say(ControllerState::Waiting, Some(loss.to_string()));
         }
         ControlFlow::Break(ControlFlow::Continue(loss))
     }

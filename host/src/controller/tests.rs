@@ -111,6 +111,36 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
     assert_eq!(soon(one).await, End::Clean);
 }
 
+/// It says each thing once: what it waits for would never be seen if it were said between the two.
+#[tokio::test]
+async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() {
+    let scene = Scene::new().await;
+    let shown = || scene.one.lasting().status.state();
+    let waits = |reason: &str| (ControllerState::Waiting, Some(reason.to_owned()));
+    scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
+    assert_eq!(shown(), (ControllerState::Starting, None), "it is not in the place yet");
+    scene.next.take_over();
+    assert_eq!(shown(), waits("before"));
+    assert!(!scene.turn.is_cancelled());
+    scene.next.say(ControllerState::Waiting, Some("between".to_owned()));
+    assert_eq!(shown(), waits("between"));
+}
+
+/// The one at work ends, and nothing goes on in its place: what it did is not what is done.
+#[tokio::test]
+async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (one, next) = scene.ready(&of_one, &of_next).await;
+    drop(next);
+    scene.next.say(ControllerState::Waiting, Some("for its grants".to_owned()));
+    scene.next.take_over();
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    let state = scene.one.lasting().status.state();
+    assert_eq!(state, (ControllerState::Waiting, Some("for its grants".to_owned())));
+}
+
 #[tokio::test]
 async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() {
     let scene = Scene::new().await;

@@ -159,10 +159,10 @@ impl Controller {
         match loss {
             Loss::OverBudget(excess) => {
                 self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
-                self.status().set(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
+                self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
             }
-            Loss::Revoked(_) => self.status().set(ControllerState::Waiting, Some("for its grants".to_owned())),
-            Loss::NotServed(_) | Loss::Redefined(_) => self.status().set(ControllerState::Starting, None),
+            Loss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),
+            Loss::NotServed(_) | Loss::Redefined(_) => self.say(ControllerState::Starting, None),
         }
         match loss {
             Loss::NotServed(kind) => tracing::warn!(
