@@ -9,6 +9,7 @@ mod lasting;
 mod served;
 mod start;
 mod successor;
+mod voice;
 mod warm;
 mod watching;
 
@@ -32,6 +33,7 @@ use windlass_wasm::manifest::Controller as Declared;
 pub(crate) use self::lasting::Lasting;
 use self::lasting::{Inherited, Place};
 use self::successor::Successor;
+use self::voice::Voice;
 use self::watching::{Loss, Watching};
 use crate::admission::Admitted;
 use crate::config::Configured;
@@ -41,7 +43,7 @@ use crate::leadership::Tenure;
 use crate::manager::Host;
 use crate::phases::Phases;
 use crate::running::{End, Running, kept_up, tracker};
-use crate::status::{ControllerState, ControllerStatus};
+use crate::status::ControllerState;
 use crate::supervise::jittered;
 
 /// How long a controller may wait for what its plugin needs before that is shown as waiting.
@@ -79,12 +81,16 @@ pub(crate) struct Controller {
     /// Which of the manifest's controllers.
     index: usize,
     lasting: Arc<Lasting>,
+    /// What it says of itself.
+    voice: Arc<Voice>,
     /// Whether the plugin's definitions are there.
     ready: Ready,
     /// The right to run.
     tenure: Tenure,
     /// Of all rounds of this generation in this tenure.
     workers: TaskTracker,
+    /// Told of each change of what a generation may wait for that gets ready.
+    changed: Arc<Notify>,
     /// It takes the place of another generation's.
     successor: Option<Arc<Successor>>,
 }
@@ -102,25 +108,40 @@ impl Controller {
     pub(crate) fn new(parts: Parts, lasting: Arc<Lasting>, index: usize) -> Self {
         let Parts { host, plugin, share, budget, live, tally, configured } = parts;
         let (ready, tenure) = (watch::channel(true).1, Tenure::unshared(&CancellationToken::new()));
-        let (workers, successor) = (tracker(), None);
-        Self { host, plugin, share, budget, live, tally, configured, index, lasting, ready, tenure, workers, successor }
+        let (voice, changed, workers, successor) = (Arc::default(), Arc::default(), tracker(), None);
+        Self {
+            host,
+            plugin,
+            share,
+            budget,
+            live,
+            tally,
+            configured,
+            index,
+            lasting,
+            voice,
+            ready,
+            tenure,
+            workers,
+            changed,
+            successor,
+        }
     }
 
-    /// The same for one tenure, which begins when its plugin's definitions are `ready`.
-    pub(crate) fn under(&self, tenure: &Tenure, ready: Ready) -> Self {
-        self.lasting.status.set(ControllerState::Starting, None);
-        Self { ready, tenure: tenure.clone(), workers: tracker(), successor: None, ..self.clone() }
+    /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at work no longer.
+    pub(crate) fn under(&self, tenure: &Tenure, ready: Ready, changed: &Arc<Notify>) -> Self {
+        let voice = Arc::default();
+        self.lasting.heard.hears(&voice);
+        let (tenure, changed) = (tenure.clone(), changed.clone());
+        Self { voice, ready, tenure, workers: tracker(), changed, successor: None, ..self.clone() }
     }
 
     /// The same for a tenure that goes on, in which another generation is at work until it is this one's `turn`. `changed` is told
-    /// of how far it is.
+    /// of how far it is, too.
     pub(crate) fn after(&self, tenure: &Tenure, ready: Ready, turn: &CancellationToken, changed: &Arc<Notify>) -> Self {
-        let status = &self.lasting.status;
-        let name = self.declared().name.as_str();
-        let draft = ControllerStatus::unlisted(&status.plugin, name, self.workers(), status.metrics.clone());
-        let successor = Arc::new(Successor::new(draft, turn.clone(), changed.clone()));
-        let (tenure, successor) = (tenure.clone(), Some(successor));
-        Self { ready, tenure, workers: tracker(), successor, ..self.clone() }
+        let successor = Some(Arc::new(Successor::new(turn.clone())));
+        let (voice, tenure, changed) = (Arc::default(), tenure.clone(), changed.clone());
+        Self { voice, ready, tenure, workers: tracker(), changed, successor, ..self.clone() }
     }
 
     /// Its name in the manifest.
@@ -140,14 +161,12 @@ impl Controller {
 
     /// Says what it does, and why.
     fn say(&self, state: ControllerState, reason: Option<String>) {
-        match &self.successor {
-            Some(successor) => successor.say(state, reason),
-            None => self.lasting.status.set(state, reason),
-        }
+        self.lasting.heard.says(&self.voice, state, reason);
     }
 
     /// Shows that another replica runs it.
     pub(crate) fn stands_by(&self, holder: Option<&str>) {
+        self.lasting.heard.hears(&self.voice);
         match holder {
             Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
             // Whose turn it is will be known soon, and then the host is ready or not.
@@ -155,28 +174,40 @@ impl Controller {
         }
     }
 
-    /// Waits for what the plugin needs before it looks for its kinds. False: the host stops.
+    /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
         let both = async {
             let definitions = "for its definitions to be granted and installed: the log says what is in the way";
             let configuration = "for a configuration that is right: the log says what is wrong";
-            self.shown(definitions, ready.wait_for(|ready| *ready)).await.is_ok()
-                && self.shown(configuration, configured.wait_for(Option::is_some)).await.is_ok()
+            self.shown(definitions, ready.wait_for(|ready| *ready)).await
+                && self.shown(configuration, configured.wait_for(Option::is_some)).await
         };
-        stop.run_until_cancelled(both).await == Some(true)
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            come = both => {
+                if !come {
+                    // Whoever would have said that it is there has ended, as this is about to be told to.
+                    stop.cancelled().await;
+                }
+                come
+            }
+        }
     }
 
-    /// Waits for `needed`, and shows that it does if that takes long: then somebody has to do something.
-    async fn shown<T>(&self, why: &str, needed: impl Future<Output = T>) -> T {
-        let mut needed = std::pin::pin!(needed);
-        if let Ok(done) = tokio::time::timeout(SOON, needed.as_mut()).await {
-            return done;
+    /// Waits for `needed`, and shows that it does if that takes long: then somebody has to do something. False: it will never be.
+    async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
+        let mut needed = pin!(needed);
+        if let Ok(come) = tokio::time::timeout(SOON, needed.as_mut()).await {
+            return come.is_ok();
         }
         self.say(ControllerState::Waiting, Some(why.to_owned()));
-        let done = needed.await;
-        self.say(ControllerState::Starting, None);
-        done
+        let come = needed.await.is_ok();
+        if come {
+            self.say(ControllerState::Starting, None);
+        }
+        come
     }
 
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
@@ -200,6 +231,8 @@ impl Controller {
                 }
                 None => return End::Clean,
             };
+            // What it waited for until now is there.
+            self.say(ControllerState::Starting, None);
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, &definitions, revoked);
@@ -245,7 +278,7 @@ impl Controller {
         phases: &Phases,
     ) -> ControlFlow<End, Loss> {
         let stop = &phases.stop;
-        let _in_round = self.successor.as_ref().map(|successor| successor.round());
+        let _in_round = self.successor.as_ref().map(|successor| successor.round(&self.changed));
         let successor = self.successor.as_ref().filter(|successor| !successor.turn.is_cancelled());
         let begun = if let Some(successor) = successor {
             let (inherited, beginning) = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
@@ -318,6 +351,7 @@ impl Controller {
         drop(beginning);
         if let Some(successor) = &self.successor {
             successor.has_begun();
+            self.changed.notify_one();
         }
         let loss = tokio::select! {
             biased;
@@ -325,6 +359,8 @@ impl Controller {
             loss = gone => Some(loss),
         };
         drop(occupied);
+        // What gets ready has nobody to wait for now.
+        self.changed.notify_one();
         if place.retired.is_cancelled() {
             return ControlFlow::Break(phases.until_cut(running.retire(&place.relieved)).await);
         }
@@ -349,10 +385,6 @@ impl Controller {
 
     fn declared(&self) -> &Declared {
         &self.plugin.manifest().controllers[self.index]
-    }
-
-    fn workers(&self) -> u32 {
-        self.declared().options.workers
     }
 }
 

@@ -57,9 +57,10 @@ impl Controller {
             if told != why {
                 let controller = &self.declared().name;
                 tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
-                self.say(ControllerState::Waiting, Some(why.clone()));
-                told = why;
+                told.clone_from(&why);
             }
+            // Also if it is not new: something else may have been said meanwhile.
+            self.say(ControllerState::Waiting, Some(why));
             match again {
                 None => changes.next().await,
                 // Whether the time is up or something has changed does not matter.

@@ -13,6 +13,7 @@ use windlass_core::queue::Queue;
 use windlass_core::watch::WatchSpec;
 
 use super::former::Former;
+use super::voice::Heard;
 use crate::outage::Setbacks;
 use crate::phases::{AtWork, Phases};
 use crate::route::Stores;
@@ -21,7 +22,7 @@ use crate::status::ControllerStatus;
 
 /// What lasts as long as the plugin has a controller of that name.
 pub(crate) struct Lasting {
-    pub(super) status: Arc<ControllerStatus>,
+    pub(super) heard: Heard,
     pub(super) former: Former,
     /// Of all generations and tenures.
     pub(super) workers: TaskTracker,
@@ -111,12 +112,12 @@ impl Lasting {
     /// Of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (former, place, replaced) = (Former::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { status, former, workers: tracker(), place, replaced })
+        Arc::new(Self { heard: Heard::new(status), former, workers: tracker(), place, replaced })
     }
 
     /// What it shows of itself.
     pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
-        &self.status
+        self.heard.status()
     }
 
     /// Whether a round is at work.

@@ -146,10 +146,10 @@ impl Controller {
         });
         // What runs now is judged anew.
         let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
-        self.lasting.status.guarded_by(circuit.clone(), lane.clone());
+        self.lasting.heard.shows(&self.voice, |status| status.guarded_by(circuit.clone(), lane.clone()));
         let instances = self.host.policies.instances(self.plugin.name());
         let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
-        let (status, events) = (self.lasting.status.clone(), self.host.recorder.clone());
+        let (status, events) = (self.lasting.status().clone(), self.host.recorder.clone());
         let mut plugin: Box<dyn Reconcile> = Box::new(Guarded::new(plugin, circuit.clone(), status, events));
         if let Some(primary) = readable.first().filter(|_| options.finalizer) {
             plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
@@ -164,7 +164,7 @@ impl Controller {
             primaries,
             principal,
             ports: self.ports(readable, followed, gate.as_ref(), &lane),
-            status: self.lasting.status.clone(),
+            status: self.lasting.status().clone(),
             config: self.configured.clone(),
             queue,
             gate,
@@ -194,7 +194,7 @@ impl Controller {
             return queue.clone();
         }
         let queue = Queue::new(Arc::new(SystemClock::new()), limiter);
-        self.lasting.status.begins(queue.clone());
+        self.lasting.heard.shows(&self.voice, |status| status.begins(queue.clone()));
         queue
     }
 
@@ -212,7 +212,8 @@ impl Controller {
             gate.doubt(if self.lasting.was_replaced() { Vec::new() } else { left });
             gate
         });
-        self.lasting.status.holds_by(&gate, watches.iter().map(ToString::to_string).collect());
+        let caches = watches.iter().map(ToString::to_string).collect();
+        self.lasting.heard.shows(&self.voice, |status| status.holds_by(&gate, caches));
         Some(gate)
     }
 
@@ -226,7 +227,7 @@ impl Controller {
     ) -> Ports {
         let guards = &self.host.guards;
         let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
-        let mut writer = writer.telling(lane.listener(self.lasting.status.clone()));
+        let mut writer = writer.telling(lane.listener(self.lasting.status().clone()));
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
@@ -272,8 +273,8 @@ impl Controller {
         for _ in 0..workers {
             running.work();
         }
-        self.lasting.status.works_with(workers);
-        self.lasting.status.set(ControllerState::Running, None);
+        self.lasting.heard.shows(&self.voice, |status| status.works_with(workers));
+        self.say(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,
             primary = %running.dispatch.primary.kind, workers, "controller started"

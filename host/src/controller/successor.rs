@@ -3,7 +3,7 @@
 
 use std::future::pending;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
@@ -15,17 +15,12 @@ use super::Controller;
 use super::lasting::{Inherited, Scope};
 use super::watching::{Loss, Watching};
 use crate::running::End;
-use crate::status::{ControllerState, ControllerStatus};
+use crate::status::ControllerState;
 
 /// How far a controller is that is to take another's place.
 pub(super) struct Successor {
-    /// Where it says what it does: what is at work is shown, so that is nowhere until it takes over. Locked for as long as it speaks:
-    /// what it says once must not be said where nobody looks any more.
-    says: Mutex<Arc<ControllerStatus>>,
     /// It may begin.
     pub(super) turn: CancellationToken,
-    /// Told of each change of what follows.
-    changed: Arc<Notify>,
     round: Mutex<Round>,
 }
 
@@ -40,43 +35,18 @@ struct Round {
 }
 
 impl Successor {
-    /// One that says what it does to `draft` until it takes over.
-    pub(super) fn new(draft: Arc<ControllerStatus>, turn: CancellationToken, changed: Arc<Notify>) -> Self {
-        Self { says: Mutex::new(draft), turn, changed, round: Mutex::default() }
+    pub(super) fn new(turn: CancellationToken) -> Self {
+        Self { turn, round: Mutex::default() }
     }
 
-    pub(super) fn say(&self, state: ControllerState, reason: Option<String>) {
-        self.said().set(state, reason);
-    }
-
-    /// What it says is shown in `status` from now on; and what it has said so far, if it is not `ready` and may not say that again.
-    fn is_shown(&self, status: &Arc<ControllerStatus>, ready: bool) {
-        let mut says = self.said();
-        if !ready {
-            let (state, reason) = says.state();
-            status.set(state, reason);
-        }
-        *says = status.clone();
-    }
-
-    fn said(&self) -> MutexGuard<'_, Arc<ControllerStatus>> {
-        self.says.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A round begins, and goes on until this is dropped.
-    pub(super) fn round(&self) -> InRound<'_> {
-        InRound(self)
-    }
-
-    fn is_ready(&self, scope: Scope) {
-        self.lock().ready = Some(scope);
-        self.changed.notify_one();
+    /// A round begins, and goes on until this is dropped, of which `changed` is told.
+    pub(super) fn round<'a>(&'a self, changed: &'a Notify) -> InRound<'a> {
+        InRound(self, changed)
     }
 
     /// It is at work, or was.
     pub(super) fn has_begun(&self) {
         self.lock().is_expecting = false;
-        self.changed.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, Round> {
@@ -86,14 +56,14 @@ impl Successor {
 
 /// However a round ends, also by a panic: nothing is left of what it has said of itself, and whoever was at work in a place that it
 /// has been given and has not begun in waits for it no longer.
-pub(super) struct InRound<'a>(&'a Successor);
+pub(super) struct InRound<'a>(&'a Successor, &'a Notify);
 
 impl Drop for InRound<'_> {
     fn drop(&mut self) {
         let round = std::mem::take(&mut *self.0.lock());
         drop(round);
         // Last: whoever looks now sees all of it.
-        self.0.changed.notify_one();
+        self.1.notify_one();
     }
 }
 
@@ -114,7 +84,7 @@ impl Controller {
         if self.is_ready() {
             return None;
         }
-        let (state, reason) = self.successor.as_ref()?.said().state();
+        let (state, reason) = self.voice.last();
         let name = &self.declared().name;
         Some(match (state, reason) {
             (_, Some(reason)) => format!("the controller {name} waits: {reason}"),
@@ -127,9 +97,9 @@ impl Controller {
     pub(crate) fn take_over(&self) {
         let Some(successor) = &self.successor else { return };
         let mut round = successor.lock();
-        let was_at_work = self.lasting.is_at_work();
-        let mut is_other = false;
+        let (mut was_at_work, mut is_other) = (false, false);
         let inherited = self.lasting.vacate(|place| {
+            was_at_work = true;
             // Of one that is not ready any more it is not known: what keys were to see is doubted then.
             is_other = round.ready.as_ref().is_some_and(|scope| *scope != place.scope);
             round.ready.as_ref() == Some(&place.scope)
@@ -141,7 +111,11 @@ impl Controller {
                 "its primaries are others from now on: it starts anew"
             );
         }
-        successor.is_shown(&self.lasting.status, was_at_work && round.ready.is_some());
+        if was_at_work && round.ready.is_some() {
+            self.lasting.heard.hears_from_now(&self.voice);
+        } else {
+            self.lasting.heard.hears(&self.voice);
+        }
         round.is_expecting = inherited.is_some();
         round.inherited = inherited;
     }
@@ -185,7 +159,8 @@ impl Controller {
         };
         let inherited = async {
             fresh.await;
-            successor.is_ready(scope);
+            successor.lock().ready = Some(scope);
+            self.changed.notify_one();
             successor.turn.cancelled().await;
             let inherited = successor.lock().inherited.take();
             if !inherited.as_ref().is_some_and(|it| it.place().does_for(&watches)) {

@@ -8,14 +8,20 @@ use std::task::Poll;
 use futures::FutureExt;
 use tokio::sync::mpsc;
 use windlass_core::object::ObjectKind;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{BudgetScope, Excess};
 
 use super::*;
+use crate::files::{Change, Content};
+use crate::leadership::LeaseMode;
 use crate::leadership::serve::{Generation, Past};
 use crate::manager::stage::{Stage, until};
+use crate::policies::GrantMode;
+use crate::status::PluginState;
 
 /// Two generations of one controller in one tenure, which do nothing yet.
 struct Scene {
-    _stage: Stage,
+    stage: Stage,
     _generations: [Generation; 2],
     tenure: Tenure,
     phases: Phases,
@@ -30,7 +36,11 @@ type Run<'a> = Pin<Box<dyn Future<Output = End> + Send + 'a>>;
 
 impl Scene {
     async fn new() -> Self {
-        let stage = Stage::new().await;
+        Self::with(GrantMode::Manifest).await
+    }
+
+    async fn with(grants: GrantMode) -> Self {
+        let stage = Stage::with(LeaseMode::None, grants).await;
         let (one, next) = (stage.load(1).await, stage.load(2).await);
         let (serving, _) = stage.serving(&one, mpsc::unbounded_channel().0, stage.phases.stop.child_token());
         stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
@@ -39,9 +49,26 @@ impl Scene {
         let mut generation = |plugin| serving.generation(plugin, &mut past).expect("it can be configured");
         let generations = [one, next].map(&mut generation);
         let [one, next] = generations.each_ref().map(|generation| &generation.controllers[0]);
-        let (ready, turn, changed) = (watch::channel(true).1, CancellationToken::new(), Arc::default());
-        let (one, next) = (one.under(&tenure, ready.clone()), next.after(&tenure, ready, &turn, &changed));
-        Self { _stage: stage, _generations: generations, tenure, phases, one, next, turn, changed }
+        let (ready, turn) = (watch::channel(true).1, CancellationToken::new());
+        let changed = Arc::default();
+        let (one, next) = (one.under(&tenure, ready.clone(), &changed), next.after(&tenure, ready, &turn, &changed));
+        Self { stage, _generations: generations, tenure, phases, one, next, turn, changed }
+    }
+
+    /// What is shown of the controller.
+    fn shown(&self) -> (ControllerState, Option<String>) {
+        self.one.lasting().status().state()
+    }
+
+    /// Takes over what is the plugin's policy now. None: there is none.
+    fn grant(&self, rules: Option<&str>) {
+        let path = self.stage.plugins.join("chameleon.policy.yaml");
+        let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n";
+        let content = rules.map_or(Content::Gone, |rules| {
+            std::fs::write(&path, format!("{head}rules: {rules}\n")).expect("it can be written");
+            Content::Is([0; 32])
+        });
+        self.stage.host.policies.take(&[Change { path, content }]);
     }
 
     /// Phases that end when the generation is stopped.
@@ -69,6 +96,10 @@ async fn meanwhile(run: &mut Run<'_>, condition: impl Fn() -> bool) {
         end = run => panic!("nothing stops it: {end:?}"),
         () = until(condition) => {}
     }
+}
+
+fn waits(reason: &str) -> (ControllerState, Option<String>) {
+    (ControllerState::Waiting, Some(reason.to_owned()))
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -115,15 +146,13 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
 #[tokio::test]
 async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() {
     let scene = Scene::new().await;
-    let shown = || scene.one.lasting().status.state();
-    let waits = |reason: &str| (ControllerState::Waiting, Some(reason.to_owned()));
     scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
-    assert_eq!(shown(), (ControllerState::Starting, None), "it is not in the place yet");
+    assert_eq!(scene.shown(), (ControllerState::Starting, None), "it is not in the place yet");
     scene.next.take_over();
-    assert_eq!(shown(), waits("before"));
+    assert_eq!(scene.shown(), waits("before"));
     assert!(!scene.turn.is_cancelled());
     scene.next.say(ControllerState::Waiting, Some("between".to_owned()));
-    assert_eq!(shown(), waits("between"));
+    assert_eq!(scene.shown(), waits("between"));
 }
 
 /// The one at work ends, and nothing goes on in its place: what it did is not what is done.
@@ -137,8 +166,7 @@ async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() 
     scene.next.take_over();
     of_one.stop.cancel();
     assert_eq!(soon(one).await, End::Clean);
-    let state = scene.one.lasting().status.state();
-    assert_eq!(state, (ControllerState::Waiting, Some("for its grants".to_owned())));
+    assert_eq!(scene.shown(), waits("for its grants"));
 }
 
 #[tokio::test]
@@ -183,4 +211,71 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
     call.cancel();
     assert_eq!(soon(lost).await, ControlFlow::Break(End::Clean));
     assert_eq!(Arc::strong_count(&needed), 1);
+}
+
+/// It is what one that does not hear of its end yet says: that it stops, why it stops, and that its plugin does.
+#[tokio::test]
+async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
+    let scene = Scene::new().await;
+    scene.next.say(ControllerState::Waiting, Some("for a policy".to_owned()));
+    scene.next.take_over();
+    let plugin = scene.stage.host.status.plugin("chameleon");
+    let before = plugin.state();
+    let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+    let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
+    for loss in [Loss::NotServed(ObjectKind::new("v1", "ConfigMap")), Loss::OverBudget(Arc::new(excess.clone()))] {
+        scene.one.tell(&loss);
+        assert_eq!((scene.shown(), plugin.state()), (waits("for a policy"), before));
+    }
+    scene.next.tell(&Loss::OverBudget(Arc::new(excess)));
+    assert_eq!((scene.shown().0, plugin.state()), (ControllerState::Stopped, PluginState::Suspended));
+}
+
+/// The watch of what would have told it is dropped where another generation is about to take its place.
+#[tokio::test]
+async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_told_to_end() {
+    let scene = Scene::new().await;
+    let (phases, ready) = (scene.generation(), watch::channel(false).1);
+    let one = scene.one.under(&scene.tenure, ready, &scene.changed);
+    let mut run = one.run(&phases).boxed();
+    assert!(run.as_mut().now_or_never().is_none(), "its plugin would end with it, without a word");
+    phases.stop.cancel();
+    assert_eq!(soon(run).await, End::Clean);
+}
+
+#[tokio::test]
+async fn what_a_controller_has_waited_for_is_not_what_it_waits_for_once_that_is_there() {
+    let scene = Scene::new().await;
+    scene.next.say(ControllerState::Waiting, Some("its kind is not served".to_owned()));
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (_one, _next) = scene.ready(&of_one, &of_next).await;
+    assert_eq!(scene.next.voice.last(), (ControllerState::Starting, None));
+}
+
+#[tokio::test]
+async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
+    let scene = Scene::new().await;
+    let phases = scene.generation();
+    let mut one = scene.one.run(&phases).boxed();
+    meanwhile(&mut one, || scene.one.lasting.is_at_work()).await;
+    assert!(scene.changed.notified().now_or_never().is_none());
+    phases.stop.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    assert!(scene.changed.notified().now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn what_a_controller_waits_for_is_shown_again_after_it_has_waited_for_something_else() {
+    let scene = Scene::with(GrantMode::Policy).await;
+    let (one, other) = (&scene.one, "[{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}]");
+    let mut admitted = one.admitted().map(|_| End::Clean).boxed();
+    let for_a_policy = || scene.shown() == waits("for a policy");
+    meanwhile(&mut admitted, for_a_policy).await;
+    for _ in 0..2 {
+        scene.grant(Some(other));
+        meanwhile(&mut admitted, || scene.shown().0 == ControllerState::Waiting && !for_a_policy()).await;
+        assert!(scene.shown().1.is_some_and(|why| why.contains("configmaps")), "{:?}", scene.shown());
+        scene.grant(None);
+        meanwhile(&mut admitted, for_a_policy).await;
+    }
 }

@@ -158,7 +158,10 @@ impl Controller {
         let (plugin, controller) = (self.plugin.name(), &self.declared().name);
         match loss {
             Loss::OverBudget(excess) => {
-                self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
+                // Not one in whose place another generation is by now, which may need less.
+                self.lasting.heard.shows(&self.voice, |_| {
+                    self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
+                });
                 self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
             }
             Loss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),

@@ -181,7 +181,7 @@ impl<'a> Swaps<'a> {
         installing: CancellationToken,
     ) -> Begun {
         let under = |controller: &Controller| match turn {
-            None => controller.under(self.tenure, ready.clone()),
+            None => controller.under(self.tenure, ready.clone(), &self.changed),
             Some(turn) => controller.after(self.tenure, ready.clone(), turn, &self.changed),
         };
         let controllers: Vec<_> = generation.controllers.iter().map(under).collect();
@@ -205,7 +205,9 @@ impl<'a> Swaps<'a> {
         }
         if wanted.digest() == current.generation.plugin.digest() {
             tracing::info!(%plugin, digest, "what runs is wanted again: nothing else is to take its place");
-            self.keep_definitions(current);
+            if current.begun.installing.is_cancelled() {
+                self.keep_definitions(current);
+            }
             self.try_again(current);
             self.serving.report(wanted, Swapped::Runs);
             return;
@@ -278,8 +280,9 @@ impl<'a> Swaps<'a> {
             controller.take_over();
         }
         current.begun.stop.cancel();
-        turn.cancel();
+        // Before it has its turn: what it makes of that is then said after this.
         self.serving.runs(self.past, &generation);
+        turn.cancel();
         self.serving.report(&generation.plugin, Swapped::Runs);
         let plugin = &generation.plugin;
         tracing::info!(

@@ -46,12 +46,12 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Without leases.
+    /// Without leases, and without policies.
     pub(crate) async fn new() -> Self {
-        Self::with(LeaseMode::None).await
+        Self::with(LeaseMode::None, GrantMode::Manifest).await
     }
 
-    pub(crate) async fn with(leases: LeaseMode) -> Self {
+    pub(crate) async fn with(leases: LeaseMode, grants: GrantMode) -> Self {
         let server = ApiServer::start(Config::default()).await.expect("loopback");
         let directory = tempfile::tempdir().expect("a directory");
         let (kubeconfig, plugins) = (directory.path().join("kubeconfig"), directory.path().join("plugins"));
@@ -59,7 +59,7 @@ impl Stage {
         std::fs::create_dir(&plugins).expect("a directory");
         let connection = connection(&kubeconfig).await;
         let arguments = Arguments::parse_from(["windlass".into(), "--plugins".into(), plugins.clone()]);
-        let settings = Settings::new(arguments.plugins, GrantMode::Manifest, leases).expect("settings");
+        let settings = Settings::new(arguments.plugins, grants, leases).expect("settings");
         let (policies, _) = Policies::read(settings.policies.clone()).await.expect("no policies");
         let (stop, replica) = (CancellationToken::new(), Arc::from("one"));
         let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop).expect("no leases");

@@ -40,6 +40,28 @@ async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_bu
     stop.cancel();
 }
 
+/// It may still wait for its definitions: they would come, and it would not hear of that.
+#[tokio::test]
+async fn what_runs_and_is_wanted_again_goes_on_installing_its_definitions() {
+    let stage = Stage::new().await;
+    let one = stage.load(1).await;
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
+    let mut past = Past::default();
+    let generation = serving.generation(one.clone(), &mut past).expect("it can be configured");
+    let tenure = Tenure::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let begun = swaps.begin(&generation, None).expect("it has no definitions");
+    let installing = begun.installing.clone();
+    let mut current = Current { generation, begun, is_on_probation: false };
+    swaps.want(&one, &mut current, &mut None);
+    assert!(!installing.is_cancelled());
+
+    installing.cancel();
+    swaps.want(&one, &mut current, &mut None);
+    assert!(!current.begun.installing.is_cancelled(), "another's were installed meanwhile");
+}
+
 /// What takes over hears of its turn and of the stop at once. On one thread: nothing else runs between the two.
 #[tokio::test]
 async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() {

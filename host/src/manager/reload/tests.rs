@@ -16,6 +16,7 @@ use crate::files::Files;
 use crate::install::Ready;
 use crate::leadership::LeaseMode;
 use crate::manager::stage::{Stage, until};
+use crate::policies::GrantMode;
 use crate::status::PluginState;
 
 /// The same, while `reload` runs.
@@ -109,7 +110,7 @@ async fn a_plugin_at_whose_start_the_task_panics_that_starts_all_is_not_forgotte
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to_take() {
-    let (stage, name) = (Stage::with(LeaseMode::Single).await, Arc::from("chameleon"));
+    let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
@@ -153,7 +154,7 @@ impl Subscriber for Unwilling {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_of_a_plugin_that_has_ended_is_let_go_of_whatever_panics_over_that() {
-    let (stage, name) = (Stage::with(LeaseMode::Single).await, Arc::from("chameleon"));
+    let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
     let file = stage.put(1);
     let mut files = Files::follow(&stage.plugins, u64::MAX, is_plugin);
     let mut reload = stage.reload();
