@@ -5,7 +5,7 @@
 //! who ask for it, and for a host that tells them once; nothing is reconciled by it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,11 @@ const SIDE_BY_SIDE: usize = 8;
 const ENOUGH: usize = 10_000;
 /// How often a list is begun anew whose pages took longer than the server keeps a version.
 const ATTEMPTS: usize = 3;
+/// How often the server is asked for its kinds while it does not serve one that it has named: that was deleted meanwhile, and is soon
+/// named no longer; or it is served in another version.
+const ROUNDS: usize = 4;
+/// The server takes a moment to take a kind out of what it says that it serves.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(500);
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
 /// What is looked for.
@@ -118,6 +123,10 @@ impl SweepError {
     fn is_expired(&self) -> bool {
         matches!(self, Self::Request(error) if error.code() == Some(410))
     }
+
+    fn is_not_served(&self) -> bool {
+        matches!(self, Self::Request(error) if error.code() == Some(404))
+    }
 }
 
 /// What a sweep has found.
@@ -151,19 +160,43 @@ impl Scope {
     }
 }
 
-/// Finds all objects within `scope` that are `sought` and `wanted`. An error means that the server's kinds are not known.
+/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that goes meanwhile has none. An error means that the
+/// server's kinds are not known.
 pub async fn sweep(
     discovery: &Discovery,
     scope: &Scope,
     sought: &Sought,
     wanted: impl Fn(&Carrier) -> bool,
 ) -> Result<Swept, SweepError> {
+    let (mut swept, mut seen) = (Swept::default(), HashSet::new());
+    for round in 1..=ROUNDS {
+        let Swept { carriers, unseen } = look(discovery, scope, sought, &mut seen).await?;
+        swept.carriers.extend(carriers.into_iter().filter(&wanted));
+        swept.unseen = unseen;
+        if round == ROUNDS || !swept.unseen.iter().any(|(_, error)| error.is_not_served()) {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_ROUNDS).await;
+    }
+    swept.carriers.sort_by(|a, b| (&a.resource.kind, &a.key).cmp(&(&b.resource.kind, &b.key)));
+    Ok(swept)
+}
+
+/// Looks once at every kind that has not been `seen`, by group and name.
+async fn look(
+    discovery: &Discovery,
+    scope: &Scope,
+    sought: &Sought,
+    seen: &mut HashSet<(String, String)>,
+) -> Result<Swept, SweepError> {
     let (resources, failed) = discovery.everything().await?;
     let failed = failed.into_iter().map(|(group_version, error)| (group_version, error.into()));
     let mut unseen: Vec<(String, SweepError)> = failed.collect();
     let has = |resource: &Resource, verb: &str| resource.verbs.iter().any(|its| its == verb);
+    let name = |resource: &Resource| (resource.group().to_owned(), resource.plural.clone());
     let listed = resources.into_iter().filter(|it| has(it, "list") && has(it, sought.verb()) && scope.includes(it));
-    let lists = listed.map(|resource| async move {
+    let listed: Vec<_> = listed.filter(|it| !seen.contains(&name(it))).collect();
+    let lists = listed.into_iter().map(|resource| async move {
         let listed = list(discovery, &resource, scope, sought).await;
         (resource, listed)
     });
@@ -171,11 +204,13 @@ pub async fn sweep(
     let mut carriers = Vec::new();
     while let Some((resource, listed)) = lists.next().await {
         match listed {
-            Ok(found) => carriers.extend(found.into_iter().filter(&wanted)),
+            Ok(found) => {
+                carriers.extend(found);
+                seen.insert(name(&resource));
+            }
             Err(error) => unseen.push((resource.kind.to_string(), error)),
         }
     }
-    carriers.sort_by(|a, b| (&a.resource.kind, &a.key).cmp(&(&b.resource.kind, &b.key)));
     Ok(Swept { carriers, unseen })
 }
 

@@ -19,5 +19,6 @@ mod reader;
 mod review;
 mod script;
 mod settling;
+mod sweep;
 mod write_budget;
 mod writer;

@@ -75,7 +75,7 @@ struct State {
     lists: VecDeque<Reply>,
     watches: VecDeque<Reply>,
     others: VecDeque<Reply>,
-    paths: HashMap<&'static str, Reply>,
+    paths: HashMap<&'static str, VecDeque<Reply>>,
     widgets_missing: bool,
 }
 
@@ -100,7 +100,12 @@ impl Script {
 
     /// For every GET of this path.
     pub(crate) fn answers(self, path: &'static str, reply: Reply) -> Self {
-        self.state.lock().expect("no panic").paths.insert(path, reply);
+        self.answers_in_turn(path, [reply])
+    }
+
+    /// For each GET of this path, in order; the last one stays.
+    pub(crate) fn answers_in_turn(self, path: &'static str, replies: impl IntoIterator<Item = Reply>) -> Self {
+        self.state.lock().expect("no panic").paths.insert(path, replies.into_iter().collect());
         self
     }
 
@@ -158,8 +163,8 @@ impl Script {
         if asked.method != Method::GET {
             return next(&mut state.others).unwrap_or(Reply::Json(500, json!({"message": "nothing scripted"})));
         }
-        if let Some(reply) = state.paths.get(asked.path.as_str()) {
-            return reply.clone();
+        if let Some(reply) = state.paths.get_mut(asked.path.as_str()).and_then(next) {
+            return reply;
         }
         match asked.path.as_str() {
             "/api/v1" => Reply::Json(200, core_resources()),

@@ -1,0 +1,95 @@
+//! A look at all kinds while definitions come and go.
+
+use serde_json::{Value, json};
+use windlass_kube::Discovery;
+use windlass_kube::sweep::{Scope, Sought, Swept, sweep};
+
+use crate::script::{Reply, Script};
+
+const WIDGETS: &str = "/apis/example.com/v1/widgets";
+
+fn is(answer: &Value) -> Reply {
+    Reply::Json(200, answer.clone())
+}
+
+fn not_found() -> Reply {
+    Reply::Json(404, json!({"kind": "Status", "code": 404}))
+}
+
+/// A list of the one object `name`, which a finalizer of a plugin keeps.
+fn kept(name: &str) -> Reply {
+    let metadata = json!({"name": name, "uid": "u", "resourceVersion": "1", "finalizers": ["windlass.dev/webapp"]});
+    is(&json!({"metadata": {}, "items": [{"metadata": metadata}]}))
+}
+
+fn resources(plural: &str) -> Reply {
+    let resource = json!({"name": plural, "kind": plural, "namespaced": true, "verbs": ["list", "patch"]});
+    is(&json!({"resources": [resource]}))
+}
+
+/// The groups of a server of Widgets in this version.
+fn groups(version: &str) -> Reply {
+    is(&json!({"groups": [{"name": "example.com", "versions": [{"groupVersion": format!("example.com/{version}")}]}]}))
+}
+
+/// A server of `ConfigMaps`, one of which is kept, and of Widgets.
+fn server() -> Script {
+    Script::default()
+        .answers("/api", is(&json!({"versions": ["v1"]})))
+        .answers("/api/v1", resources("configmaps"))
+        .answers("/api/v1/configmaps", kept("a"))
+        .answers("/apis", groups("v1"))
+        .answers("/apis/example.com/v1", resources("widgets"))
+        .answers("/apis/example.com/v2", resources("widgets"))
+}
+
+async fn swept(script: &Script) -> Swept {
+    let swept = sweep(&Discovery::new(script.client()), &Scope::default(), &Sought::Finalizers, |_| true).await;
+    swept.expect("its kinds are known")
+}
+
+fn names(swept: &Swept) -> Vec<&str> {
+    swept.carriers.iter().map(|carrier| &*carrier.key.name).collect()
+}
+
+fn lists(script: &Script, path: &str) -> usize {
+    script.asked().iter().filter(|asked| asked.path == path).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_goes_meanwhile_is_nothing_that_could_not_be_looked_at() {
+    let script = server()
+        .answers_in_turn("/apis/example.com/v1", [resources("widgets"), not_found()])
+        .answers(WIDGETS, not_found());
+    let swept = swept(&script).await;
+    assert!(swept.unseen.is_empty(), "{:?}", swept.unseen);
+    assert_eq!(names(&swept), ["a"]);
+    assert_eq!(lists(&script, "/api/v1/configmaps"), 1, "what has been seen is not listed again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_served_in_another_version_meanwhile_is_looked_at_in_that() {
+    let script = server()
+        .answers_in_turn("/apis", [groups("v1"), groups("v2")])
+        .answers(WIDGETS, not_found())
+        .answers("/apis/example.com/v2/widgets", kept("b"));
+    let swept = swept(&script).await;
+    assert!(swept.unseen.is_empty(), "{:?}", swept.unseen);
+    assert_eq!(names(&swept), ["b", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_named_and_never_served_is_told_and_all_else_found_once() {
+    let script = server().answers(WIDGETS, not_found());
+    let swept = swept(&script).await;
+    let unseen: Vec<_> = swept.unseen.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!((unseen.len(), names(&swept)), (1, vec!["a"]), "{unseen:?}");
+    assert_eq!((lists(&script, WIDGETS), lists(&script, "/api/v1/configmaps")), (4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_is_told_at_once() {
+    let script = server().answers(WIDGETS, Reply::Json(403, json!({"kind": "Status", "code": 403})));
+    assert_eq!(swept(&script).await.unseen.len(), 1);
+    assert_eq!(lists(&script, "/apis"), 1);
+}
