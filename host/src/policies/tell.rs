@@ -26,17 +26,20 @@ impl Policies {
 
     /// Shows in the `plugin`'s status whether it waits for a policy or is paused.
     pub(super) fn show_now(&self, plugin: &PluginStatus) {
-        let state = plugin.state();
-        let follows = [PluginState::WaitingForPolicy, PluginState::Paused, PluginState::Running].contains(&state);
-        if !follows || !self.plugins().contains_key(&*plugin.name) {
-            return;
-        }
-        match self.standing(&plugin.name) {
-            Standing::Waiting(why) => plugin.set(PluginState::WaitingForPolicy, why),
-            Standing::Granted(_) if self.pauses.borrow().get(&*plugin.name) == Some(&true) => {
-                plugin.set(PluginState::Paused, Some("by its policy".to_owned()));
+        plugin.follows_policy(|| {
+            let is_there = self.plugins().contains_key(&*plugin.name);
+            is_there.then(|| self.state_of(&plugin.name))
+        });
+    }
+
+    /// What the policies have the `plugin` do now, and why.
+    fn state_of(&self, plugin: &str) -> (PluginState, Option<String>) {
+        match self.standing(plugin) {
+            Standing::Waiting(why) => (PluginState::WaitingForPolicy, why),
+            Standing::Granted(_) if self.pauses.borrow().get(plugin) == Some(&true) => {
+                (PluginState::Paused, Some("by its policy".to_owned()))
             }
-            Standing::Granted(_) => plugin.set(PluginState::Running, None),
+            Standing::Granted(_) => (PluginState::Running, None),
         }
     }
 
