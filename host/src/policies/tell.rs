@@ -1,10 +1,12 @@
 //! What an operator sees of policies: in the log, and of each plugin in the status.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use windlass_wasm::Plugin;
 
+use super::read::Taken;
 use super::{Policies, SUFFIX, Standing};
 use crate::policy::asks::in_one_line;
 use crate::status::{PluginState, PluginStatus, Status};
@@ -43,18 +45,6 @@ impl Policies {
         }
     }
 
-    pub(super) fn tell_pauses(&self, pauses: &BTreeMap<String, bool>) {
-        let before = self.pauses.borrow();
-        let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
-        for plugin in before.keys().chain(pauses.keys().filter(|plugin| !before.contains_key(*plugin))) {
-            match (of(&before, plugin), of(pauses, plugin)) {
-                (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
-                (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
-                _ => {}
-            }
-        }
-    }
-
     /// One line that shows what a plugin asks for, and how the operator grants it.
     pub(super) fn tell_standing(&self, plugin: &Plugin) {
         let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
@@ -88,5 +78,30 @@ impl Policies {
         let plugins = self.plugins();
         let knows_all = self.knows_all.load(Ordering::Relaxed);
         policies.into_iter().filter(|plugin| knows_all && !plugins.contains_key(plugin)).collect()
+    }
+}
+
+/// Says what has come of the file of `plugin`'s policy.
+pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
+    let file = file.display();
+    match taken {
+        Taken::InForce(rules) => tracing::info!(plugin, %file, rules, "policy in force"),
+        Taken::Gone => tracing::warn!(plugin, %file, "the policy is gone, and with it all that it granted"),
+        Taken::Kept(error) => {
+            tracing::error!(plugin, error, "the policy cannot be used: the former one stays in force");
+        }
+        Taken::Broken(error) => tracing::error!(plugin, error, "the policy cannot be used: the plugin waits"),
+    }
+}
+
+/// Says which plugins are paused `now` and were not `before`, and the other way round.
+pub(super) fn tell_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String, bool>) {
+    let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
+    for plugin in before.keys().chain(now.keys().filter(|plugin| !before.contains_key(*plugin))) {
+        match (of(before, plugin), of(now, plugin)) {
+            (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
+            (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
+            _ => {}
+        }
     }
 }
