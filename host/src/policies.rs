@@ -24,6 +24,7 @@ pub(crate) use self::read::{SUFFIX, read_ceiling, read_policy};
 use self::read::{plugin_of, take_policy};
 pub(crate) use self::settings::{GrantMode, PoliciesError, PolicySettings};
 pub(crate) use self::standing::{Bounds, Standing};
+use self::tell::{tell_pauses, tell_taken};
 use crate::files::{Change, Content, Files};
 use crate::kinds::is_custom;
 use crate::policy::Policy;
@@ -113,8 +114,8 @@ impl Policies {
         let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
         let former = self.plugins().insert(plugin.name().to_string(), brought);
         self.claimed(former.map(|former| former.definitions).unwrap_or_default() != definitions);
-        self.tell_standing(plugin);
         self.show_now(status);
+        self.tell_standing(plugin);
     }
 
     /// The plugin is not there any more. Its policy stays where it is, and in force should it come back.
@@ -208,16 +209,20 @@ impl Policies {
             }
             return;
         }
-        let mut state = self.state.borrow().clone();
+        let (mut state, mut taken) = (self.state.borrow().clone(), Vec::new());
         for change in changes {
             let Some(plugin) = plugin_of(&change.path) else { continue };
-            take_policy(&mut state, &plugin, change);
+            taken.extend(take_policy(&mut state, &plugin, change).map(|it| (plugin, &change.path, it)));
         }
-        let pauses = state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
-        self.tell_pauses(&pauses);
-        // First what binds, then what wakes.
+        let pauses: BTreeMap<_, _> =
+            state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
+        // First what binds, then what wakes, and then what is told: who reads that a policy is in force may count on it.
         self.state.send_replace(state);
-        self.pauses.send_replace(pauses);
+        let before = self.pauses.send_replace(pauses.clone());
+        for (plugin, file, taken) in &taken {
+            tell_taken(plugin, file, taken);
+        }
+        tell_pauses(&before, &pauses);
         let there = changes.iter().filter(|change| change.content != Content::Gone);
         self.tell_orphans(there.filter_map(|change| plugin_of(&change.path)));
     }
@@ -226,8 +231,8 @@ impl Policies {
         let Some(path) = &self.settings.ceiling else { return };
         match read_ceiling(path) {
             Ok(ceiling) => {
-                tracing::info!(file = %path.display(), "the ceiling has changed and is in force");
                 self.state.send_modify(|state| state.ceiling = Some(ceiling));
+                tracing::info!(file = %path.display(), "the ceiling has changed and is in force");
             }
             Err(error) => tracing::error!(error, "the ceiling cannot be used: the former one stays in force"),
         }

@@ -12,13 +12,12 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use windlass_core::confidential::Confidential;
-use windlass_core::mapping::Primaries as _;
+use windlass_core::mapping::Primaries;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Priority, Queue};
 use windlass_kube::{SecretError, Secrets};
 
 use super::{ConfigError, Schema, SecretKeyRef, put, read};
-use crate::route::Stores;
 use crate::supervise::jittered;
 
 /// How soon a change of a Secret is seen, at least.
@@ -53,10 +52,9 @@ pub(crate) struct Follower {
     pub(crate) configured: watch::Sender<Option<Confidential>>,
 }
 
-/// Queues every primary again, after all else, whenever there is another configuration.
-pub(crate) async fn requeue_on_change(mut configured: Configured, primaries: Stores, queue: Queue<ObjectKey>) {
-    // What holds now is what the first calls get.
-    configured.mark_unchanged();
+/// Queues every primary again, after all else, whenever there is another configuration than `configured` has seen. What the first calls
+/// get may be marked as seen before they are begun, and not here: what changes before this is polled would be, too, and nobody told of it.
+pub(crate) async fn requeue_on_change(mut configured: Configured, primaries: impl Primaries, queue: Queue<ObjectKey>) {
     while configured.changed().await.is_ok() {
         for key in primaries.all() {
             queue.add_with(key, Priority::BACKGROUND);

@@ -67,14 +67,18 @@ impl Elector {
     pub(super) async fn run(&mut self) {
         loop {
             let now = self.clock.now();
-            let (wish, until) = self.wish(now);
+            // Looked at once: a stop that comes between the wish and the wait must end the wait.
+            let is_stopping = self.stop.is_cancelled();
+            let (wish, until) = self.wish(now, is_stopping);
             if wish == Wish::Yield && self.current.is_none() && self.election.holder() != Some(&self.me) {
                 return;
             }
             let step = self.election.next(now, wish);
             self.publish();
             match step {
-                Step::WaitUntil(moment) => self.wait(until.map_or(moment, |until| until.min(moment))).await,
+                Step::WaitUntil(moment) => {
+                    self.wait(until.map_or(moment, |until| until.min(moment)), is_stopping).await;
+                }
                 request => {
                     let answer = self.ask(request).await;
                     self.election.answered(answer, self.clock.now(), rand::random());
@@ -85,14 +89,14 @@ impl Elector {
     }
 
     /// What is wished for now, and when to ask again.
-    fn wish(&mut self, now: Moment) -> (Wish, Option<Moment>) {
+    fn wish(&mut self, now: Moment, is_stopping: bool) -> (Wish, Option<Moment>) {
         let keep = Wish::Hold { after: std::time::Duration::ZERO };
-        if self.stop.is_cancelled() {
+        if is_stopping {
             // Whoever has not taken it yet need not.
             self.standing.send_if_modified(|standing| standing.tenure.take().is_some());
         }
         self.go_on_letting_go(now);
-        let lets_go = self.stop.is_cancelled() || self.letting_go.is_some();
+        let lets_go = is_stopping || self.letting_go.is_some();
         if lets_go && self.current.as_ref().is_none_or(|current| current.settled.is_none()) {
             return (Wish::Yield, None);
         }
@@ -132,8 +136,8 @@ impl Elector {
         }
     }
 
-    async fn wait(&mut self, until: Moment) {
-        let is_stopping = self.stop.is_cancelled();
+    /// Waits until something may have changed. `is_stopping`: that the host stops is known, and is no such thing.
+    async fn wait(&mut self, until: Moment, is_stopping: bool) {
         let settled = self.current.as_mut().and_then(|current| current.settled.as_mut());
         let settled = async {
             match settled {

@@ -12,34 +12,43 @@ use crate::policy::{Policy, document};
 /// What a policy's file is called, after the plugin's name.
 pub(crate) const SUFFIX: &str = ".policy.yaml";
 
-pub(super) fn take_policy(state: &mut State, plugin: &str, change: &Change) {
+/// What has come of a policy's file.
+pub(super) enum Taken {
+    /// It is in force, with so many rules.
+    InForce(usize),
+    /// It is gone, and was in force.
+    Gone,
+    /// It cannot be used, and the one before it stays in force.
+    Kept(String),
+    /// It cannot be used, and there is none before it.
+    Broken(String),
+}
+
+/// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in force yet.
+pub(super) fn take_policy(state: &mut State, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
     let read = match &change.content {
         Content::Gone => {
             state.broken.remove(plugin);
-            if state.policies.remove(plugin).is_some() {
-                tracing::warn!(plugin, %file, "the policy is gone, and with it all that it granted");
-            }
-            return;
+            return state.policies.remove(plugin).map(|_| Taken::Gone);
         }
         Content::TooLarge(most) => Err(format!("{file}: it has more than {most} bytes, and is not read")),
         Content::Unreadable(problem) => Err(format!("{file}: cannot read it: {problem}")),
         Content::Is(_) => read_policy(&change.path, plugin),
     };
-    match read {
+    Some(match read {
         Ok(policy) => {
             state.broken.remove(plugin);
-            tracing::info!(plugin, %file, rules = policy.allowance.rules.len(), "policy in force");
+            let rules = policy.allowance.rules.len();
             state.policies.insert(plugin.to_owned(), Arc::new(policy));
+            Taken::InForce(rules)
         }
-        Err(error) if state.policies.contains_key(plugin) => {
-            tracing::error!(plugin, error, "the policy cannot be used: the former one stays in force");
-        }
+        Err(error) if state.policies.contains_key(plugin) => Taken::Kept(error),
         Err(error) => {
-            tracing::error!(plugin, error, "the policy cannot be used: the plugin waits");
-            state.broken.insert(plugin.to_owned(), error);
+            state.broken.insert(plugin.to_owned(), error.clone());
+            Taken::Broken(error)
         }
-    }
+    })
 }
 
 /// Reads the policy of `plugin`.

@@ -1,10 +1,12 @@
 //! What an operator sees of policies: in the log, and of each plugin in the status.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use windlass_wasm::Plugin;
 
+use super::read::Taken;
 use super::{Policies, SUFFIX, Standing};
 use crate::policy::asks::in_one_line;
 use crate::status::{PluginState, PluginStatus, Status};
@@ -26,29 +28,20 @@ impl Policies {
 
     /// Shows in the `plugin`'s status whether it waits for a policy or is paused.
     pub(super) fn show_now(&self, plugin: &PluginStatus) {
-        let state = plugin.state();
-        let follows = [PluginState::WaitingForPolicy, PluginState::Paused, PluginState::Running].contains(&state);
-        if !follows || !self.plugins().contains_key(&*plugin.name) {
-            return;
-        }
-        match self.standing(&plugin.name) {
-            Standing::Waiting(why) => plugin.set(PluginState::WaitingForPolicy, why),
-            Standing::Granted(_) if self.pauses.borrow().get(&*plugin.name) == Some(&true) => {
-                plugin.set(PluginState::Paused, Some("by its policy".to_owned()));
-            }
-            Standing::Granted(_) => plugin.set(PluginState::Running, None),
-        }
+        plugin.follows_policy(|| {
+            let is_there = self.plugins().contains_key(&*plugin.name);
+            is_there.then(|| self.state_of(&plugin.name))
+        });
     }
 
-    pub(super) fn tell_pauses(&self, pauses: &BTreeMap<String, bool>) {
-        let before = self.pauses.borrow();
-        let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
-        for plugin in before.keys().chain(pauses.keys().filter(|plugin| !before.contains_key(*plugin))) {
-            match (of(&before, plugin), of(pauses, plugin)) {
-                (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
-                (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
-                _ => {}
+    /// What the policies have the `plugin` do now, and why.
+    fn state_of(&self, plugin: &str) -> (PluginState, Option<String>) {
+        match self.standing(plugin) {
+            Standing::Waiting(why) => (PluginState::WaitingForPolicy, why),
+            Standing::Granted(_) if self.pauses.borrow().get(plugin) == Some(&true) => {
+                (PluginState::Paused, Some("by its policy".to_owned()))
             }
+            Standing::Granted(_) => (PluginState::Running, None),
         }
     }
 
@@ -85,5 +78,30 @@ impl Policies {
         let plugins = self.plugins();
         let knows_all = self.knows_all.load(Ordering::Relaxed);
         policies.into_iter().filter(|plugin| knows_all && !plugins.contains_key(plugin)).collect()
+    }
+}
+
+/// Says what has come of the file of `plugin`'s policy.
+pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
+    let file = file.display();
+    match taken {
+        Taken::InForce(rules) => tracing::info!(plugin, %file, rules, "policy in force"),
+        Taken::Gone => tracing::warn!(plugin, %file, "the policy is gone, and with it all that it granted"),
+        Taken::Kept(error) => {
+            tracing::error!(plugin, error, "the policy cannot be used: the former one stays in force");
+        }
+        Taken::Broken(error) => tracing::error!(plugin, error, "the policy cannot be used: the plugin waits"),
+    }
+}
+
+/// Says which plugins are paused `now` and were not `before`, and the other way round.
+pub(super) fn tell_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String, bool>) {
+    let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
+    for plugin in before.keys().chain(now.keys().filter(|plugin| !before.contains_key(*plugin))) {
+        match (of(before, plugin), of(now, plugin)) {
+            (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
+            (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
+            _ => {}
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
+use tracing::subscriber::with_default;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use windlass_core::grants::{Access, Allowance, Rule};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
@@ -15,14 +17,16 @@ use windlass_wasm::{CallLimits, Called, Instances, Request};
 use super::*;
 use crate::dispatch::Reconcile;
 use crate::finalize::played::call;
+use crate::manager::stage::Stage;
 use crate::reuse::Reusable;
+use crate::status::PluginState;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: a\n";
 const RULES: &str = "rules: [{apiGroups: [\"*\"], resources: [\"*\"], verbs: [\"*\"]}]\n";
 
 struct Scene {
     directory: tempfile::TempDir,
-    policies: Policies,
+    policies: Arc<Policies>,
     files: PolicyFiles,
 }
 
@@ -41,7 +45,7 @@ impl Scene {
             host_namespace: None,
         };
         let (policies, files) = Policies::read(settings).await.expect("both can be read");
-        Self { directory, policies, files }
+        Self { directory, policies: Arc::new(policies), files }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -59,14 +63,18 @@ impl Scene {
 
     /// What a plugin that asks for everything may read. None: it waits.
     fn reads(&self) -> Option<bool> {
-        let Standing::Granted(bounds) = self.policies.standing("a") else { return None };
-        let all = || vec!["*".to_owned()];
-        let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
-        let key = ObjectKey::namespaced("prod", "shop");
-        let access =
-            Access { verb: "get", group: "", resource: "pods", subresource: "", namespaced: true, key: Some(&key) };
-        Some(bounds.grants(Allowance { rules: vec![rule], ..Allowance::default() }, None).allows(&access))
+        reads(&self.policies)
     }
+}
+
+fn reads(policies: &Policies) -> Option<bool> {
+    let Standing::Granted(bounds) = policies.standing("a") else { return None };
+    let all = || vec!["*".to_owned()];
+    let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+    let key = ObjectKey::namespaced("prod", "shop");
+    let access =
+        Access { verb: "get", group: "", resource: "pods", subresource: "", namespaced: true, key: Some(&key) };
+    Some(bounds.grants(Allowance { rules: vec![rule], ..Allowance::default() }, None).allows(&access))
 }
 
 fn replace(path: &Path, text: &str) {
@@ -178,4 +186,57 @@ async fn each_call_is_made_as_the_policy_says_then() {
         }
     }
     assert_eq!(*instances.lock().expect("not poisoned"), [Instances::Fresh, Instances::Reuse]);
+}
+
+/// What is seen whenever something is told.
+struct Onlooker<T, F> {
+    look: F,
+    seen: Arc<Mutex<Vec<T>>>,
+}
+
+impl<T: 'static, F: Fn() -> T + 'static, S: tracing::Subscriber> Layer<S> for Onlooker<T, F> {
+    fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+        let seen = (self.look)();
+        self.seen.lock().expect("not poisoned").push(seen);
+    }
+}
+
+/// What `look` sees whenever `act` tells of something.
+fn seen<T: Send + 'static>(look: impl Fn() -> T + Send + Sync + 'static, act: impl FnOnce()) -> Vec<T> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    with_default(tracing_subscriber::registry().with(Onlooker { look, seen: seen.clone() }), act);
+    std::mem::take(&mut *seen.lock().expect("not poisoned"))
+}
+
+#[tokio::test]
+async fn what_is_told_of_policies_is_in_force_already() {
+    let scene = Scene::new(HEAD).await;
+    let (policy, ceiling) = (scene.path("a.policy.yaml"), scene.path("ceiling.yaml"));
+    let told = |act: &dyn Fn()| {
+        let policies = scene.policies.clone();
+        seen(move || (reads(&policies), policies.pause("a").is_on()), act)
+    };
+    let told_of = |content: Content| {
+        let change = Change { path: policy.clone(), content };
+        told(&|| scene.policies.take(std::slice::from_ref(&change)))
+    };
+    replace(&policy, &format!("{HEAD}{RULES}paused: true\n"));
+    assert_eq!(told_of(Content::Is([1; 32])), [(Some(true), true); 2], "that it is in force, and that it pauses");
+    replace(&ceiling, &HEAD.replace("PluginPolicy", "PluginCeiling").replace("plugin: a\n", ""));
+    assert_eq!(told(&|| scene.policies.take_ceiling()), [(Some(false), true)]);
+    replace(&policy, "");
+    assert_eq!(told_of(Content::Is([2; 32])), [(Some(false), true)], "that what was there stays");
+    assert_eq!(told_of(Content::Gone), [(None, false); 2], "that it is gone, and that nothing is paused");
+    assert_eq!(told_of(Content::Gone), [], "it was gone");
+}
+
+#[tokio::test]
+async fn a_plugin_of_which_is_told_that_it_waits_for_a_policy_is_shown_to_wait() {
+    let (stage, scene) = (Stage::new().await, Scene::new(HEAD).await);
+    let plugin = stage.load(1).await;
+    let status = stage.host.status.plugin(plugin.name());
+    status.is_now(plugin.clone());
+    let shown = status.clone();
+    let told = seen(move || shown.state(), || scene.policies.register(&plugin, &status));
+    assert_eq!(told, [PluginState::WaitingForPolicy]);
 }

@@ -104,6 +104,17 @@ impl PluginStatus {
         current.reason = reason.map(shortened);
     }
 
+    /// Where its state is one that follows its policy, it is the one that the policy `says` now, if that says any. Nobody sets another
+    /// meanwhile: of two who look and then set, the one that has looked first would have the last word.
+    pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginState, Option<String>)>) {
+        let mut current = locked(&self.current);
+        let follows =
+            matches!(current.state, PluginState::WaitingForPolicy | PluginState::Paused | PluginState::Running);
+        if follows && let Some((state, reason)) = says() {
+            (current.state, current.reason) = (state, reason.map(shortened));
+        }
+    }
+
     /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What the operator has
     /// said of the plugin holds for each generation, but not that one of them is suspended.
     pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
@@ -249,5 +260,31 @@ impl PluginStatus {
             "denials": denials.collect::<Vec<_>>(),
             "leftBehind": *locked(&self.left_behind),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_sets_another_state_between_what_a_policy_says_and_that_it_is_shown() {
+        let plugin = PluginStatus::new("webapp");
+        plugin.set(PluginState::Running, None);
+        plugin.follows_policy(|| {
+            assert!(plugin.current.try_lock().is_err(), "an end that is shown now would be lost");
+            Some((PluginState::Paused, Some("by its policy".to_owned())))
+        });
+        assert_eq!((plugin.state(), plugin.reason().as_deref()), (PluginState::Paused, Some("by its policy")));
+    }
+
+    #[test]
+    fn a_policy_says_nothing_of_a_plugin_that_ends_or_is_suspended() {
+        let plugin = PluginStatus::new("webapp");
+        for state in [PluginState::Loading, PluginState::NotLoaded, PluginState::Ending, PluginState::Suspended] {
+            plugin.set(state, None);
+            plugin.follows_policy(|| Some((PluginState::Running, None)));
+            assert_eq!(plugin.state(), state);
+        }
     }
 }

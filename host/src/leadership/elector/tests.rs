@@ -98,38 +98,42 @@ struct Candidate {
     _running: AbortOnDropHandle<()>,
 }
 
+/// `me`, who has not run yet, and would have `lease`.
+fn elector(
+    api: &Arc<Api>,
+    lease: &str,
+    me: &str,
+    members: &watch::Sender<Membership>,
+    clock: &Arc<SystemClock>,
+) -> Elector {
+    let (lease, me): (Arc<str>, Arc<str>) = (lease.into(), me.into());
+    let period = Duration::from_secs(2);
+    let timing = Timing::new(DURATION, Duration::from_secs(10), period).expect("client-go's own");
+    let role = Principal::of_host(Role::Lease, me.clone());
+    Elector {
+        part: Some(Part::new(lease.clone(), me.clone(), STABILITY, period)),
+        lease,
+        kind: LeaseKind::Plugins,
+        election: Election::new(me.clone(), timing),
+        me,
+        leases: Leases::new(api.client(), role, "default", "main").expect("names that can be sent"),
+        clock: clock.clone(),
+        sightings: api.watched.subscribe(),
+        members: members.subscribe(),
+        standing: watch::Sender::default(),
+        figures: Arc::default(),
+        stop: CancellationToken::new(),
+        current: None,
+        letting_go: None,
+        told: String::new(),
+    }
+}
+
 impl Candidate {
-    fn start(
-        api: &Arc<Api>,
-        lease: &str,
-        me: &str,
-        members: &watch::Sender<Membership>,
-        clock: &Arc<SystemClock>,
-    ) -> Self {
-        let (lease, me): (Arc<str>, Arc<str>) = (lease.into(), me.into());
-        let period = Duration::from_secs(2);
-        let timing = Timing::new(DURATION, Duration::from_secs(10), period).expect("client-go's own");
-        let role = Principal::of_host(Role::Lease, me.clone());
-        let (standing, standings) = watch::channel(Standing::default());
-        let mut elector = Elector {
-            part: Some(Part::new(lease.clone(), me.clone(), STABILITY, period)),
-            lease,
-            kind: LeaseKind::Plugins,
-            election: Election::new(me.clone(), timing),
-            me,
-            leases: Leases::new(api.client(), role, "default", "main").expect("names that can be sent"),
-            clock: clock.clone(),
-            sightings: api.watched.subscribe(),
-            members: members.subscribe(),
-            standing,
-            figures: Arc::default(),
-            stop: CancellationToken::new(),
-            current: None,
-            letting_go: None,
-            told: String::new(),
-        };
+    fn start(mut elector: Elector) -> Self {
+        let standing = elector.standing.subscribe();
         let running = AbortOnDropHandle::new(tokio::spawn(async move { elector.run().await }));
-        Self { standing: standings, _running: running }
+        Self { standing, _running: running }
     }
 
     /// Its next tenure.
@@ -155,9 +159,9 @@ impl HandingOver {
         let lease = lease.expect("half of them");
         let clock = Arc::new(SystemClock::new());
         let members = watch::Sender::new(Membership { live: names(&["a"]), since: clock.now() });
-        let mut a = Candidate::start(api, &lease, "a", &members, &clock);
+        let mut a = Candidate::start(elector(api, &lease, "a", &members, &clock));
         let tenure = a.tenure().await;
-        let b = Candidate::start(api, &lease, "b", &members, &clock);
+        let b = Candidate::start(elector(api, &lease, "b", &members, &clock));
         members.send_replace(Membership { live: both, since: clock.now() });
         tenure.ends.cancelled().await;
         Self { tenure, a, b, began: Instant::now() }
@@ -191,4 +195,25 @@ async fn a_release_that_fails_is_tried_again_until_the_target_has_the_lease() {
     timeout(DURATION, b.tenure()).await.expect("the target takes over");
     assert_eq!(api.refusals_left(), 0);
     timeout(STABILITY * 5, a.tenure()).await.expect_err("it has gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_over() {
+    let (api, clock) = (Api::new(), Arc::new(SystemClock::new()));
+    let members = watch::Sender::new(Membership { live: BTreeSet::from(["a".into()]), since: clock.now() });
+    let mut a = elector(&api, "lease", "a", &members, &clock);
+    let mut standing = a.standing.subscribe();
+    let tenure = tokio::select! {
+        () = a.run() => panic!("it does not stop"),
+        won = standing.wait_for(|standing| standing.tenure.is_some()) => won.expect("it runs").tenure.clone(),
+    };
+    let now = clock.now();
+    let (wish, _) = a.wish(now, false);
+    let Step::WaitUntil(renewal) = a.election.next(now, wish) else { panic!("it has just been written") };
+    a.stop.cancel();
+    assert_eq!(a.wait(renewal, false).now_or_never(), Some(()), "the lease would be held until then");
+    a.wish(now, true);
+    assert_eq!(a.wait(renewal, true).now_or_never(), None, "what is known already ends no wait for what runs to end");
+    drop(tenure);
+    assert_eq!(a.wait(renewal, true).now_or_never(), Some(()), "that it has ended does");
 }

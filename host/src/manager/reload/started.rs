@@ -110,8 +110,9 @@ impl Reload {
                 let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
                 handle.returns = None;
                 self.catalog.took_over(plugin, &as_loaded(&now));
+                // That it waits may have been heard of only after it was shown to run.
+                self.host.status.plugin(plugin).pends(None);
                 if Arc::ptr_eq(&now, &handle.runs) {
-                    self.host.status.plugin(plugin).pends(None);
                     return;
                 }
                 handle.runs = now.clone();

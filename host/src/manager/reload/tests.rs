@@ -127,6 +127,23 @@ async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to
     stage.phases.stop.cancel();
 }
 
+#[tokio::test]
+async fn what_has_taken_over_before_it_was_heard_that_it_waits_is_not_shown_to_wait() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (mut reload, status) = (stage.reload(), stage.host.status.plugin("chameleon"));
+    // Nothing is waited for from here on, so that no other task has a turn.
+    reload.start(&one);
+    reload.deliver(&other);
+    status.is_now(other.clone());
+    let pending = || stage.host.status.to_json()["plugins"][0]["pending"].clone();
+    let waits = Swapped::Pending { digest: other.digest().clone(), reason: "for its kinds".to_owned() };
+    reload.swapped(other.name(), waits);
+    reload.swapped(other.name(), Swapped::Runs);
+    assert_eq!(pending(), serde_json::Value::Null);
+    stage.phases.stop.cancel();
+}
+
 /// Panics over whatever is told.
 struct Unwilling;
 
