@@ -81,7 +81,9 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
-        let (configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        let (mut configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        // The first calls get what holds now.
+        configured.mark_unchanged();
         running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
         running.feed("regranted", {
             let (primaries, queue) = (primaries.clone(), queue.clone());
