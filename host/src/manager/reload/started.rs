@@ -142,11 +142,11 @@ impl Reload {
     }
 
     pub(super) fn pardon(&mut self, plugin: Arc<str>, digest: &Digest) {
-        tracing::info!(%plugin, digest = &**digest, "the file that was rolled back is another one now: it is forgotten");
         let at = self.rejections.pardon(&plugin, digest, JudgedAt::now());
         if let Some(status) = self.host.status.known(&plugin) {
             status.has_rejected(None);
         }
+        tracing::info!(%plugin, digest = &**digest, "the file that was rolled back is another one now: it is forgotten");
         self.tell_replicas(plugin, Verdict::Pardoned { digest: digest.clone(), at });
     }
 
