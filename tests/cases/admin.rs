@@ -71,8 +71,14 @@ async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Re
         Ok(())
     })
     .await?;
-    let webapp = plugin(address, "webapp").await?;
-    assert_eq!((&webapp["state"], &webapp["controllers"][0]["state"]), (&json!("running"), &json!("waiting")));
+    // It is ready while it waits for its turn, too, and looks for the kind after that.
+    let webapp = until("its plugin waits for the kind", || async {
+        let webapp = plugin(address, "webapp").await?;
+        let states = (&webapp["state"], &webapp["controllers"][0]["state"]);
+        anyhow::ensure!(states == (&json!("running"), &json!("waiting")), "{webapp}");
+        Ok(webapp)
+    })
+    .await?;
     assert!(webapp["controllers"][0]["reason"].as_str().is_some_and(|it| it.contains("WebApp")), "{webapp}");
     assert_eq!(webapp["digest"].as_str().map(str::len), Some(64), "{webapp}");
     let broken = plugin(address, "broken").await?;

@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use serde_json::json;
+use windlass_tests::chameleon;
 use windlass_tests::host::Host;
 use windlass_tests::paths;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
-use windlass_tests::{chameleon, wait};
 
 use crate::webapp::plugin_directory;
 
@@ -115,9 +115,9 @@ async fn fails<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<String> {
     let mut host = Host::start(arguments, None)?;
     let status = host.ends().await?;
     assert_eq!(status.code(), Some(1), "{}", host.log());
-    wait::until("the last words are read", || async { host.log().contains("windlass: ").then_some(()).ok_or("none") })
-        .await?;
-    Ok(host.log())
+    let said = host.log();
+    assert!(said.contains("windlass: "), "{said}");
+    Ok(said)
 }
 
 #[tokio::test(flavor = "multi_thread")]

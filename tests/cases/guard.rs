@@ -33,7 +33,8 @@ async fn a_plugin_that_writes_its_object_over_and_over_rests_until_somebody_chan
     server.objects().apply(&bait).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("requeue", &plugins.path().join("chameleon.wasm"))?;
-    let arguments = ["--hot-loop-writes=3", "--writes-per-second=2", "--writes-burst=1", "--leases=none"];
+    // So few writes that one waits for the next even where the machine is slow to get as far as that.
+    let arguments = ["--hot-loop-writes=3", "--writes-per-second=1", "--writes-burst=1", "--leases=none"];
     let (host, address) = watched(&server, plugins.path(), &arguments).await?;
     let said = host.says("hot loop").await?;
     assert!(said.contains("ConfigMap") && said.contains("bait") && said.contains("plugin=chameleon"), "{said}");

@@ -22,11 +22,11 @@ use windlass_tests::{chameleon, paths, probe};
 
 use crate::webapp::plugin_directory;
 
-const DURATION: Duration = Duration::from_secs(4);
+const DURATION: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(400);
 /// What a machine that does other things too may add.
 const SLACK: Duration = Duration::from_secs(15);
-/// Of a host whose leases are quickly lost and won.
+/// Of a host whose leases are quickly lost and won; also by itself, where the machine does other things for so long.
 pub(crate) const TIMES: [&str; 8] = [
     "--lease-duration",
     "4s",
@@ -37,10 +37,12 @@ pub(crate) const TIMES: [&str; 8] = [
     "--lease-stability",
     "2s",
 ];
+/// The same where a lease is lost by what is done to its holder alone.
+const HELD: [&str; 8] = [TIMES[0], "15s", TIMES[2], "10s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
 /// The same where a lease outlasts all slack: who has it so soon has not waited until it ran out.
-const LASTING: [&str; 8] = ["--lease-duration", "1m", TIMES[2], TIMES[3], TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// The same with one lease, which nobody hands over to whom the hash means it for while a test looks at who writes.
-const SINGLE: [&str; 9] = [TIMES[0], TIMES[1], TIMES[2], TIMES[3], TIMES[4], TIMES[5], TIMES[6], TIMES[7], IN_ONE];
+const LASTING: [&str; 8] = [TIMES[0], "1m", TIMES[2], "40s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
+/// [`HELD`] with one lease, which nobody hands over to whom the hash means it for while a test looks at who writes.
+const SINGLE: [&str; 9] = [HELD[0], HELD[1], HELD[2], HELD[3], HELD[4], HELD[5], HELD[6], HELD[7], IN_ONE];
 const IN_ONE: &str = "--leases=single";
 /// A plugin's own requests.
 const AGENT: &str = "(chameleon@";
@@ -60,13 +62,15 @@ fn when(line: &str) -> &str {
 
 /// A host behind a proxy of its own.
 struct Replica {
+    /// What stands in the leases that it holds.
+    name: String,
     host: Host,
     proxy: Proxied,
 }
 
 impl Replica {
     async fn start(server: &Server, plugins: &TempDir) -> anyhow::Result<Self> {
-        Self::start_with(server, plugins, &TIMES).await
+        Self::start_with(server, plugins, &HELD).await
     }
 
     async fn start_with(server: &Server, plugins: &TempDir, flags: &[&str]) -> anyhow::Result<Self> {
@@ -74,8 +78,9 @@ impl Replica {
         let arguments = [&["--grants=manifest"], flags].concat();
         let namespace = server.objects().namespace();
         let host = Host::run_with(proxy.kubeconfig(), namespace, plugins.path(), &arguments)?;
-        host.says("standing for election").await?;
-        Ok(Self { host, proxy })
+        let said = host.says("standing for election").await?;
+        let name = said.split_once("replica=").and_then(|(_, rest)| rest.split_whitespace().next());
+        Ok(Self { name: name.with_context(|| said.clone())?.to_owned(), host, proxy })
     }
 
     /// When it said which lease it has won, or has no more.
@@ -158,10 +163,14 @@ impl Pair {
     /// The same, in order: the first one runs the plugin, for good, and writes.
     async fn settled(mut self, by_hash: bool) -> anyhow::Result<Self> {
         until("the plugin runs where it is meant to", || async {
-            let held = [self.first.holds().len(), self.second.holds().len()];
+            let held = [&self.first, &self.second].map(|it| (it.name.clone(), it.holds()));
             let (shards, members) = leases(self.server.objects()).await?;
             let is_settled = !by_hash || shards.iter().all(|(lease, holder)| rank(lease, holder, &members) == 0);
-            anyhow::ensure!(members.len() == 2 && is_settled && held.iter().sum::<usize>() == 1, "{held:?} {shards:?}");
+            // By the lease and by what each has said, which is read later.
+            let of =
+                |it: &str| shards.iter().filter(|(_, holder)| holder == it).map(|(lease, _)| lease.clone()).collect();
+            let is_said = shards.len() == 1 && held.iter().all(|(name, said)| *said == of(name));
+            anyhow::ensure!(members.len() == 2 && is_settled && is_said, "{held:?} {shards:?}");
             Ok(())
         })
         .await?;
@@ -201,7 +210,7 @@ async fn keep_busy(objects: Objects) {
 }
 
 async fn a_crash(kind: Kind) -> anyhow::Result<()> {
-    let pair = Pair::start(kind, &TIMES).await?;
+    let pair = Pair::start(kind, &HELD).await?;
     let killed = Instant::now();
     pair.first.host.signal("KILL").await?;
     let took = pair.taken_over(killed).await?;
@@ -228,7 +237,7 @@ async fn a_stop(kind: Kind) -> anyhow::Result<()> {
     let took = pair.taken_over(Instant::now()).await?;
     println!("{kind:?}: taken over {took:?} after a graceful stop");
     assert!(took < RETRY + SLACK, "{took:?}");
-    let Pair { first: Replica { mut host, proxy }, .. } = pair;
+    let Pair { first: Replica { mut host, proxy, .. }, .. } = pair;
     assert!(host.ends().await?.success(), "{}", host.log());
     assert!(!host.log().contains("not all leases are released"), "{}", host.log());
     drop(proxy);

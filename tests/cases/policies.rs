@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use windlass_tests::chameleon;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::{self, Story};
 use windlass_tests::wait::until;
+use windlass_tests::{admin, chameleon};
 
+use crate::admin::plugin;
 use crate::webapp::plugin_directory;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
@@ -23,6 +24,7 @@ const DEPLOYMENTS: &str =
 const READ_DEPLOYMENTS: &str = "- {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch]}\n";
 const SERVICES: &str =
     "- {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch, create, update, patch, delete]}\n";
+const READ_SERVICES: &str = "- {apiGroups: [\"\"], resources: [services], verbs: [get, list, watch]}\n";
 
 /// A server, a directory with the plugin `webapp`, and a host that needs policies.
 struct Scene {
@@ -138,15 +140,30 @@ async fn the_rule_that_a_denial_names_is_the_one_that_was_missing_on_a_real_kube
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_revoked_is_denied_to_the_next_call_and_a_revoked_watch_ends() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
-    scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
+    scene.grant("", &[WEBAPPS, DEPLOYMENTS, READ_SERVICES])?;
     let host = scene.run(&[])?;
     host.says("controller started").await?;
-    scene.story().create().await?;
+    for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
+        scene.server.objects().apply(&document).await?;
+    }
+    scene.becomes(2).await?;
 
     scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES])?;
-    host.says_times("policy in force", 2).await?;
+    // It is in force before it binds; with what it revokes, it grants what shows that it does.
+    until("what is granted is done", || async {
+        scene.server.objects().get("Service", story::NAME).await?.context("there is no Service yet")
+    })
+    .await?;
     scene.scale(5).await?;
-    host.says("denied plugin=webapp").await?;
+    until("what it may no longer write is denied to the call that sees the new spec", || async {
+        let webapp = scene.server.objects().get("WebApp", story::NAME).await?.context("it is gone")?;
+        let is_seen = webapp["status"]["observedGeneration"] == webapp["metadata"]["generation"];
+        let denied = |line: &str| line.contains("denied plugin=webapp") && line.contains("deployments");
+        let log = host.log();
+        anyhow::ensure!(is_seen && log.lines().any(denied), "{webapp} {log}");
+        Ok(())
+    })
+    .await?;
     assert_eq!(scene.replicas().await?, 2);
 
     scene.grant("", &[WEBAPPS, SERVICES])?;
@@ -172,11 +189,19 @@ async fn a_paused_plugin_keeps_its_keys_and_goes_on_at_once() -> anyhow::Result<
     write(&scene.plugins.path().join("chameleon.policy.yaml"), &format!("{beside}{all}"))?;
     let rules = [WEBAPPS, DEPLOYMENTS, SERVICES];
     scene.grant("", &rules)?;
-    let host = scene.run(&[])?;
+    let host = scene.run(&["--admin-address", "127.0.0.1:0"])?;
+    let address = admin::address(&host).await?;
     host.says_times("controller started", 2).await?;
     scene.story().create().await?;
     scene.grant("paused: true\n", &rules)?;
     host.says("paused by its policy").await?;
+    // It says so before it is.
+    until("it is paused", || async {
+        let shown = plugin(address, "webapp").await?;
+        anyhow::ensure!(shown["state"] == "paused", "{shown}");
+        Ok(())
+    })
+    .await?;
     scene.scale(5).await?;
     // The neighbour is called about what happened later.
     let bait = json!({

@@ -103,8 +103,13 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
         .await?;
         host.signal("TERM").await?;
         host.says("a second signal ends at once").await?;
-        let (status, why) = get(address, "/readyz").await?;
-        anyhow::ensure!(status == 503 && why.contains("the host stops"), "{status} {why}");
+        // It says so before it does.
+        until("it is not ready any more", || async {
+            let (status, why) = get(address, "/readyz").await?;
+            anyhow::ensure!(status == 503 && why.contains("the host stops"), "{status} {why}");
+            Ok(())
+        })
+        .await?;
         anyhow::ensure!(get(address, "/healthz").await?.0 == 200, "it still answers");
         host.ends().await
     };

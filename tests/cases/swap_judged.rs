@@ -29,6 +29,17 @@ fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
     Ok(std::fs::rename(next, plugins.join("chameleon.wasm"))?)
 }
 
+/// Has a host of its own compile the plugin in `mode`, which the hosts of all stories then find compiled: for a story in which time runs
+/// out meanwhile.
+async fn compile(mode: &str) -> anyhow::Result<()> {
+    let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
+    put(mode, plugins.path())?;
+    let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    host.says("plugin loaded").await?;
+    ensure!(host.terminate().await?.success(), "it ends cleanly");
+    Ok(())
+}
+
 /// Waits for a line with `text` that is logged after this is called.
 async fn says_again(host: &Host, text: &str) -> anyhow::Result<()> {
     host.says_times(text, host.log().matches(text).count() + 1).await
@@ -261,6 +272,8 @@ async fn a_lease_that_is_lost_in_the_midst_of_a_swap_promotes_nothing_and_loses_
 /// The file that waits must not keep the one that fails at work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_is_due_waits_for_no_newer_generation() -> anyhow::Result<()> {
+    // Before the one that is to fail has passed its probation.
+    compile("configured").await?;
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     server.objects().apply(&object("key")).await?;
     put("steady-0", plugins.path())?;
@@ -322,6 +335,8 @@ async fn a_generation_with_other_caches_calls_nothing_before_the_calls_of_the_fo
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
+    // Before the call that waits for an answer is cut.
+    compile("referring").await?;
     put(&format!("outside-{port}"), plugins.path())?;
     let policy = format!(
         "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n\

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use crate::{paths, wait};
 
@@ -16,6 +17,8 @@ use crate::{paths, wait};
 pub struct Host {
     process: Child,
     lines: Arc<Mutex<Vec<String>>>,
+    /// What reads its log. None: it has been read to its end.
+    reader: Option<JoinHandle<()>>,
 }
 
 /// Is told each line that the host logs.
@@ -88,8 +91,8 @@ impl Host {
             .with_context(|| format!("start {command:?}"))?;
         let lines = Arc::new(Mutex::new(Vec::new()));
         let errors = process.stderr.take().context("standard error is piped")?;
-        tokio::spawn(read(errors, lines.clone(), listener));
-        Ok(Self { process, lines })
+        let reader = Some(tokio::spawn(read(errors, lines.clone(), listener)));
+        Ok(Self { process, lines, reader })
     }
 
     /// Everything that it has logged so far.
@@ -154,15 +157,31 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until it ends, however long that takes.
+    /// Waits until it ends, however long that takes, and until all that it has logged is read.
     pub async fn ends_at_last(&mut self) -> anyhow::Result<ExitStatus> {
-        Ok(self.process.wait().await?)
+        let status = self.process.wait().await?;
+        self.is_read().await?;
+        Ok(status)
     }
 
-    /// Waits until it ends by itself, which it does soon.
+    /// Waits until it ends by itself, which it does soon, and until all that it has logged is read.
     pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
         let ended = tokio::time::timeout(wait::PATIENCE, self.process.wait()).await;
-        Ok(ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??)
+        let status = ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??;
+        self.is_read().await?;
+        Ok(status)
+    }
+
+    /// What it logged last may not be read yet when it has ended. A process that it left behind and that has its standard error would
+    /// keep that from ever being over: an error, for the host gives it to none that it starts.
+    async fn is_read(&mut self) -> anyhow::Result<()> {
+        if let Some(reader) = &mut self.reader {
+            let read = tokio::time::timeout(wait::PATIENCE, reader).await;
+            let held = "the host has ended, and somebody else holds its standard error";
+            read.with_context(|| format!("{held}; it logged:\n{}", self.log()))??;
+            self.reader = None;
+        }
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use support::bytes::{CORE_MODULE, around};
 use support::guests::{Core, chameleon, webapp};
 use support::ports::quiet;
-use support::{PluginDir, options, reconcile};
+use support::{PluginDir, load, options, reconcile, sandbox};
 use windlass_wasm::{Limits, LoadProblem, Sandbox};
 
 /// No single file may take longer, on the busiest machine.
@@ -150,7 +150,8 @@ async fn mutated_components_neither_panic_nor_hang() {
     let seed = setting("WINDLASS_MUTANTS_SEED", 1);
     let mut random = StdRng::seed_from_u64(seed);
     let (small, large) = (small(), [chameleon("good"), webapp()]);
-    assert_eq!(try_all(std::iter::once(small.clone())).await.became, BTreeMap::from([("loaded", 1)]));
+    // Without the mutants' deadline, which a busy machine may let pass.
+    load(&sandbox(Limits::default()), "guest", &small).await.expect("it loads");
     let files = (0..count).map(|index| {
         // A large one that is still whole takes seconds to compile; most of them are not.
         let original = if index % 20 == 19 { &large[random.random_range(0..large.len())] } else { &small };
