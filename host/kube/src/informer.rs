@@ -316,9 +316,11 @@ impl Shared {
 
 async fn run(shared: Arc<Shared>, spec: WatchSpec, feed: Arc<Feed>) {
     tokio::select! {
+        // First: while a process ends its connections fail, and that would be told after its last line.
+        biased;
+        () = shared.stop.cancelled() => {}
         () = follow(&shared, &spec, &feed) => {}
         () = shared.unused(&spec, &feed) => tracing::debug!(watch = %spec, "nobody subscribes any more; the watch stops"),
-        () = shared.stop.cancelled() => {}
     }
     feed.close();
 }
