@@ -120,6 +120,8 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
     let subscription = tokio::sync::Mutex::new(subscription);
     let follow = async || kinds.follow(&mut *subscription.lock().await, |group| discovery.invalidate(group)).await;
     tokio::select! {
+        // First: a host that stops ends its watches, and that is no cache that has grown too large.
+        biased;
         () = stop.cancelled() => {}
         () = tell => {}
         _ = supervise("kinds", panics, &stop, follow) => tracing::warn!(
