@@ -13,11 +13,13 @@ mod voice;
 mod warm;
 mod watching;
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +48,7 @@ use crate::running::{End, Running, kept_up, tracker};
 use crate::status::ControllerState;
 use crate::supervise::jittered;
 
-/// How long a controller may wait for what its plugin needs before that is shown as waiting.
+/// How long a controller may wait for what it needs before that is shown as waiting.
 const SOON: Duration = Duration::from_secs(5);
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -196,7 +198,8 @@ impl Controller {
         }
     }
 
-    /// Waits for `needed`, and shows that it does if that takes long: then somebody has to do something. False: it will never be.
+    /// Waits for `needed`, and shows that it does if that takes long: then it may be that somebody has to do something. False: it will
+    /// never be.
     async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
         let mut needed = pin!(needed);
         if let Ok(come) = tokio::time::timeout(SOON, needed.as_mut()).await {
@@ -316,8 +319,9 @@ impl Controller {
         let stop = &phases.stop;
         // Of the tenure before, or of another generation.
         let others = &self.lasting.workers;
-        let waited = stop.run_until_cancelled(others.wait()).await;
-        let Some(beginning) = waited.and_then(|()| self.lasting.begins(stop)) else {
+        let calls = "for calls that still run, of what was at work before it";
+        let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
+        let Some(beginning) = waited.and_then(|_| self.lasting.begins(stop)) else {
             let end = if self.is_superseded(stop) { End::Clean } else { phases.last_calls(others).await };
             return ControlFlow::Break(ControlFlow::Break(end));
         };

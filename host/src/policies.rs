@@ -216,7 +216,8 @@ impl Policies {
         }
         let pauses: BTreeMap<_, _> =
             state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
-        // First what binds, then what wakes, and then what is told: who reads that a policy is in force may count on it.
+        // First what binds, then what wakes, and then what is told: whoever asks after that gets this. A controller at work takes it over
+        // when it wakes.
         self.state.send_replace(state);
         let before = self.pauses.send_replace(pauses.clone());
         for (plugin, file, taken) in &taken {

@@ -216,7 +216,7 @@ impl Discovery {
         let (mut found, mut failed) = (BTreeMap::new(), Vec::new());
         let mut asked = HashSet::new();
         for group_version in group_versions.filter(|it| asked.insert(it.clone())) {
-            match self.fetch(&ObjectKind::new(group_version.as_str(), "*")).await {
+            match self.ask(&ObjectKind::new(group_version.as_str(), "*")).await {
                 Ok(resources) => {
                     for resource in resources.into_values() {
                         let name = (resource.group().to_owned(), resource.plural.clone());
@@ -262,11 +262,18 @@ impl Discovery {
         Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())
     }
 
+    /// What the server serves of the group-version of `kind`: nothing, if it does not serve that.
     async fn fetch(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
+        match self.ask(kind).await {
+            Err(DiscoveryError::Unreachable { source, .. }) if source.code() == Some(404) => Ok(HashMap::new()),
+            answer => answer,
+        }
+    }
+
+    async fn ask(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
         match request::get(&self.client, &group_version_path(kind), REQUEST_LIMIT).await {
             Ok(text) => read(&text, &kind.api_version)
                 .map_err(|source| DiscoveryError::Malformed { kind: kind.clone(), source }),
-            Err(error) if error.code() == Some(404) => Ok(HashMap::new()),
             Err(error) => Err(DiscoveryError::Unreachable { kind: kind.clone(), source: Arc::new(error) }),
         }
     }

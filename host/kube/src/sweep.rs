@@ -1,8 +1,9 @@
 //! Looks over the whole cluster for what plugins have left on it: objects with a finalizer of this project, and children of
 //! composite plugins.
 //!
-//! One list a kind, of metadata only, a page at a time. What cannot be listed is named, not skipped in silence. For people,
-//! who ask for it, and for a host that tells them once; nothing is reconciled by it.
+//! One list a kind, of metadata only, a page at a time; where a kind is named and not served, the server is asked again what it
+//! serves. What cannot be listed is named, not skipped in silence. For people, who ask for it, and for a host that tells them once;
+//! nothing is reconciled by it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -125,7 +126,11 @@ impl SweepError {
     }
 
     fn is_not_served(&self) -> bool {
-        matches!(self, Self::Request(error) if error.code() == Some(404))
+        match self {
+            Self::Request(error) => error.code() == Some(404),
+            Self::Discovery(DiscoveryError::Unreachable { source, .. }) => source.code() == Some(404),
+            _ => false,
+        }
     }
 }
 
@@ -168,21 +173,29 @@ pub async fn sweep(
     sought: &Sought,
     wanted: impl Fn(&Carrier) -> bool,
 ) -> Result<Swept, SweepError> {
-    let (mut swept, mut seen) = (Swept::default(), HashSet::new());
-    for round in 1..=ROUNDS {
-        let Swept { carriers, unseen } = look(discovery, scope, sought, &mut seen).await?;
-        swept.carriers.extend(carriers.into_iter().filter(&wanted));
-        swept.unseen = unseen;
-        if round == ROUNDS || !swept.unseen.iter().any(|(_, error)| error.is_not_served()) {
+    let mut seen = HashSet::new();
+    let mut swept = look(discovery, scope, sought, &mut seen).await?;
+    for _ in 1..ROUNDS {
+        let is_missing = |(_, error): &mut (String, SweepError)| error.is_not_served();
+        let missing: Vec<_> = swept.unseen.extract_if(.., is_missing).collect();
+        if missing.is_empty() {
             break;
         }
         tokio::time::sleep(BETWEEN_ROUNDS).await;
+        let Ok(Swept { carriers, unseen }) = look(discovery, scope, sought, &mut seen).await else {
+            // What has been found is found, and this is what is not known.
+            swept.unseen.extend(missing);
+            break;
+        };
+        swept.carriers.extend(carriers);
+        swept.unseen.extend(unseen);
     }
+    swept.carriers.retain(wanted);
     swept.carriers.sort_by(|a, b| (&a.resource.kind, &a.key).cmp(&(&b.resource.kind, &b.key)));
     Ok(swept)
 }
 
-/// Looks once at every kind that has not been `seen`, by group and name.
+/// Looks once at every kind that has not been `seen`, by group and name. One that is not served may be seen another time.
 async fn look(
     discovery: &Discovery,
     scope: &Scope,
@@ -190,8 +203,13 @@ async fn look(
     seen: &mut HashSet<(String, String)>,
 ) -> Result<Swept, SweepError> {
     let (resources, failed) = discovery.everything().await?;
-    let failed = failed.into_iter().map(|(group_version, error)| (group_version, error.into()));
-    let mut unseen: Vec<(String, SweepError)> = failed.collect();
+    let mut looked = Swept::default();
+    for (group_version, error) in failed {
+        let error = SweepError::from(error);
+        if error.is_not_served() || seen.insert((group_version.clone(), String::new())) {
+            looked.unseen.push((group_version, error));
+        }
+    }
     let has = |resource: &Resource, verb: &str| resource.verbs.iter().any(|its| its == verb);
     let name = |resource: &Resource| (resource.group().to_owned(), resource.plural.clone());
     let listed = resources.into_iter().filter(|it| has(it, "list") && has(it, sought.verb()) && scope.includes(it));
@@ -201,17 +219,16 @@ async fn look(
         (resource, listed)
     });
     let mut lists = futures::stream::iter(lists).buffer_unordered(if scope.gently { 1 } else { SIDE_BY_SIDE });
-    let mut carriers = Vec::new();
     while let Some((resource, listed)) = lists.next().await {
+        if !listed.as_ref().is_err_and(SweepError::is_not_served) {
+            seen.insert(name(&resource));
+        }
         match listed {
-            Ok(found) => {
-                carriers.extend(found);
-                seen.insert(name(&resource));
-            }
-            Err(error) => unseen.push((resource.kind.to_string(), error)),
+            Ok(found) => looked.carriers.extend(found),
+            Err(error) => looked.unseen.push((resource.kind.to_string(), error)),
         }
     }
-    Ok(Swept { carriers, unseen })
+    Ok(looked)
 }
 
 /// The object as it is now. None: it has gone, or is another one of the name.

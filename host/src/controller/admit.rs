@@ -54,13 +54,13 @@ impl Controller {
                 let terms = Terms { changes, asked, wanted, needed, impersonate, only, regranted: Arc::default() };
                 return Some(Admitted { resolved, live, terms });
             };
+            // Also if it is not new: something else may have been said meanwhile.
+            self.say(ControllerState::Waiting, Some(why.clone()));
             if told != why {
                 let controller = &self.declared().name;
                 tracing::warn!(%plugin, controller, error = why, "waiting: the controller starts when it is granted");
-                told.clone_from(&why);
+                told = why;
             }
-            // Also if it is not new: something else may have been said meanwhile.
-            self.say(ControllerState::Waiting, Some(why));
             match again {
                 None => changes.next().await,
                 // Whether the time is up or something has changed does not matter.

@@ -39,8 +39,8 @@ impl Controller {
             };
             // Once for each reason: the operator must see what is missing, not each time that it still is.
             if told != message {
-                tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
                 self.say(ControllerState::Waiting, Some(message.clone()));
+                tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
                 told = message;
             }
             pause = self.wait(missing.as_ref(), pause, mark).await;

@@ -97,9 +97,8 @@ impl Controller {
     pub(crate) fn take_over(&self) {
         let Some(successor) = &self.successor else { return };
         let mut round = successor.lock();
-        let (mut was_at_work, mut is_other) = (false, false);
+        let mut is_other = false;
         let inherited = self.lasting.vacate(|place| {
-            was_at_work = true;
             // Of one that is not ready any more it is not known: what keys were to see is doubted then.
             is_other = round.ready.as_ref().is_some_and(|scope| *scope != place.scope);
             round.ready.as_ref() == Some(&place.scope)
@@ -111,7 +110,7 @@ impl Controller {
                 "its primaries are others from now on: it starts anew"
             );
         }
-        if was_at_work && round.ready.is_some() {
+        if inherited.is_some() {
             self.lasting.heard.hears_from_now(&self.voice);
         } else {
             self.lasting.heard.hears(&self.voice);

@@ -50,7 +50,7 @@ struct Begun {
     controllers: Vec<Controller>,
     /// Ends them.
     stop: CancellationToken,
-    /// Ends the installation of the definitions.
+    /// Ends the installation of the definitions. Cancelled: nothing installs them.
     installing: CancellationToken,
 }
 
@@ -274,7 +274,7 @@ impl<'a> Swaps<'a> {
 
     /// The moment of the change.
     fn swap(&mut self, current: &mut Current, next: Next) {
-        let Next { generation, begun, turn, comes_back, waiting } = next;
+        let Next { generation, begun, turn, waiting, .. } = next;
         self.past.succeeds(&generation, &current.generation);
         for controller in &begun.controllers {
             controller.take_over();
@@ -291,7 +291,7 @@ impl<'a> Swaps<'a> {
         );
         let is_on_probation = self.past.is_on_probation(&generation);
         *current = Current { generation, begun, is_on_probation };
-        if comes_back {
+        if current.begun.installing.is_cancelled() {
             // Others may have been installed, and it did not wait for its own.
             self.keep_definitions(current);
         }
@@ -333,8 +333,9 @@ impl<'a> Swaps<'a> {
             current.begun.installing.cancel();
             // It does not wait for its definitions: those that are there may be newer, and stay where stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
-            let stop = self.tenure.ends.child_token();
-            let begun = self.begin_with(&generation, Some(&turn), &ready, stop.clone(), stop.child_token());
+            let (stop, installing) = (self.tenure.ends.child_token(), CancellationToken::new());
+            installing.cancel();
+            let begun = self.begin_with(&generation, Some(&turn), &ready, stop, installing);
             *next = Some(Next::new(generation, begun, turn, true));
         }
     }

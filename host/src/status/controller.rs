@@ -28,9 +28,9 @@ const MOST_HELD: usize = 10;
 pub(crate) enum ControllerState {
     /// Another replica runs it.
     StandingBy,
-    /// It looks for its kinds.
+    /// It looks for what it needs.
     Starting,
-    /// For a kind that is not served, or for the API server.
+    /// For what is not there: a kind, a policy, the API server; or for calls of what was at work before it.
     Waiting,
     /// Its caches take their first lists.
     Syncing,

@@ -41,6 +41,7 @@ fn server() -> Script {
         .answers("/apis", groups("v1"))
         .answers("/apis/example.com/v1", resources("widgets"))
         .answers("/apis/example.com/v2", resources("widgets"))
+        .answers(WIDGETS, is(&json!({"metadata": {}, "items": []})))
 }
 
 async fn swept(script: &Script) -> Swept {
@@ -58,7 +59,9 @@ fn lists(script: &Script, path: &str) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_goes_meanwhile_is_nothing_that_could_not_be_looked_at() {
+    let none = is(&json!({"groups": []}));
     let script = server()
+        .answers_in_turn("/apis", [groups("v1"), groups("v1"), none])
         .answers_in_turn("/apis/example.com/v1", [resources("widgets"), not_found()])
         .answers(WIDGETS, not_found());
     let swept = swept(&script).await;
@@ -87,9 +90,29 @@ async fn a_kind_that_is_named_and_never_served_is_told_and_all_else_found_once()
     assert_eq!((lists(&script, WIDGETS), lists(&script, "/api/v1/configmaps")), (4, 1));
 }
 
+/// Servers that disagree may do that, or a definition that is established anew: its objects are there.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_may_not_be_listed_is_told_at_once() {
-    let script = server().answers(WIDGETS, Reply::Json(403, json!({"kind": "Status", "code": 403})));
-    assert_eq!(swept(&script).await.unseen.len(), 1);
-    assert_eq!(lists(&script, "/apis"), 1);
+async fn a_group_that_is_named_and_never_served_is_told() {
+    let script = server().answers("/apis/example.com/v1", not_found());
+    let swept = swept(&script).await;
+    assert_eq!((&*swept.unseen[0].0, swept.unseen.len(), names(&swept)), ("example.com/v1", 1, vec!["a"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_is_told_and_asked_for_once_whatever_else_is_not_served() {
+    let forbidden = Reply::Json(403, json!({"kind": "Status", "code": 403}));
+    let script = server().answers("/api/v1/configmaps", forbidden);
+    let unseen = swept(&script).await.unseen;
+    assert_eq!((unseen.len(), lists(&script, "/apis")), (1, 1), "{unseen:?}");
+    let script = script.answers(WIDGETS, not_found());
+    let unseen = swept(&script).await.unseen;
+    assert_eq!((unseen.len(), lists(&script, "/api/v1/configmaps")), (2, 2), "{unseen:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_been_found_is_found_though_the_server_does_not_answer_any_more() {
+    let dead = Reply::Json(503, json!({"kind": "Status", "code": 503}));
+    let script = server().answers(WIDGETS, not_found()).answers_in_turn("/apis", [groups("v1"), dead]);
+    let swept = swept(&script).await;
+    assert_eq!((swept.unseen.len(), names(&swept)), (1, vec!["a"]), "{:?}", swept.unseen);
 }

@@ -62,6 +62,39 @@ async fn what_runs_and_is_wanted_again_goes_on_installing_its_definitions() {
     assert!(!current.begun.installing.is_cancelled(), "another's were installed meanwhile");
 }
 
+/// Nobody is at work, and so it takes over before they are there.
+#[tokio::test]
+async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes_over() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
+    // They are there as soon as others run.
+    serving.install = |_, _, _, stop| {
+        let (sender, ready) = tokio::sync::watch::channel(false);
+        let (there, stop) = (async move { sender.send_replace(true) }, stop.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(there).await });
+        Some(ready)
+    };
+    stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
+    let mut past = Past::default();
+    let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
+    serving.runs(&mut past, &former);
+    former.tally.called(None);
+    let generation = serving.generation(other, &mut past).expect("so can this");
+    past.succeeds(&generation, &former);
+    let tenure = Tenure::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let begun = swaps.begin(&generation, None).expect("definitions");
+    let (mut current, mut next) = (Current { generation, begun, is_on_probation: true }, None);
+    swaps.want(&one, &mut current, &mut next);
+    let mut next = next.expect("it gets ready");
+    assert!(next.comes_back && swaps.is_due(&mut next, &current));
+    swaps.swap(&mut current, next);
+    until(|| stage.works()).await;
+    stop.cancel();
+}
+
 /// What takes over hears of its turn and of the stop at once. On one thread: nothing else runs between the two.
 #[tokio::test]
 async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() {
