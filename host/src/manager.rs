@@ -158,7 +158,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     };
     let flushed = async { caught("flush", &host.panics, host.recorder.flush(phases::EVENTS)).await == Some(true) };
     let release = host.leadership.has_started().then(|| host.leadership.end());
-    phases.end(ended, flushed, release, || host.informers.stop()).await
+    phases.end(ended, flushed, release, host.informers.stop()).await
 }
 
 /// All that comes before the first plugin: looks at the directory, asks the server for its version.

@@ -285,7 +285,7 @@ mod tests {
                     _ = &mut ended => panic!("it waits for its workers or its pause"),
                     () = phases.stop.cancelled() => {}
                 }
-                phases.end(ended, std::future::ready(true), none, || {}).await
+                phases.end(ended, std::future::ready(true), none, std::future::ready(())).await
             });
             assert_eq!(all.1, clean);
             let late = began.elapsed().checked_sub(Duration::from_secs(over_after)).expect("not sooner");

@@ -14,6 +14,7 @@ use kube::Client;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use windlass_core::compact::Version;
 use windlass_core::object::ObjectKey;
 use windlass_core::panics::cause;
@@ -203,6 +204,8 @@ pub(crate) struct Shared {
     options: InformerOptions,
     runtime: Handle,
     stop: CancellationToken,
+    /// All that `stop` ends.
+    tasks: TaskTracker,
     running: Mutex<HashMap<WatchSpec, Arc<Feed>>>,
     proofs: Proofs,
 }
@@ -228,10 +231,11 @@ impl Informers {
         let stop = CancellationToken::new();
         let guard = Arc::new(stop.clone().drop_guard());
         let runtime = Handle::current();
-        let (running, proofs) = (Mutex::default(), Proofs::default());
-        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, running, proofs });
+        let (running, proofs, tasks) = (Mutex::default(), Proofs::default(), TaskTracker::new());
+        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, tasks, running, proofs });
         if let Some(every) = shared.options.cold_after {
-            shared.runtime.spawn(cold::cool(Arc::downgrade(&shared), shared.stop.clone(), every));
+            let cool = cold::cool(Arc::downgrade(&shared), shared.stop.clone(), every);
+            shared.tasks.spawn_on(cool, &shared.runtime);
         }
         Self { shared, _stop: guard }
     }
@@ -248,9 +252,11 @@ impl Informers {
         self.with_feed(spec, |feed| feed.subscribe_with(options))
     }
 
-    /// Ends all watches, whoever still subscribes: the process ends.
-    pub fn stop(&self) {
+    /// Ends all watches, whoever still subscribes: the process ends. Completes when they have ended, and nothing more is told of them.
+    pub async fn stop(&self) {
         self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
     }
 
     /// How each cache is doing, in no order.
@@ -277,7 +283,8 @@ impl Informers {
         let mut running = self.shared.running();
         let feed = running.entry(spec).or_insert_with_key(|spec| {
             let feed = Arc::new(Feed::new(spec.clone(), self.shared.options.most_bytes));
-            self.shared.runtime.spawn(run(Arc::clone(&self.shared), spec.clone(), Arc::clone(&feed)));
+            let run = run(Arc::clone(&self.shared), spec.clone(), Arc::clone(&feed));
+            self.shared.tasks.spawn_on(run, &self.shared.runtime);
             feed
         });
         subscribe(feed)

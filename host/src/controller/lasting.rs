@@ -265,7 +265,7 @@ mod tests {
         let _occupied = lasting.occupy(&place);
         let inherited = lasting.vacate(|_| true);
         let (nothing, phases) = (None::<Ready<bool>>, place.phases.clone());
-        let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, || {}));
+        let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
         assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
         drop(inherited);
         assert!(stopping.await && phases.all_dropped() == 1);

@@ -282,7 +282,7 @@ async fn stop(running: Running, phases: &Phases) -> End {
     let mut end = None;
     let ended = async { usize::from(*end.insert(controller.await.expect("no panic")) == End::Cut) };
     let nothing: Option<std::future::Ready<bool>> = None;
-    phases.end(ended, std::future::ready(true), nothing, || {}).await;
+    phases.end(ended, std::future::ready(true), nothing, std::future::ready(())).await;
     end.expect("it ended")
 }
 
@@ -369,7 +369,7 @@ async fn a_drain_does_not_wait_for_calls_whose_queue_has_gone() {
     let stopping = tokio::spawn(async move {
         let ended = async { usize::from(abandoned.await.is_err()) };
         let nothing: Option<std::future::Ready<bool>> = None;
-        phases.end(ended, std::future::ready(true), nothing, || {}).await
+        phases.end(ended, std::future::ready(true), nothing, std::future::ready(())).await
     });
     last_call.cancelled().await;
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
@@ -416,7 +416,7 @@ async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and
         let answer = || call.answer.send(CallResult::Done).expect("the worker waits");
         if stops_meanwhile {
             let nothing: Option<std::future::Ready<bool>> = None;
-            let stopping = host.end(abandoned.map(|_| 0), std::future::ready(true), nothing, || {});
+            let stopping = host.end(abandoned.map(|_| 0), std::future::ready(true), nothing, std::future::ready(()));
             let answer = host.last_call.cancelled().map(|()| {
                 assert_eq!(host.all_dropped(), dropped, "what the queues' drain is told of");
                 answer();

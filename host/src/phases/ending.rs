@@ -25,7 +25,7 @@ impl Phases {
         controllers: impl Future<Output = usize>,
         events: impl Future<Output = bool>,
         release: Option<impl Future<Output = bool>>,
-        watches: impl FnOnce(),
+        watches: impl Future<Output = ()>,
     ) -> bool {
         let began = Instant::now();
         self.intake().await;
@@ -36,12 +36,20 @@ impl Phases {
             Some(release) => Self::release(release).await,
             None => true,
         };
-        watches();
-        tracing::info!(phase = "watches", "the watches have ended");
+        Self::watches(watches).await;
         let clean = called && sent && released;
         let dropped = self.all_dropped();
         tracing::info!(clean, took_ms = took(began), dropped, "stopped");
         clean
+    }
+
+    /// Nothing is told of what the server does after this.
+    async fn watches(watches: impl Future<Output = ()>) {
+        let began = Instant::now();
+        if timeout(SOON, watches).await.is_err() {
+            tracing::warn!("a watch does not end");
+        }
+        tracing::info!(phase = "watches", took_ms = took(began), "the watches have ended");
     }
 
     /// No change becomes a key any more. `/readyz` has said so since `stop`.

@@ -48,7 +48,7 @@ async fn stopped(controllers: &[(Duration, Duration)]) -> (bool, usize, [Duratio
         }
     };
     let (clean, last_call, over) =
-        tokio::join!(phases.end(ended, ready(true), NOTHING, || {}), at(&phases.last_call), at(&phases.over));
+        tokio::join!(phases.end(ended, ready(true), NOTHING, ready(())), at(&phases.last_call), at(&phases.over));
     (clean, phases.all_dropped(), [last_call, over, began.elapsed()])
 }
 
@@ -85,12 +85,12 @@ async fn events_that_are_left_and_leases_that_are_kept_are_not_clean_and_hold_up
             true
         };
         let mut watching = true;
-        let ended = phases.end(ready(0), done(events), Some(done(release)), || watching = false).await;
+        let ended = phases.end(ready(0), done(events), Some(done(release)), async { watching = false }).await;
         assert_eq!((ended, watching), (clean, false));
         assert!(began.elapsed() < limit + Duration::from_millis(20), "{:?}", began.elapsed());
     }
     let phases = Phases::of(CancellationToken::new());
-    assert!(!phases.end(ready(0), ready(false), NOTHING, || {}).await, "events that were given up are lost too");
+    assert!(!phases.end(ready(0), ready(false), NOTHING, ready(())).await, "events that were given up are lost too");
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn whatever_hangs_the_host_ends_within_the_time_that_the_chart_gives_it() 
     let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
     // It neither hears nor ends.
     let _at_work = phases.at_work();
-    assert!(!phases.end(pending(), pending(), Some(pending::<bool>()), || {}).await);
+    assert!(!phases.end(pending(), pending(), Some(pending::<bool>()), ready(())).await);
     assert!(began.elapsed() + spare < grace, "{:?}", began.elapsed());
 }
 
@@ -122,7 +122,7 @@ async fn leases_are_kept_until_the_last_call_has_ended_and_watches_until_they_ar
         note("release");
         true
     };
-    assert!(phases.end(calls, events, Some(release), || note("watches")).await);
+    assert!(phases.end(calls, events, Some(release), async { note("watches") }).await);
     assert_eq!(*order.lock().expect("all have ended"), ["calls", "events", "release", "watches"]);
 }
 
@@ -157,7 +157,7 @@ async fn a_stop_of_the_host_waits_for_what_runs_in_a_tenure() {
     let tenure = host.of_tenure(host.stop.child_token());
     let running = tokio::spawn(controller(&tenure, seconds(3), seconds(4)));
     let (ended, began) = (async { usize::from(running.await.expect("no panic") == End::Cut) }, Instant::now());
-    assert!(host.end(ended, ready(true), NOTHING, || {}).await);
+    assert!(host.end(ended, ready(true), NOTHING, ready(())).await);
     assert_eq!(began.elapsed().as_secs(), 7);
 }
 
@@ -174,7 +174,7 @@ async fn in_a_stop_a_tenure_has_the_limits_of_the_host_and_no_others() {
         handing_over.abort();
         ends.iter().filter(|end| **end == End::Cut).count()
     };
-    assert!(host.end(ended, ready(true), NOTHING, || {}).await);
+    assert!(host.end(ended, ready(true), NOTHING, ready(())).await);
     assert_eq!(host.all_dropped(), 3);
 }
 

@@ -392,3 +392,18 @@ async fn a_list_older_than_the_store_begins_an_epoch() {
     assert_eq!(described(&restored), "a@90>40");
     assert_eq!((subscription.status().epoch, subscription.store().version()), (1, Some("50".into())));
 }
+
+/// While a process ends its connections fail: a watch that went on would tell of that after the process has told that it has stopped.
+#[tokio::test(start_paused = true)]
+async fn every_watch_has_ended_when_the_stop_of_all_has() {
+    let informers = informers(&Script::default().lists([list(10, &[])]));
+    let namespaced = |namespace: &str| WatchSpec { namespace: Some(namespace.into()), ..pods() };
+    let subscriptions = ["a", "b", "c"].map(|namespace| informers.subscribe(namespaced(namespace)));
+    for subscription in &subscriptions {
+        subscription.synced().await;
+    }
+    informers.stop().await;
+    for subscription in &subscriptions {
+        assert!(subscription.status().stopped);
+    }
+}
