@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use serde_json::Value;
-use windlass_tests::host::Host;
+use windlass_tests::admin::at_rest;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::{NAME, Story};
 use windlass_tests::wait::until;
 
+use crate::admin::watched_at;
 use crate::webapp::plugin_directory;
 
 async fn an_outage(kind: Kind) -> anyhow::Result<()> {
@@ -16,11 +17,13 @@ async fn an_outage(kind: Kind) -> anyhow::Result<()> {
     server.install_webapp().await?;
     let proxy = Proxied::start(&server, 9).await?;
     let plugins = plugin_directory()?;
-    let host = Host::run(proxy.kubeconfig(), server.objects().namespace(), plugins.path())?;
+    let (host, address) =
+        watched_at(proxy.kubeconfig(), server.objects().namespace(), plugins.path(), &["--leases=none"]).await?;
     host.says("controller started").await?;
     let story = Story::new(server.objects());
     story.create().await?;
     story.run().await?;
+    at_rest(address).await?;
 
     proxy.go_dark();
     host.says("cannot be reached").await?;

@@ -1,14 +1,12 @@
 //! How the host stops: in the midst of work, of a call that hangs, of an outage, of its own start, and when it is told twice.
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_proxy::{Fault, Match};
+use windlass_tests::admin::at_rest;
 use windlass_tests::busy;
 use windlass_tests::host::Host;
 use windlass_tests::proxied::Proxied;
@@ -199,26 +197,6 @@ async fn a_second_signal_ends_a_host_at_once_whatever_hangs() -> anyhow::Result<
         assert!(began.elapsed() < QUICK, "{:?}", began.elapsed());
     }
     Ok(())
-}
-
-/// Waits until no call runs and none is due: a write whose answer the outage swallows is waited for, and that is another story's matter.
-async fn at_rest(address: SocketAddr) -> anyhow::Result<()> {
-    let before = Mutex::new(None);
-    until("no call runs, none is queued, and none has run since the last look", || async {
-        let metrics = get(address, "/metrics").await?.1;
-        let named = |name: &str| -> BTreeSet<String> {
-            metrics.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
-        };
-        let calls = named("controller_runtime_reconcile_total");
-        let (active, depth) = (named("controller_runtime_active_workers"), named("workqueue_depth"));
-        let is_idle = [&active, &depth]
-            .iter()
-            .all(|it| !it.is_empty() && it.iter().all(|line| line.ends_with(" 0") || line.ends_with(" 0.0")));
-        let is_same = before.lock().expect("no panic").replace(calls.clone()) == Some(calls.clone());
-        anyhow::ensure!(is_idle && is_same, "{calls:?} {active:?} {depth:?}");
-        Ok(())
-    })
-    .await
 }
 
 async fn a_stop_while_the_server_is_dead(kind: Kind) -> anyhow::Result<()> {

@@ -1,12 +1,15 @@
 //! The admin endpoint of a host, asked as a monitoring system would.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::host::Host;
+use crate::wait::until;
 
 /// Where `host` has its endpoint, of which it tells.
 pub async fn address(host: &Host) -> anyhow::Result<SocketAddr> {
@@ -24,4 +27,26 @@ pub async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer")?;
     let status = head.split(' ').nth(1).context("a status")?.parse()?;
     Ok((status, body.to_owned()))
+}
+
+/// Waits until the host calls no plugin and is about to call none. Before its server is taken away: a write whose answer an outage
+/// swallows is waited for, and its call fails.
+pub async fn at_rest(address: SocketAddr) -> anyhow::Result<()> {
+    let before = Mutex::new(None);
+    until("no call runs, none is queued, and none has run since the last look", || async {
+        let metrics = get(address, "/metrics").await?.1;
+        let named = |name: &str| -> BTreeSet<String> {
+            metrics.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+        };
+        let calls = named("controller_runtime_reconcile_total");
+        let (active, depth) = (named("controller_runtime_active_workers"), named("workqueue_depth"));
+        let is_idle = [&active, &depth]
+            .iter()
+            .all(|it| !it.is_empty() && it.iter().all(|line| line.ends_with(" 0") || line.ends_with(" 0.0")));
+        let is_same =
+            before.lock().unwrap_or_else(PoisonError::into_inner).replace(calls.clone()) == Some(calls.clone());
+        anyhow::ensure!(is_idle && is_same, "{calls:?} {active:?} {depth:?}");
+        Ok(())
+    })
+    .await
 }
