@@ -195,7 +195,7 @@ async fn a_paused_plugin_keeps_its_keys_and_goes_on_at_once() -> anyhow::Result<
     scene.story().create().await?;
     scene.grant("paused: true\n", &rules)?;
     host.says("paused by its policy").await?;
-    // It says so before it is.
+    // It is in force when it is told of, and shown when it is taken over.
     until("it is paused", || async {
         let shown = plugin(address, "webapp").await?;
         anyhow::ensure!(shown["state"] == "paused", "{shown}");

@@ -51,6 +51,13 @@ pub enum DiscoveryError {
     },
 }
 
+impl DiscoveryError {
+    /// Whether the server answered that it has no such group-version.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if source.code() == Some(404))
+    }
+}
+
 /// How the server serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -265,7 +272,7 @@ impl Discovery {
     /// What the server serves of the group-version of `kind`: nothing, if it does not serve that.
     async fn fetch(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
         match self.ask(kind).await {
-            Err(DiscoveryError::Unreachable { source, .. }) if source.code() == Some(404) => Ok(HashMap::new()),
+            Err(error) if error.is_not_found() => Ok(HashMap::new()),
             answer => answer,
         }
     }

@@ -128,8 +128,8 @@ impl SweepError {
     fn is_not_served(&self) -> bool {
         match self {
             Self::Request(error) => error.code() == Some(404),
-            Self::Discovery(DiscoveryError::Unreachable { source, .. }) => source.code() == Some(404),
-            _ => false,
+            Self::Discovery(error) => error.is_not_found(),
+            Self::Malformed(_) => false,
         }
     }
 }
@@ -195,7 +195,8 @@ pub async fn sweep(
     Ok(swept)
 }
 
-/// Looks once at every kind that has not been `seen`, by group and name. One that is not served may be seen another time.
+/// Looks once at every kind that has not been `seen`, by group and name; a group-version of which nothing is known has no name. What is
+/// not served may be seen another time.
 async fn look(
     discovery: &Discovery,
     scope: &Scope,

@@ -46,10 +46,11 @@ impl Phases {
     /// Nothing is told of what the server does after this.
     async fn watches(watches: impl Future<Output = ()>) {
         let began = Instant::now();
-        if timeout(SOON, watches).await.is_err() {
-            tracing::warn!("a watch does not end");
+        if timeout(SOON, watches).await.is_ok() {
+            tracing::info!(phase = "watches", took_ms = took(began), "the watches have ended");
+        } else {
+            tracing::warn!(phase = "watches", took_ms = took(began), "a watch does not end");
         }
-        tracing::info!(phase = "watches", took_ms = took(began), "the watches have ended");
     }
 
     /// No change becomes a key any more. `/readyz` has said so since `stop`.
