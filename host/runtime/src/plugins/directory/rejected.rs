@@ -121,7 +121,8 @@ impl Rejections {
     /// Forgets the one of `plugin`, if it is this; also if other replicas are still to hear of that. Returns the date of it.
     pub(crate) fn pardon(&mut self, plugin: &Arc<str>, digest: &Digest, now: JudgedAt) -> JudgedAt {
         let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin));
-        let before = known.filter(|it| it.digest == *digest).map(|it| it.at).max();
+        let known = known.filter(|it| it.digest == *digest).map(|it| it.at);
+        let before = known.chain(self.pardoned_at(plugin, digest)).max();
         let at = before.map_or(now, |before| now.after(before));
         self.pardoned.entry(plugin.clone()).or_default().insert(digest.clone(), at);
         if self.all.get(plugin).is_some_and(|rejection| rejection.digest == *digest) {
@@ -197,6 +198,16 @@ mod tests {
         assert_eq!(known(&open()), ["d1"], "that was another digest");
         again.pardon(&"webapp".into(), &"d1".into(), at(1));
         assert_eq!(known(&open()), NOTHING);
+    }
+
+    #[test]
+    fn a_second_pardon_does_not_take_back_the_date_of_the_first() {
+        let (mut rejections, plugin) = (Rejections::default(), Arc::from("webapp"));
+        let told = rejections.judged(&plugin, rejection("d1"), at(40));
+        let first = rejections.pardon(&plugin, &"d1".into(), at(3));
+        assert!(rejections.pardon(&plugin, &"d1".into(), at(4)) > first, "by a clock that is behind");
+        rejections.hear([(plugin, told)].into());
+        assert_eq!(known(&rejections), NOTHING);
     }
 
     #[test]
