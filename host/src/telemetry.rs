@@ -45,17 +45,6 @@ fn no_level(filter: &str) -> Option<&str> {
     alone.into_iter().find(|part| part.parse::<LevelFilter>().is_err())
 }
 
-/// `error` with its causes. Many errors repeat their cause in their own words; here it stands once.
-pub(crate) fn explained(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,14 +56,5 @@ mod tests {
         for good in ["info", "WARN", "off", "windlass_kube=debug,info", "windlass[reconcile{key=a}]=trace,info"] {
             assert_eq!(no_level(good), None, "{good}");
         }
-    }
-
-    #[test]
-    fn a_cause_is_told_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("cannot read it: {0}")]
-        struct Repeats(#[source] std::io::Error);
-        let error = anyhow::Error::new(Repeats(std::io::Error::other("no such file"))).context("the host cannot start");
-        assert_eq!(explained(&error), "the host cannot start: cannot read it: no such file");
     }
 }

@@ -134,3 +134,39 @@ impl fmt::Display for ApiError {
 }
 
 impl std::error::Error for ApiError {}
+
+/// `error` and its causes in one line. Many errors repeat their cause in their own words; here it stands once.
+pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug)]
+        struct Repeats(fmt::Error, &'static str);
+        impl fmt::Display for Repeats {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.1)
+            }
+        }
+        impl std::error::Error for Repeats {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let cause = fmt::Error.to_string();
+        let repeated: &'static str = format!("cannot write it: {cause}").leak();
+        assert_eq!(explained(&Repeats(fmt::Error, repeated)), repeated);
+        assert_eq!(explained(&Repeats(fmt::Error, "cannot write it")), repeated);
+    }
+}

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use windlass_core::error::explained;
 use windlass_wasm::manifest::Watch;
 use windlass_wasm::{Entry, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
-use crate::author::build::{self, Built, Wish};
-use crate::policies::{SUFFIX, read_policy};
-use crate::policy::asks;
-use crate::policy::review::review;
-use crate::telemetry;
+use windlass_author::build::{self, Built, Wish};
+use windlass_policy::asks;
+use windlass_policy::review::review;
+use windlass_runtime::{POLICY_SUFFIX, read_policy};
 
 /// The sources do not make a plugin.
 const BROKEN: u8 = 1;
@@ -49,7 +49,7 @@ impl BuildArgs {
         let sandbox = match sandbox(&self.limits, self.cache_dir) {
             Ok(sandbox) => sandbox,
             Err(error) => {
-                eprintln!("windlass: {}", telemetry::explained(&error));
+                eprintln!("windlass: {}", explained(&*error));
                 return Ok(ExitCode::from(FAILED));
             }
         };
@@ -139,7 +139,7 @@ fn imports(plugin: &Plugin) -> String {
 /// What of the plugin's wishes the folder's policy grants.
 async fn rights(plugin: &Plugin, folder: &Path) -> String {
     let name = plugin.name();
-    let file = format!("{name}{SUFFIX}");
+    let file = format!("{name}{POLICY_SUFFIX}");
     let path = folder.join(&file);
     if !path.exists() {
         return format!("there is no {file}: `windlass grant` writes one for review");

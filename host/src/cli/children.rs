@@ -14,7 +14,7 @@ use windlass_wasm::Entry;
 use super::examine;
 use super::limits::LimitArgs;
 use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
-use crate::leftovers::Named;
+use windlass_runtime::NamedKinds;
 
 /// Arguments of `windlass children`.
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ impl ListArgs {
 }
 
 /// The name of the plugin in `file`, and the kinds that it names.
-async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Named)> {
+async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, NamedKinds)> {
     let plugin = examine::load(file, limits).await?;
     if plugin.entry() != Entry::Composer {
         bail!(
@@ -107,11 +107,11 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
             file.display()
         );
     }
-    Ok((plugin.name().to_string(), Named::of(plugin.manifest())))
+    Ok((plugin.name().to_string(), NamedKinds::of(plugin.manifest())))
 }
 
 /// What `plugin` has left behind, if it owns what is `named`.
-async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &Named) -> anyhow::Result<Looked> {
+async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<Looked> {
     // It takes a look at all kinds to tell, also where only some are meant.
     let only = Scope { kinds: std::mem::take(&mut place.kind), ..Scope::default() };
     let mut looked = place.look(&Sought::Children { plugin: Some(plugin.to_owned()) }, |_| true).await?;

@@ -7,15 +7,12 @@ use anyhow::Context;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
+use windlass_author::file::{self, BuildFile};
+use windlass_author::follow::Followed;
 use windlass_kube::client::{self, ConnectOptions, Connection};
+use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, Settings};
 
-use super::PluginArgs;
-use crate::author::file::{self, BuildFile};
-use crate::author::follow::Followed;
-use crate::leadership::LeaseMode;
-use crate::manager::{self, Settings};
-use crate::policies::{GrantMode, SUFFIX};
-use crate::shutdown;
+use super::{PluginArgs, shutdown};
 
 /// Where the API server's kubeconfig is written, from the folder or from here.
 const KUBECONFIG: &str = ".windlass/kubeconfig";
@@ -54,7 +51,7 @@ impl DevArgs {
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
         let folder = if self.is_in_folder() { Some(self.folder()?) } else { None };
         let authored = folder.as_ref().map(|(folder, file)| self.prepare(folder, file)).transpose()?;
-        let settings = Settings::new(self.plugins, GrantMode::Manifest, LeaseMode::None)?;
+        let settings = self.plugins.settings(GrantMode::Manifest, LeaseMode::None)?;
         let stop = shutdown::on_signal()?;
         let server = ApiServer::start(Config { address: self.listen, ..Config::default() })
             .await
@@ -72,7 +69,7 @@ impl DevArgs {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
         let connection = client::connect(&options).await?;
         let result = match authored {
-            None => manager::run(connection, settings, stop).await,
+            None => windlass_runtime::run(connection, settings, stop).await.map_err(anyhow::Error::from),
             Some(sandbox) => {
                 let (folder, file) = folder.context("a sandbox is for a folder")?;
                 let followed = Followed { folder, file, sandbox, connection: connection.clone() };
@@ -97,7 +94,7 @@ impl DevArgs {
     fn prepare(&mut self, folder: &Path, file: &BuildFile) -> anyhow::Result<windlass_wasm::Sandbox> {
         let built = folder.join("build");
         std::fs::create_dir_all(&built).with_context(|| format!("cannot make the directory {}", built.display()))?;
-        let has_policy = folder.join(format!("{}{SUFFIX}", file.name)).exists();
+        let has_policy = folder.join(format!("{}{POLICY_SUFFIX}", file.name)).exists();
         let plugins = &mut self.plugins;
         plugins.plugins = Some(built);
         plugins.config_dir.get_or_insert_with(|| folder.to_owned());
@@ -117,11 +114,11 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let Some(sources) = stop.run_until_cancelled(followed.begin()).await else { return Ok(()) };
     let following = tokio::spawn(followed.run(sources, stop.clone()));
-    let result = manager::run(connection, settings, stop.clone()).await;
+    let result = windlass_runtime::run(connection, settings, stop.clone()).await;
     // The host may have ended by itself.
     stop.cancel();
     following.await.context("the sources are not followed any more")?;
-    result
+    Ok(result?)
 }
 
 /// As one would type it here.

@@ -10,8 +10,8 @@ use windlass_kube::client::{self, ConnectError, ConnectOptions};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
-use crate::policies::SUFFIX;
-use crate::policy::asks::{self, Ask};
+use windlass_policy::asks::{self, Ask};
+use windlass_runtime::POLICY_SUFFIX;
 
 /// How long a cluster that nobody has named may take to answer.
 const UNASKED: Duration = Duration::from_secs(3);
@@ -36,7 +36,7 @@ pub(super) async fn load(path: &Path, limits: &LimitArgs) -> anyhow::Result<Arc<
 
 /// Where the policy of a plugin is if nobody says otherwise.
 pub(super) fn beside(plugin: &Plugin) -> PathBuf {
-    plugin.path().with_file_name(format!("{}{SUFFIX}", plugin.name()))
+    plugin.path().with_file_name(format!("{}{POLICY_SUFFIX}", plugin.name()))
 }
 
 impl ClusterArgs {

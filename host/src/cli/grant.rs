@@ -9,9 +9,9 @@ use clap::Args;
 
 use super::examine::{self, ClusterArgs};
 use super::limits::LimitArgs;
-use crate::policies::read_policy;
-use crate::policy::draft::draft;
-use crate::policy::review::review;
+use windlass_policy::draft::draft;
+use windlass_policy::review::review;
+use windlass_runtime::read_policy;
 
 /// Arguments of `windlass grant`.
 #[derive(Debug, Args)]

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use windlass_core::error::explained;
 use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_wasm::{Contents, Entry, Need, Plugin};
 
 use super::examine::{self, ClusterArgs};
 use super::limits::LimitArgs;
-use crate::policies::{SUFFIX, read_ceiling, read_policy};
-use crate::policy::Policy;
-use crate::policy::review::{Review, Reviewed, review};
-use crate::telemetry;
+use windlass_policy::Policy;
+use windlass_policy::review::{Review, Reviewed, review};
+use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// The plugin lacks something.
 const LACKS: u8 = 1;
@@ -76,7 +76,7 @@ impl InspectArgs {
             Ok(true) => Ok(ExitCode::SUCCESS),
             Ok(false) => Ok(ExitCode::from(LACKS)),
             Err(error) => {
-                eprintln!("windlass: {}", telemetry::explained(&error));
+                eprintln!("windlass: {}", explained(&*error));
                 Ok(ExitCode::from(FAILED))
             }
         }
@@ -96,7 +96,7 @@ impl InspectArgs {
         };
         let file = match (&self.policy, &self.policy_dir) {
             (Some(file), _) => file.clone(),
-            (None, Some(directory)) => directory.join(format!("{}{SUFFIX}", plugin.name())),
+            (None, Some(directory)) => directory.join(format!("{}{POLICY_SUFFIX}", plugin.name())),
             (None, None) => examine::beside(&plugin),
         };
         // One that was named must be there.
@@ -126,7 +126,7 @@ impl InspectArgs {
         print(&match self.output {
             Output::Text => made::unloaded(&self.plugin, contents, needs),
             Output::Json => {
-                let problem = telemetry::explained(error);
+                let problem = explained(&**error);
                 format!("{:#}\n", made::unloaded_json(&self.plugin, contents, needs, &problem))
             }
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use windlass_core::lease::{Timing, TimingError};
 
-use crate::leadership::{LeaseMode, LeaseSettings};
+use windlass_runtime::{LeaseMode, LeaseSettings};
 
 /// The longest name of an installation: it stands in names of leases.
 const MOST_INSTANCE: usize = 30;

@@ -14,6 +14,8 @@ mod limits;
 mod marked;
 mod new;
 mod run;
+mod settings;
+mod shutdown;
 mod size;
 
 use std::net::SocketAddr;
@@ -23,13 +25,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Runtime;
+use windlass_runtime::GrantMode;
 use windlass_wasm::Compiler;
 
 use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
 use self::limits::LimitArgs;
 use self::size::Size;
-use crate::policies::GrantMode;
 use crate::telemetry::{self, LogFormat};
 
 /// The first argument of the host's own compiler: no command of the host's users, and hence none of [`Command`]'s.

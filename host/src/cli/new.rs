@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::author::file::Kind;
-use crate::author::new::{self, NameError, Names, WriteError};
+use windlass_author::file::Kind;
+use windlass_author::new::{self, NameError, Names, WriteError};
 
 /// Nothing was made.
 const FAILED: u8 = 2;

@@ -4,12 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use windlass_kube::client::{self, ConnectOptions};
+use windlass_runtime::{GrantMode, LeaseMode};
 
-use super::PluginArgs;
-use crate::leadership::LeaseMode;
-use crate::manager::{self, Settings};
-use crate::policies::GrantMode;
-use crate::shutdown;
+use super::{PluginArgs, shutdown};
 
 /// Arguments of `windlass run`.
 #[derive(Debug, Args)]
@@ -27,7 +24,7 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let settings = Settings::new(self.plugins, GrantMode::Policy, LeaseMode::Shards)?;
+        let settings = self.plugins.settings(GrantMode::Policy, LeaseMode::Shards)?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
         // A kubeconfig may name a program that says who we are, and that does not answer.
@@ -35,6 +32,6 @@ impl RunArgs {
             tracing::info!("stopped before the first controller started");
             return Ok(());
         };
-        manager::run(connection?, settings, stop).await
+        Ok(windlass_runtime::run(connection?, settings, stop).await?)
     }
 }

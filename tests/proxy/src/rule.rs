@@ -1,6 +1,7 @@
 //! Rules, and the one place that decides what happens on an occasion: [`Rules::for_request`] and [`Rules::for_event`].
 //! Pure but for the counters that handles read: `forward` and `watch` do what the plans say.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,8 +44,10 @@ impl Rule {
         self
     }
 
-    /// By chance, from the proxy's seed: each rule has its own sequence of draws, one for each occasion, so that other
-    /// rules and other traffic do not change its luck. The sequence depends on how many rules were added before.
+    /// By chance, from the proxy's seed. Each rule draws from a sequence of its own, once for each occasion, so that other
+    /// rules and other traffic do not change its luck; the sequence depends on how many rules were added before. For events
+    /// each watch has such a sequence, by its place among the watches that the rule met: how fast another watch is read,
+    /// and how far, changes nothing either.
     ///
     /// # Panics
     ///
@@ -162,8 +165,18 @@ pub(crate) struct Rules {
 struct Installed {
     rule: Rule,
     occasions: u64,
-    random: SmallRng,
+    chance: Chance,
     tally: Arc<Tally>,
+}
+
+/// The sequences that a rule draws from.
+#[derive(Debug)]
+struct Chance {
+    for_requests: SmallRng,
+    /// For events, by the number of their watch.
+    for_watches: BTreeMap<u64, SmallRng>,
+    /// Begins the sequence of each watch.
+    next_watch: SmallRng,
 }
 
 impl Rules {
@@ -177,8 +190,7 @@ impl Rules {
         // An odd multiplier makes the seeds of a proxy's rules differ from each other and from those of the next seed.
         let seed = self.seed ^ self.added.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.added += 1;
-        let random = SmallRng::seed_from_u64(seed);
-        self.installed.push(Installed { rule, occasions: 0, random, tally: Arc::clone(&tally) });
+        self.installed.push(Installed { rule, occasions: 0, chance: Chance::new(seed), tally: Arc::clone(&tally) });
         tally
     }
 
@@ -194,12 +206,12 @@ impl Rules {
             let fault = &installed.rule.fault;
             let is_of_events =
                 fault.is_of_events() || (request.verb == Verb::Watch && matches!(fault, Fault::Garble(_)));
-            if is_of_events || !installed.fires(request) {
+            if is_of_events || !installed.fires(request, None) {
                 continue;
             }
             match &installed.rule.fault {
-                Fault::DelayRequest(range) => plan.delay += draw(&mut installed.random, range),
-                Fault::DelayResponse(range) => plan.response_delay += draw(&mut installed.random, range),
+                Fault::DelayRequest(range) => plan.delay += draw(installed.chance.of(None), range),
+                Fault::DelayResponse(range) => plan.response_delay += draw(installed.chance.of(None), range),
                 Fault::Slow { bytes, every } => plan.slow.push(((*bytes).max(1), *every)),
                 Fault::Garble(garbage) => plan.garbage = plan.garbage.or(Some(*garbage)),
                 Fault::Refuse(refusal) => plan.ending = Some(Ending::Refuse(refusal.clone())),
@@ -214,16 +226,17 @@ impl Rules {
         plan
     }
 
-    /// What happens to the next event of the watch that `request` began. Rules behind a cut are not asked.
-    pub(crate) fn for_event(&mut self, request: &RequestInfo) -> EventPlan {
+    /// What happens to the next event of the watch with the number `watch`, which `request` began. Rules behind a cut are not
+    /// asked.
+    pub(crate) fn for_event(&mut self, request: &RequestInfo, watch: u64) -> EventPlan {
         let mut plan = EventPlan::default();
         for installed in &mut self.installed {
             let fault = &installed.rule.fault;
-            if !(fault.is_of_events() || matches!(fault, Fault::Garble(_))) || !installed.fires(request) {
+            if !(fault.is_of_events() || matches!(fault, Fault::Garble(_))) || !installed.fires(request, Some(watch)) {
                 continue;
             }
             match &installed.rule.fault {
-                Fault::DelayEvents(range) => plan.delay += draw(&mut installed.random, range),
+                Fault::DelayEvents(range) => plan.delay += draw(installed.chance.of(Some(watch)), range),
                 Fault::Hold => plan.held.push(Held::new(&installed.tally)),
                 Fault::Garble(garbage) => plan.garbage = plan.garbage.or(Some(*garbage)),
                 Fault::Cut(cut) => {
@@ -238,20 +251,37 @@ impl Rules {
 }
 
 impl Installed {
-    fn fires(&mut self, request: &RequestInfo) -> bool {
-        let Rule { fault, requests, skip, times, probability } = &self.rule;
-        if !requests.matches(request) {
+    /// Whether it happens on this occasion: an event of `watch`, or the request itself.
+    fn fires(&mut self, request: &RequestInfo, watch: Option<u64>) -> bool {
+        if !self.rule.requests.matches(request) {
             return false;
         }
         self.occasions += 1;
+        let (skip, times, probability) = (self.rule.skip, self.rule.times, self.rule.probability);
         let fired = self.tally.fired();
-        if self.occasions <= *skip || fired >= *times || !self.random.random_bool(*probability) {
+        if self.occasions <= skip || fired >= times || !self.chance.of(watch).random_bool(probability) {
             return false;
         }
-        tracing::debug!(?fault, %request, occasion = self.occasions, "a rule fires");
+        tracing::debug!(fault = ?self.rule.fault, %request, occasion = self.occasions, "a rule fires");
         self.tally.fired.store(fired + 1, Ordering::Relaxed);
         self.tally.changed.notify_waiters();
         true
+    }
+}
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        Self {
+            for_requests: SmallRng::seed_from_u64(seed),
+            for_watches: BTreeMap::new(),
+            next_watch: SmallRng::seed_from_u64(!seed),
+        }
+    }
+
+    /// The sequence for events of `watch`, or for requests.
+    fn of(&mut self, watch: Option<u64>) -> &mut SmallRng {
+        let Some(watch) = watch else { return &mut self.for_requests };
+        self.for_watches.entry(watch).or_insert_with(|| SmallRng::from_rng(&mut self.next_watch))
     }
 }
 
@@ -322,6 +352,27 @@ mod tests {
         assert_ne!(luck(&mut third, &tally, 200), expected);
     }
 
+    /// Whether each event cuts its watch, if the events of watches come in this order.
+    fn cuts(order: &[u64]) -> BTreeMap<u64, Vec<bool>> {
+        let mut rules = rules(7);
+        rules.add(Fault::Cut(Cut::Clean).on(Match::any()).with_probability(0.5));
+        let mut cuts: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
+        for &watch in order {
+            let plan = rules.for_event(&request(Verb::Watch), watch);
+            cuts.entry(watch).or_default().push(plan.cut.is_some());
+        }
+        cuts
+    }
+
+    #[test]
+    fn a_watch_has_the_same_luck_whenever_and_however_far_another_is_read() {
+        let in_turns: Vec<_> = [1, 2].repeat(40);
+        let expected = cuts(&in_turns);
+        assert_ne!(expected[&1], expected[&2], "each has a sequence of its own");
+        assert_eq!(cuts(&[vec![1; 40], vec![2; 40]].concat()), expected);
+        assert_eq!(cuts(&[vec![1; 3], vec![2; 40]].concat())[&2], expected[&2]);
+    }
+
     #[test]
     fn rules_of_one_proxy_have_different_luck() {
         let mut rules = rules(7);
@@ -358,9 +409,9 @@ mod tests {
         let hold = rules.add(Fault::Hold.on(Match::any()));
         let garble = rules.add(Fault::Garble(Garbage::Twice).on(Match::any()));
         let cut = rules.add(Fault::Cut(Cut::MidLine).on(Match::any()).skip(1));
-        let plan = rules.for_event(&request(Verb::Watch));
+        let plan = rules.for_event(&request(Verb::Watch), 1);
         assert_eq!((plan.held.len(), plan.garbage, plan.cut), (1, Some(Garbage::Twice), None));
-        assert_eq!(rules.for_event(&request(Verb::Watch)).cut, Some(Cut::MidLine));
+        assert_eq!(rules.for_event(&request(Verb::Watch), 1).cut, Some(Cut::MidLine));
         assert_eq!([reset.fired(), hold.fired(), garble.fired(), cut.fired()], [0, 2, 2, 1]);
         assert_eq!(hold.held(), 1, "the second event's plan is gone");
     }

@@ -66,9 +66,9 @@ impl Shared {
         plan
     }
 
-    /// Decides about an event.
-    pub(crate) fn plan_event(&self, request: &RequestInfo) -> EventPlan {
-        self.lock().rules.for_event(request)
+    /// Decides about an event of the watch with the number `watch`.
+    pub(crate) fn plan_event(&self, request: &RequestInfo, watch: u64) -> EventPlan {
+        self.lock().rules.for_event(request, watch)
     }
 
     /// Counts a connection. None: the proxy is dark.
@@ -140,7 +140,7 @@ impl Drop for Registration {
 /// A running watch, until dropped.
 pub(crate) struct RunningWatch {
     shared: Arc<Shared>,
-    number: u64,
+    pub(crate) number: u64,
 }
 
 impl Drop for RunningWatch {

@@ -64,7 +64,7 @@ enum Next {
 
 impl Relay {
     async fn run(mut self, mut lines: Lines) {
-        let (mut cuts, _running) = self.shared.begin_watch(&self.request);
+        let (mut cuts, running) = self.shared.begin_watch(&self.request);
         let mut reading = true;
         loop {
             tokio::select! {
@@ -84,22 +84,23 @@ impl Relay {
                     }
                 }
                 line = lines.next(), if reading => {
-                    reading = matches!(line, Some(Ok(_)));
-                    let next = self.planned(line);
+                    let next = self.planned(line, running.number);
+                    // Behind its end a watch has no events that would be occasions.
+                    reading = matches!(next.what, Next::Line(_));
                     self.queue.push_back(next);
                 }
             }
         }
     }
 
-    fn planned(&self, line: Option<Result<Bytes, BodyError>>) -> Queued {
+    fn planned(&self, line: Option<Result<Bytes, BodyError>>, watch: u64) -> Queued {
         let now = |what| Queued { not_before: Instant::now(), held: Vec::new(), what };
         let line = match line {
             Some(Ok(line)) => line,
             Some(Err(error)) => return now(Next::Broken(error)),
             None => return now(Next::End),
         };
-        let plan = self.shared.plan_event(&self.request);
+        let plan = self.shared.plan_event(&self.request, watch);
         let what = match (plan.cut, plan.garbage) {
             (Some(cut), _) => Next::Cut(cut, line),
             (None, Some(garbage)) => Next::Line(garbage.of_line(&line).into()),

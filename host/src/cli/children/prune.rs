@@ -13,7 +13,7 @@ use super::{left_behind, parent, version};
 use crate::cli::change::{Change, ChangeArgs, incarnation};
 use crate::cli::limits::LimitArgs;
 use crate::cli::marked::{PlaceArgs, complete, reference};
-use crate::leftovers::Named;
+use windlass_runtime::NamedKinds;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["kind", "left_behind"]).required(true).multiple(true))]
@@ -72,7 +72,7 @@ impl PruneArgs {
 }
 
 /// Whether it may go: the plugin's host has created it, somebody controls it, and it does not go already.
-fn is_doomed(carrier: &Carrier, plugin: &str, named: Option<&Named>) -> bool {
+fn is_doomed(carrier: &Carrier, plugin: &str, named: Option<&NamedKinds>) -> bool {
     let is_child = named.map_or(carrier.controller.is_some(), |named| named.is_child(carrier));
     is_child && !carrier.deleting && carrier.created_by.as_deref() == Some(plugin)
 }

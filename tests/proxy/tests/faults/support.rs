@@ -123,6 +123,12 @@ pub(crate) async fn watch(client: &Client) -> Lines {
     Lines { body: response.into_body(), buffer: BytesMut::new() }
 }
 
+/// The name of the object in an event's line.
+pub(crate) fn name_in(line: &str) -> String {
+    let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    event["object"]["metadata"]["name"].as_str().expect("a name").to_owned()
+}
+
 /// What comes of a watch.
 pub(crate) struct Lines {
     body: Body,
@@ -140,8 +146,7 @@ impl Lines {
         let mut names = Vec::new();
         for _ in 0..count {
             let line = self.next().await.expect("the watch goes on").expect("nothing breaks");
-            let event: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
-            names.push(event["object"]["metadata"]["name"].as_str().expect("a name").to_owned());
+            names.push(name_in(&line));
         }
         names
     }

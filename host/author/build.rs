@@ -1,0 +1,143 @@
+//! Puts the SDKs into the binary: `windlass new` writes them into an author's folder, so that a folder always fits its binary.
+//!
+//! A build script and no crate: what is embedded is chosen by more than its name's pattern, and a file that comes is noticed.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// The folders below `sdk/`, each of which must be there. A new SDK is one line here; its templates say which languages it is for.
+const SDKS: &[&str] = &["c", "go", "js", "python", "rust"];
+
+/// What of an SDK's own top folder an author does not need.
+const NOT_OF_THE_SDK: &[&str] =
+    &["templates", "test", "tests", "target", "build", "Cargo.lock", "package-lock.json", "tsconfig.json"];
+/// What is left behind by tools, at any depth.
+const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
+
+/// The SDKs into whose own top folder builds write: npm links what it has installed. Cargo looks at all that is below a folder, and would
+/// take that for a change: a file that comes to the top of these is noticed with the next other change.
+const WRITTEN_INTO: &[&str] = &["js"];
+
+/// An SDK's file that reads the interface of this repository, as it names it here and as it does with an author, whose SDK has it inside.
+struct Reads {
+    sdk: &'static str,
+    file: &'static str,
+    here: &'static str,
+    there: &'static str,
+}
+
+/// The other languages' bindings are committed, or made from what `windlass build` brings.
+const READS_INTERFACE: Reads =
+    Reads { sdk: "rust", file: "src/bindings.rs", here: r#"path: "../../wit""#, there: r#"path: "wit""# };
+
+fn main() -> io::Result<()> {
+    let repository =
+        PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..").canonicalize()?;
+    let made = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it"));
+    let sources = repository.join("sdk");
+    let mut code = String::from("pub(crate) static SDKS: &[Sdk] = &[\n");
+    for name in SDKS {
+        let folder = sources.join(name);
+        assert!(folder.is_dir(), "{} is not there: host/author/build.rs lists an SDK that is none", folder.display());
+        if !WRITTEN_INTO.contains(name) {
+            look_at(&folder);
+        }
+        let mut files = embedded(&folder, &wanted_of_sdk)?;
+        if *name == READS_INTERFACE.sdk {
+            bring_interface(&repository.join("wit"), &made, &mut files)?;
+        }
+        let templates = folder.join("templates");
+        let templates = if templates.is_dir() {
+            look_at(&templates);
+            embedded(&templates, &wanted_of_template)?
+        } else {
+            Vec::new()
+        };
+        let _ = writeln!(code, "Sdk {{\n  files: {},", list(&files));
+        let _ = writeln!(code, "  templates: {},\n}},", list(&templates));
+    }
+    code.push_str("];\n");
+    println!("cargo::rerun-if-changed=build.rs");
+    fs::write(made.join("sdks.rs"), code)
+}
+
+/// A file as the binary has it: its path with an author, and where its text is.
+type Embedded = (PathBuf, PathBuf);
+
+/// All wanted files below `folder`.
+fn embedded(folder: &Path, wanted: &dyn Fn(&Path, bool) -> bool) -> io::Result<Vec<Embedded>> {
+    let mut found = Vec::new();
+    gather(folder, Path::new(""), wanted, &mut found)?;
+    Ok(found.into_iter().map(|file| (file.clone(), folder.join(file))).collect())
+}
+
+/// Adds the interface to an SDK, and what reads it there in the place of what reads it here.
+fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
+    let Reads { file, here, there, .. } = READS_INTERFACE;
+    let (_, text) = files.iter_mut().find(|(path, _)| path == Path::new(file)).expect("an SDK has its bindings");
+    let original = fs::read_to_string(&*text)?;
+    assert!(original.contains(here), "{} does not say {here}: host/author/build.rs knows it otherwise", text.display());
+    *text = made.join("bindings.rs");
+    fs::write(&*text, original.replace(here, there))?;
+    look_at(wit);
+    let is_wit = |path: &Path, _| path.extension().is_some_and(|extension| extension == "wit");
+    files.extend(embedded(wit, &is_wit)?.into_iter().map(|(path, text)| (Path::new("wit").join(path), text)));
+    Ok(())
+}
+
+/// Has cargo run this again when it changes, or anything below it comes, goes or changes.
+fn look_at(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
+}
+
+/// All wanted files below `at` in `root`, sorted.
+fn gather(root: &Path, at: &Path, wanted: &dyn Fn(&Path, bool) -> bool, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(root.join(at))?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = at.join(entry.file_name());
+        let is_folder = entry.path().is_dir();
+        if !wanted(&path, is_folder) {
+            continue;
+        }
+        look_at(&entry.path());
+        if is_folder {
+            gather(root, &path, wanted, found)?;
+        } else {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn wanted_of_sdk(path: &Path, _: bool) -> bool {
+    let name = name(path);
+    let is_top = path.components().count() == 1;
+    let is_test = name.ends_with("_test.go") || path.extension().is_some_and(|extension| extension == "pyc");
+    let is_left_out = is_top && NOT_OF_THE_SDK.contains(&&*name);
+    let is_left_behind = name.starts_with('.') || LEFT_BEHIND.contains(&&*name);
+    !(is_test || is_left_out || is_left_behind)
+}
+
+/// Whatever else is there was left behind by somebody who tried one out.
+fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
+    if is_folder {
+        return !LEFT_BEHIND.contains(&&*name(path));
+    }
+    path.extension().is_some_and(|extension| extension == "tmpl")
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn list(files: &[Embedded]) -> String {
+    let mut code = String::from("&[\n");
+    for (file, text) in files {
+        let (file, text) = (file.display().to_string(), text.display().to_string());
+        let _ = writeln!(code, "    ({file:?}, include_bytes!({text:?})),");
+    }
+    code.push_str("  ]");
+    code
+}

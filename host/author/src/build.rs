@@ -1,0 +1,170 @@
+//! Builds the plugin of a folder, from its sources to its file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_wasm::{Plugin, Sandbox};
+
+use super::facts::Facts;
+use super::file::{self, BuildFile, FileError};
+use super::finish::{self, FinishError};
+use super::lock::Lock;
+use super::plan::{Output, Plan};
+use super::run::{self, RunError};
+use super::tools::{Missing, Places, Toolbox};
+use super::{WORK, hints, language};
+
+/// What is to be built.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The plugin's folder.
+    pub folder: PathBuf,
+    /// None: build/NAME.wasm in the folder.
+    pub out: Option<PathBuf>,
+    /// Show the commands.
+    pub verbose: bool,
+}
+
+/// A plugin that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// The plugin, loaded.
+    pub plugin: Arc<Plugin>,
+    /// Its file.
+    pub path: PathBuf,
+    /// It was another one before.
+    pub changed: bool,
+    /// How long the build took.
+    pub took: Duration,
+}
+
+/// Why there is no plugin.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The folder is not there.
+    #[error("no folder {}: {source}", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The build file is missing or wrong.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Tools are missing.
+    #[error("cannot build {name} ({language}), something is missing:{}", list(missing))]
+    Missing {
+        /// The plugin.
+        name: String,
+        /// Its language.
+        language: String,
+        /// Each missing tool, and how to get it.
+        missing: Vec<Missing>,
+    },
+    /// The build's own folder cannot be written.
+    #[error("cannot work in {}: {source}; a build needs to write there", path.display())]
+    Work {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A command failed.
+    #[error("{source}{}", hint.map(|hint| format!("\n  {hint}")).unwrap_or_default())]
+    Run {
+        /// How it failed.
+        source: RunError,
+        /// What often helps.
+        hint: Option<&'static str>,
+    },
+    /// Cargo made no file that could be a plugin.
+    #[error("cargo built no plugin: Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`")]
+    NoPluginOfCargo,
+    /// The file that was built is no plugin, or cannot be put into its place.
+    #[error(transparent)]
+    Finish(#[from] FinishError),
+}
+
+fn list(missing: &[Missing]) -> String {
+    missing.iter().fold(String::new(), |list, missing| list + &format!("\n  {missing}"))
+}
+
+impl BuildError {
+    /// Whether the sources are to blame, and not what is around them.
+    #[must_use]
+    pub fn is_of_the_sources(&self) -> bool {
+        match self {
+            Self::Run { source: RunError::Failed { .. }, .. } | Self::NoPluginOfCargo => true,
+            Self::Finish(error) => !matches!(error, FinishError::Write { .. }),
+            _ => false,
+        }
+    }
+}
+
+/// Builds. What the compiler says goes to standard error.
+pub async fn build(wish: &Wish, sandbox: &Sandbox) -> Result<Built, BuildError> {
+    let began = Instant::now();
+    let no_folder = |source| BuildError::NoFolder { path: wish.folder.clone(), source };
+    let folder = wish.folder.canonicalize().map_err(no_folder)?;
+    let file = file::read(&folder)?;
+    let facts = Facts::of(&folder, file).map_err(|source| BuildError::Work { path: folder.clone(), source })?;
+    let plan = language::plan(&facts);
+    let tools = gather(&plan, &facts.file, &folder).await?;
+    let work = folder.join(WORK);
+    let at_work = |source| BuildError::Work { path: work.clone(), source };
+    std::fs::create_dir_all(&work).map_err(at_work)?;
+    let _lock = Lock::take(&work).await.map_err(at_work)?;
+    prepare(&plan, &facts.file, &folder, &work).map_err(at_work)?;
+    let output = run::run(&plan, &tools, &folder, wish.verbose).await;
+    let output = output.map_err(|source| failed(source, &facts.file))?;
+    let built = match &plan.output {
+        Output::File(path) => folder.join(path),
+        Output::SaidByCargo => {
+            run::made_by_cargo(&output, &folder.join("Cargo.toml")).ok_or(BuildError::NoPluginOfCargo)?
+        }
+    };
+    let name = &facts.file.name;
+    let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
+    let finished = finish::finish(&built, name, &work, &out, sandbox).await?;
+    Ok(Built { plugin: finished.plugin, path: finished.path, changed: finished.changed, took: began.elapsed() })
+}
+
+async fn gather(plan: &Plan, file: &BuildFile, folder: &Path) -> Result<Toolbox, BuildError> {
+    let places = Places::of(folder, std::env::var_os("PATH").as_deref());
+    Toolbox::gather(&plan.needs, &places).await.map_err(|missing| BuildError::Missing {
+        name: file.name.clone(),
+        language: file.language_name.clone(),
+        missing,
+    })
+}
+
+/// Takes away what a former build left, which would pass for this one's, and writes what the tools read.
+fn prepare(plan: &Plan, file: &BuildFile, folder: &Path, work: &Path) -> std::io::Result<()> {
+    if let (Output::File(path), None) = (&plan.output, &file.own) {
+        match std::fs::remove_file(folder.join(path)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let wit = work.join("wit");
+    std::fs::create_dir_all(&wit)?;
+    for (name, text) in windlass_componentize::wit() {
+        let path = wit.join(name);
+        // Rewritten, it would be news to those who go by its time.
+        if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+            continue;
+        }
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+fn failed(source: RunError, file: &BuildFile) -> BuildError {
+    let hint = match &source {
+        RunError::Failed { said, .. } => hints::hint(file.language, said),
+        RunError::Start { .. } => None,
+    };
+    BuildError::Run { source, hint }
+}

@@ -1,0 +1,293 @@
+//! Reads `windlass.yaml`, in which an author says what is built of a folder, and how if that is not the usual way.
+//!
+//! Strictly, as policies are read: a misspelt field that is quietly ignored would build something else.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+use windlass_wasm::manifest::{is_dns_label, nearest};
+
+use windlass_policy::document::problems::Problems;
+use windlass_policy::problem::PolicyError;
+use windlass_policy::regular::read_whole;
+
+/// What the file is called.
+pub const NAME: &str = "windlass.yaml";
+/// Beyond what anyone writes.
+const LARGEST: u64 = 64 << 10;
+
+/// Why there is nothing to build by.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is no such file.
+    #[error(
+        "there is no {NAME} in {}, so it is no folder of a plugin: name another one, or make one by `windlass new`",
+        folder.display()
+    )]
+    Missing {
+        /// The folder without it.
+        folder: PathBuf,
+    },
+    /// It cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Every problem has its place.
+    #[error(transparent)]
+    Wrong(#[from] PolicyError),
+}
+
+/// The languages that a build knows its way with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// By cargo.
+    Rust,
+    /// By the Go toolchain.
+    Go,
+    /// By componentize-py.
+    Python,
+    /// By `ComponentizeJS`.
+    JavaScript,
+    /// By tsc and `ComponentizeJS`.
+    TypeScript,
+    /// By clang.
+    C,
+    /// Of which the author says how it is built.
+    Other,
+}
+
+impl Language {
+    /// Those that a build knows, as they are written.
+    pub const KNOWN: [(&str, Self); 6] = [
+        ("rust", Self::Rust),
+        ("go", Self::Go),
+        ("python", Self::Python),
+        ("js", Self::JavaScript),
+        ("ts", Self::TypeScript),
+        ("c", Self::C),
+    ];
+
+    /// The language that is written `name`.
+    #[must_use]
+    pub fn called(name: &str) -> Option<Self> {
+        Self::KNOWN.iter().find(|(known, _)| *known == name).map(|(_, language)| *language)
+    }
+}
+
+/// Which of the two kinds of plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It is called for each key, and writes by itself.
+    #[default]
+    Reconciler,
+    /// It answers with the children of an object, and the host writes them.
+    Composer,
+}
+
+impl Kind {
+    /// As it is written in the build file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reconciler => "reconciler",
+            Self::Composer => "composer",
+        }
+    }
+
+    /// The world of the interface.
+    #[must_use]
+    pub fn world(self) -> &'static str {
+        match self {
+            Self::Reconciler => "reconciler-plugin",
+            Self::Composer => "composer-plugin",
+        }
+    }
+}
+
+/// How a plugin is built if the author knows better.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// For the shell.
+    pub command: String,
+    /// What comes out, below the folder: a core module or a component.
+    pub output: PathBuf,
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildFile {
+    /// The plugin's, as in its manifest.
+    pub name: String,
+    /// As it was written.
+    pub language_name: String,
+    /// The language that this means.
+    pub language: Language,
+    /// The kind of plugin.
+    pub kind: Kind,
+    /// Where the SDK is, from the folder.
+    pub sdk: PathBuf,
+    /// The author's own way to build. None: that of the language.
+    pub own: Option<Own>,
+    /// Patterns of the files whose changes have `windlass dev` build. Empty: all sources.
+    pub watch: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Document {
+    name: Spanned<String>,
+    language: Spanned<String>,
+    #[serde(default)]
+    plugin: Kind,
+    sdk: Option<Spanned<String>>,
+    build: Option<Spanned<BuildDocument>>,
+    #[serde(default)]
+    watch: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct BuildDocument {
+    command: String,
+    output: String,
+}
+
+/// Reads that of `folder`.
+pub fn read(folder: &Path) -> Result<BuildFile, FileError> {
+    let path = folder.join(NAME);
+    match read_whole(&path, LARGEST) {
+        Ok(text) => Ok(parse(&path, &text)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(FileError::Missing { folder: folder.to_owned() }),
+        Err(source) => Err(FileError::Unreadable { path, source }),
+    }
+}
+
+/// `path` is for messages.
+pub fn parse(path: &Path, text: &[u8]) -> Result<BuildFile, PolicyError> {
+    let mut problems = Problems::default();
+    let document = problems.yaml(text);
+    let read = document.map(|document: Document| checked(document, &mut problems));
+    problems.or(path, read)
+}
+
+fn checked(document: Document, problems: &mut Problems) -> BuildFile {
+    let Document { name, language, plugin, sdk, build, watch } = document;
+    if !is_dns_label(&name.value) {
+        problems.at(
+            &name,
+            format!(
+                "{:?} cannot name a plugin: up to 63 lower-case letters, digits and dashes, beginning and ending with a letter or digit",
+                name.value
+            ),
+        );
+    }
+    let known = Language::called(&language.value);
+    if known.is_none() && build.is_none() {
+        let names = || Language::KNOWN.into_iter().map(|(name, _)| name);
+        let hint = nearest(&language.value, names()).unwrap_or_else(|| names().collect::<Vec<_>>().join(", "));
+        problems.at(
+            &language,
+            format!(
+                "windlass does not know how {:?} is built ({hint}): say so with `build: {{command: \"...\", output: \"...\"}}`",
+                language.value
+            ),
+        );
+    }
+    if let Some(build) = &build {
+        if build.value.command.trim().is_empty() {
+            problems.at(build, "`build.command` is empty: it is what the shell is given to do".to_owned());
+        }
+        if build.value.output.trim().is_empty() {
+            problems.at(build, "`build.output` is empty: it is the file that the command makes".to_owned());
+        }
+    }
+    for pattern in &watch {
+        if let Err(error) = glob::Pattern::new(&pattern.value) {
+            problems.at(pattern, format!("{:?} is no pattern of files: {error}", pattern.value));
+        }
+    }
+    BuildFile {
+        name: name.value,
+        language: known.unwrap_or(Language::Other),
+        language_name: language.value,
+        kind: plugin,
+        sdk: sdk.map_or_else(|| "sdk".into(), |sdk| sdk.value.into()),
+        own: build.map(|build| Own { command: build.value.command, output: build.value.output.into() }),
+        watch: watch.into_iter().map(|pattern| pattern.value).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: &str = "\
+name: shop
+language: go
+plugin: composer
+sdk: ../../sdk/go
+build: {command: make shop, output: out/shop.wasm}
+watch: [\"src/**\"]
+";
+
+    fn read(text: &str) -> Result<BuildFile, String> {
+        parse(Path::new(NAME), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_build_file_reads_as_it_is_written() {
+        let own = Own { command: "make shop".into(), output: "out/shop.wasm".into() };
+        let full = BuildFile {
+            name: "shop".into(),
+            language_name: "go".into(),
+            language: Language::Go,
+            kind: Kind::Composer,
+            sdk: "../../sdk/go".into(),
+            own: Some(own),
+            watch: vec!["src/**".into()],
+        };
+        assert_eq!(read(FULL), Ok(full));
+        let least = read("name: shop\nlanguage: c\n").expect("the rest has defaults");
+        assert_eq!((least.kind, least.sdk, least.own, least.watch), (Kind::Reconciler, "sdk".into(), None, vec![]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_line_and_what_was_meant() {
+        for (from, to, says) in [
+            ("plugin:", "plugins:", &["windlass.yaml:3", "did you mean `plugin`?"][..]),
+            ("composer", "compose", &["windlass.yaml:3", "did you mean `composer`?"]),
+            ("command:", "comand:", &["windlass.yaml:5", "did you mean `command`?"]),
+            ("name: shop", "name: My_Shop", &["windlass.yaml:1", "lower-case"]),
+            ("src/**", "src/***", &["windlass.yaml:6", "no pattern"]),
+            ("make shop", "\"\"", &["windlass.yaml:5", "`build.command` is empty"]),
+            ("name: shop\n", "", &["windlass.yaml", "name"]),
+        ] {
+            assert!(FULL.contains(from), "{from}");
+            let said = read(&FULL.replacen(from, to, 1)).expect_err(to);
+            assert!(says.iter().all(|part| said.contains(part)), "{to}: {said}");
+        }
+    }
+
+    #[test]
+    fn another_language_needs_a_command_of_the_authors() {
+        let said = read("name: shop\nlanguage: pyton\n").expect_err("unknown");
+        assert!(said.contains("did you mean `python`?") && said.contains("build: {command"), "{said}");
+        let zig =
+            read("name: shop\nlanguage: zig\nbuild: {command: zig build, output: shop.wasm}\n").expect("it says how");
+        assert_eq!((zig.language, &*zig.language_name), (Language::Other, "zig"));
+    }
+
+    #[test]
+    fn a_folder_without_the_file_is_none_of_a_plugin() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let said = super::read(folder.path()).expect_err("nothing is there").to_string();
+        assert!(said.contains("no windlass.yaml") && said.contains("windlass new"), "{said}");
+    }
+}

@@ -1,0 +1,140 @@
+//! From what a compiler wrote to a plugin in its place: made a component, loaded as a host loads it, and put there in one step.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_componentize::ComponentizeError;
+use windlass_wasm::{LoadError, LoadProblem, Plugin, Sandbox};
+
+use windlass_policy::regular::read_whole;
+
+/// More than any language's plugin has, before the sandbox says what one may have.
+const LARGEST: u64 = 1 << 30;
+
+/// Why what was compiled is no plugin in its place.
+#[derive(Debug, thiserror::Error)]
+pub enum FinishError {
+    #[error("the build went through and left no {}: {source}", path.display())]
+    NoOutput { path: PathBuf, source: std::io::Error },
+    #[error("no plugin can be made of what was built: {0}")]
+    NotMade(#[from] ComponentizeError),
+    #[error("the plugin that was built is refused: {0}")]
+    Refused(String),
+    #[error("cannot write {}: {source}{}", path.display(), room(source))]
+    Write { path: PathBuf, source: std::io::Error },
+}
+
+fn room(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ". Nothing was replaced",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ". A build writes to `build/` in the plugin's folder, and to the place that --out says"
+        }
+        _ => "",
+    }
+}
+
+/// A plugin in its place.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub plugin: Arc<Plugin>,
+    pub path: PathBuf,
+    /// It was another one before.
+    pub changed: bool,
+}
+
+/// Makes a plugin named `name` of the file `built`, by way of the directory `work`, and puts it to `out`.
+pub(crate) async fn finish(
+    built: &Path,
+    name: &str,
+    work: &Path,
+    out: &Path,
+    sandbox: &Sandbox,
+) -> Result<Finished, FinishError> {
+    let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
+    let module = read_whole(built, LARGEST).map_err(unread)?;
+    let component = windlass_componentize::componentize(&module)?;
+    // A host goes by the name of the file, and so does this.
+    let staged = work.join(format!("{name}.wasm"));
+    std::fs::write(&staged, &component).map_err(|source| FinishError::Write { path: staged.clone(), source })?;
+    let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(refusal(&error, name)))?;
+    let changed = put(&component, out).map_err(|source| FinishError::Write { path: out.to_owned(), source })?;
+    Ok(Finished { plugin, path: out.to_owned(), changed })
+}
+
+/// Why a plugin is refused, for who has its sources.
+fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> String {
+    match problem {
+        LoadProblem::OtherName { manifest, .. } => format!(
+            "its manifest says that its name is {manifest:?}, and {} says {name:?}: make them the same",
+            super::file::NAME
+        ),
+        LoadProblem::Describe { reason, message } => format!(
+            "it failed when it was asked for its manifest ({reason}): {message}\n  A manifest is asked for whenever the plugin is \
+             built or loaded, without any object. What makes it may call the clock, random numbers and the configuration, and nothing else."
+        ),
+        other => other.to_string(),
+    }
+}
+
+/// In one step, so that a host that follows the directory sees it whole; what is there already stays. False: it stayed.
+fn put(component: &[u8], out: &Path) -> std::io::Result<bool> {
+    if read_whole(out, component.len() as u64).is_ok_and(|there| there == component) {
+        return Ok(false);
+    }
+    let directory = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let name = out.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?.to_string_lossy();
+    let new = directory.join(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::write(&new, component).and_then(|()| std::fs::rename(&new, out));
+    written.inspect_err(|_| {
+        // What could not be written is of no use to anybody.
+        let _ = std::fs::remove_file(&new);
+    })?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(problem: LoadProblem) -> String {
+        refusal(&LoadError { path: "build/.windlass/shop.wasm".into(), problem }, "shop")
+    }
+
+    #[test]
+    fn refusals_speak_of_sources_and_not_of_files() {
+        let said = refused(LoadProblem::OtherName { manifest: "store".into(), file: "shop".into() });
+        assert!(said.contains("\"store\"") && said.contains("windlass.yaml says \"shop\""), "{said}");
+        let said = refused(LoadProblem::Describe { reason: "trap", message: "KeyError: 'x'".into() });
+        assert!(said.contains("asked for its manifest (trap): KeyError: 'x'"), "{said}");
+    }
+
+    #[test]
+    fn the_same_bytes_leave_the_file_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path().join("made/shop.wasm");
+        assert!(put(b"one", &out).expect("it is written"));
+        let first = std::fs::metadata(&out).and_then(|it| it.modified()).expect("it is there");
+        assert!(!put(b"one", &out).expect("nothing to do"));
+        assert_eq!(std::fs::metadata(&out).and_then(|it| it.modified()).expect("it is there"), first);
+        assert!(put(b"two", &out).expect("it is written"));
+        assert_eq!(std::fs::read(&out).expect("it is there"), b"two");
+        assert_eq!(
+            std::fs::read_dir(directory.path().join("made")).expect("it is there").count(),
+            1,
+            "nothing is left over"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_stays_as_it_is() {
+        let directory = tempfile::tempdir().expect("a directory");
+        // A directory of that name stands for whatever keeps a file from being replaced, whoever runs the test.
+        let out = directory.path().join("shop.wasm");
+        std::fs::create_dir(&out).expect("it is made");
+        assert!(put(b"one", &out).is_err());
+        assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 1, "nothing is left over");
+    }
+}

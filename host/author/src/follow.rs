@@ -1,0 +1,142 @@
+//! Builds a plugin again whenever its sources change, and keeps the objects of its folder in the API server as their files say.
+//!
+//! `windlass dev` runs it beside a host that follows the folder's `build/`: what is built is swapped there. A build that fails is
+//! shown, and what runs goes on.
+
+use std::path::{Path, PathBuf};
+
+use tokio_util::sync::CancellationToken;
+use windlass_kube::client::Connection;
+use windlass_wasm::Sandbox;
+
+use super::build::{self, BuildError, Built, Wish};
+use super::file::{self, BuildFile};
+use super::objects;
+use super::sources::Sources;
+
+/// A folder that is followed.
+pub struct Followed {
+    /// The plugin's folder.
+    pub folder: PathBuf,
+    /// Its build file.
+    pub file: BuildFile,
+    /// Loads what was built, to check it.
+    pub sandbox: Sandbox,
+    /// The API server that the objects go to.
+    pub connection: Connection,
+}
+
+impl Followed {
+    /// What comes before the host starts: the objects, and a first build. What changes meanwhile shows in the result.
+    pub async fn begin(&self) -> Sources {
+        let sources = Sources::follow(&self.folder, &self.file.sdk, &self.file.watch);
+        for name in objects::FILES {
+            self.apply(&self.folder.join(name)).await;
+        }
+        self.build().await;
+        sources
+    }
+
+    /// Builds at every change, until `stop`.
+    pub async fn run(mut self, mut sources: Sources, stop: CancellationToken) {
+        while let Some(changed) = stop.run_until_cancelled(sources.changes()).await {
+            if stop.run_until_cancelled(self.changed(&changed, &mut sources)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn changed(&mut self, changed: &[PathBuf], sources: &mut Sources) {
+        let is_own = |path: &Path, name: &str| path == self.folder.join(name);
+        let is_object = |path: &PathBuf| objects::FILES.iter().any(|name| is_own(path, name));
+        for path in changed.iter().filter(|path| is_object(path)) {
+            self.apply(path).await;
+        }
+        if changed.iter().any(|path| is_own(path, file::NAME)) {
+            match file::read(&self.folder) {
+                Ok(file) if file == self.file => {}
+                Ok(file) => {
+                    *sources = Sources::follow(&self.folder, &file.sdk, &file.watch);
+                    self.file = file;
+                }
+                Err(error) => return tracing::error!(target: "windlass::build", %error, "not built: what runs goes on"),
+            }
+        }
+        // Policies and configurations are the host's to follow.
+        let is_for_others = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            is_object(path) || name.ends_with(".policy.yaml") || name.ends_with(".config.yaml")
+        };
+        if changed.iter().any(|path| !is_for_others(path)) {
+            tracing::info!(target: "windlass::build", "{}", told(changed, &self.folder));
+            self.build().await;
+        }
+    }
+
+    async fn apply(&self, path: &Path) {
+        match objects::apply(&self.connection, path).await {
+            Ok(applied) if applied.is_empty() => {}
+            Ok(applied) => tracing::info!(target: "windlass::build", "applied {}", applied.join(", ")),
+            Err(error) => tracing::error!(target: "windlass::build", "not applied: {error}"),
+        }
+    }
+
+    async fn build(&self) {
+        let wish = Wish { folder: self.folder.clone(), out: None, verbose: false };
+        tracing::info!(target: "windlass::build", "building {}", self.file.name);
+        match build::build(&wish, &self.sandbox).await {
+            Ok(Built { plugin, changed, took, .. }) => {
+                let took = format!("{:.1} s", took.as_secs_f64());
+                let news = if changed { "" } else { ", and it is the same as before" };
+                let (name, version) = (plugin.name(), &plugin.manifest().version);
+                tracing::info!(target: "windlass::build", "built {name} {version} in {took}{news}");
+                self.tell_others();
+            }
+            Err(error) => {
+                let advice = match &error {
+                    BuildError::Missing { .. } => "get what is missing, and save a file",
+                    _ => "mend it and save",
+                };
+                let runs = self.folder.join("build").join(format!("{}.wasm", self.file.name)).exists();
+                let rest = if runs { "; what was built before goes on" } else { "" };
+                tracing::error!(target: "windlass::build", "{error}");
+                tracing::error!(target: "windlass::build", "the build failed: {advice}{rest}");
+            }
+        }
+    }
+
+    /// The host runs whatever is there.
+    fn tell_others(&self) {
+        let Ok(entries) = std::fs::read_dir(self.folder.join("build")) else { return };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let is_plugin = path.extension().is_some_and(|extension| extension == "wasm") && !stem.starts_with('.');
+            if is_plugin && stem != self.file.name {
+                tracing::warn!(
+                    target: "windlass::build", "{} runs too: delete it if it is of a former name", path.display()
+                );
+            }
+        }
+    }
+}
+
+/// Which files have changed, in a few words.
+fn told(changed: &[PathBuf], folder: &Path) -> String {
+    let short = |path: &PathBuf| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+    let (first, rest) =
+        (changed.iter().take(3).map(short).collect::<Vec<_>>().join(", "), changed.len().saturating_sub(3));
+    if rest == 0 { format!("changed: {first}") } else { format!("changed: {first} and {rest} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_in_a_few_words() {
+        let folder = Path::new("/shop");
+        let paths = |names: &[&str]| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
+        assert_eq!(told(&paths(&["src/lib.rs"]), folder), "changed: src/lib.rs");
+        assert_eq!(told(&paths(&["a", "b", "c", "d", "e"]), folder), "changed: a, b, c and 2 more");
+    }
+}

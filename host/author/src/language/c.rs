@@ -1,0 +1,39 @@
+//! C, by zig's clang, which brings a C library for WebAssembly with it.
+
+use super::{core_module, paths};
+use crate::facts::Facts;
+use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+
+static ZIG: Tool = Tool {
+    name: "zig",
+    ways: &[&["zig"], &["python3", "-m", "ziglang"], &["python", "-m", "ziglang"]],
+    version: Asked::Argument("version"),
+    least: "0.15",
+    tried: "0.17.0",
+    get: &[
+        ("pip", "pip install ziglang==0.17.0"),
+        ("macOS", "brew install zig"),
+        ("anywhere", "https://ziglang.org/download"),
+    ],
+};
+
+pub(super) fn plan(facts: &Facts) -> Plan {
+    let mut needs = paths(facts, &[]);
+    needs.push(Need::Tool(&ZIG));
+    // A mebibyte of stack, as Rust's plugins have; zig would give sixteen, and each instance has it in its memory.
+    let stack = "-Wl,-z,stack-size=1048576";
+    let fixed = [
+        "cc",
+        "--target=wasm32-wasi",
+        "-mexec-model=reactor",
+        "-Os",
+        "-s",
+        stack,
+        "-I",
+        &facts.sdk(),
+        "-o",
+        &core_module(),
+    ];
+    let arguments = fixed.into_iter().map(str::to_owned).chain(facts.c_sources.iter().cloned());
+    Plan { needs, steps: vec![Step::of(&ZIG, arguments)], output: Output::File(core_module().into()) }
+}

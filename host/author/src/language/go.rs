@@ -1,0 +1,42 @@
+//! Go, by its own compiler.
+
+use super::{core_module, paths};
+use crate::facts::Facts;
+use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+
+static GO: Tool = Tool {
+    name: "go",
+    ways: &[&["go"]],
+    version: Asked::Argument("version"),
+    // As the SDK's go.mod says; an older one would fetch another.
+    least: "1.26",
+    tried: "1.26.8",
+    get: &[
+        ("anywhere", "https://go.dev/dl"),
+        (
+            "Debian",
+            "apt install golang-go, if it is new enough (`apt policy golang-go`); else golang-1.26-go of backports",
+        ),
+        ("macOS", "brew install go"),
+    ],
+};
+
+pub(super) fn plan(facts: &Facts) -> Plan {
+    let mut needs = paths(facts, &["go.mod"]);
+    needs.push(Need::Tool(&GO));
+    let mut step = Step::of(
+        &GO,
+        [
+            "build",
+            "-buildmode=c-shared",
+            "-trimpath",
+            // The bindings reach into the runtime for the memory that the host writes to.
+            "-ldflags=-checklinkname=0 -s -w",
+            "-o",
+            &core_module(),
+            ".",
+        ],
+    );
+    step.environment = vec![("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")];
+    Plan { needs, steps: vec![step], output: Output::File(core_module().into()) }
+}

@@ -1,0 +1,28 @@
+//! Rust: cargo writes a core module that says its world itself.
+
+use super::paths;
+use crate::facts::Facts;
+use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+
+static CARGO: Tool = Tool {
+    name: "cargo",
+    ways: &[&["cargo"]],
+    version: Asked::Argument("--version"),
+    least: "1.95",
+    tried: "1.95.0",
+    get: &[
+        ("anywhere", "https://rustup.rs, then rustup toolchain install stable"),
+        ("Debian", "apt install rustup && rustup default stable"),
+        ("macOS", "brew install rustup && rustup default stable"),
+    ],
+};
+
+pub(super) fn plan(facts: &Facts) -> Plan {
+    let mut needs = paths(facts, &["Cargo.toml"]);
+    needs.extend([Need::Tool(&CARGO), Need::RustTarget]);
+    // Where it puts the module is the workspace's and the environment's to say, so it is asked.
+    let arguments = ["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
+    Plan { needs, steps: vec![Step::of(&CARGO, arguments)], output: Output::SaidByCargo }
+}

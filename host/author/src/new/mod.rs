@@ -1,0 +1,130 @@
+//! Makes a plugin's folder of a template: what goes into it is decided here as a value, and written by [`write`].
+//!
+//! Sources, tests and README are the SDK's, `sdk/*/templates`; what is alike in all languages is in `common`. The SDK goes into the
+//! folder too, so that the folder always fits the binary that made it.
+
+mod names;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+pub use self::names::{NameError, Names};
+pub use self::write::{WriteError, write};
+use super::file::{Kind, Language};
+
+include!(concat!(env!("OUT_DIR"), "/sdks.rs"));
+
+/// An SDK, as it was when this binary was built. Each file is its path and its content.
+pub struct Sdk {
+    files: &'static [(&'static str, &'static [u8])],
+    /// Below a folder for each language and kind of plugin, such as `go-reconciler`.
+    templates: &'static [(&'static str, &'static [u8])],
+}
+
+/// What all languages have alike, by what it is called in the folder.
+const COMMON: [(&str, &str); 4] = [
+    ("windlass.yaml", include_str!("common/windlass.yaml")),
+    ("crd.yaml", include_str!("common/crd.yaml")),
+    ("sample.yaml", include_str!("common/sample.yaml")),
+    ("{{name}}.policy.yaml", include_str!("common/policy.yaml")),
+];
+/// How the names of templates end.
+const TEMPLATE: &str = ".tmpl";
+
+/// A file to be written, below the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its path, below the folder.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub content: Vec<u8>,
+}
+
+/// The languages that there are templates for, as they are written.
+#[must_use]
+pub fn languages() -> Vec<&'static str> {
+    let names = Language::KNOWN.into_iter().map(|(name, _)| name);
+    names.filter(|name| template(name, Kind::Reconciler).is_some()).collect()
+}
+
+/// All files of a new plugin. None: there is no template for it.
+#[must_use]
+pub fn files(language: &str, kind: Kind, names: &Names) -> Option<Vec<File>> {
+    let (sdk, prefix) = template(language, kind)?;
+    let filled = |path: &str, text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        File { path: names.fill(path).into(), content: names.fill(&text).into_bytes() }
+    };
+    let mut files = Vec::new();
+    let instances = instances(language);
+    for (path, text) in COMMON {
+        let text = text.replace("{{language}}", language).replace("{{plugin}}", kind.as_str());
+        let text = text.replace("{{instances}}", instances);
+        files.push(filled(path, text.as_bytes()));
+    }
+    for (path, text) in sdk.templates {
+        if let Some(path) = path.strip_prefix(&prefix) {
+            files.push(filled(path.strip_suffix(TEMPLATE).unwrap_or(path), text));
+        }
+    }
+    for (path, content) in sdk.files {
+        files.push(File { path: Path::new("sdk").join(path), content: content.to_vec() });
+    }
+    ignore_what_is_made(&mut files);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Some(files)
+}
+
+/// In which instances a policy has a plugin called, by what a fresh one costs in its language (docs/benchmarks.md).
+fn instances(language: &str) -> &'static str {
+    match Language::called(language) {
+        Some(Language::Go | Language::Python | Language::JavaScript | Language::TypeScript) => {
+            "# An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
+             # leaves behind in variables.\n\
+             instances: reuse"
+        }
+        Some(Language::Rust | Language::C | Language::Other) | None => {
+            "# Each call has an instance of its own, which costs next to nothing in this language.\ninstances: fresh"
+        }
+    }
+}
+
+/// What this program itself puts into the folder is nothing to be kept with the sources, whatever the template knows of it.
+fn ignore_what_is_made(files: &mut [File]) {
+    let Some(ignored) = files.iter_mut().find(|file| file.path == Path::new(".gitignore")) else { return };
+    for made in ["build", ".windlass"] {
+        let text = String::from_utf8_lossy(&ignored.content);
+        if !text.lines().any(|line| line.trim_matches('/') == made) {
+            let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            ignored.content = format!("{text}{end}/{made}\n").into_bytes();
+        }
+    }
+}
+
+/// The SDK that has a template, and the folder of that.
+fn template(language: &str, kind: Kind) -> Option<(&'static Sdk, String)> {
+    let prefix = format!("{language}-{}/", kind.as_str());
+    let sdk = SDKS.iter().find(|sdk| sdk.templates.iter().any(|(path, _)| path.starts_with(&prefix)))?;
+    Some((sdk, prefix))
+}
+
+/// What to type next, one a line, from where the folder was made.
+#[must_use]
+pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
+    let mut steps = vec![format!("cd {}", folder.display())];
+    if language == "js" || language == "ts" {
+        steps.push("npm install                   # esbuild and componentize-qjs, into this folder".to_owned());
+    }
+    steps.push("windlass build                # says what is missing here, if anything, and how to get it".to_owned());
+    steps.push(
+        "windlass dev                  # runs it on an API server of its own, and follows what you change".to_owned(),
+    );
+    steps.push(format!(
+        "kubectl --kubeconfig .windlass/kubeconfig get {}   # meanwhile, in another terminal",
+        names.plural
+    ));
+    steps
+}
+
+#[cfg(test)]
+mod tests;

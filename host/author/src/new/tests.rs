@@ -1,0 +1,125 @@
+//! What is in a new folder, in every language that this binary has.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::file;
+use windlass_policy::document;
+
+fn made(language: &str, kind: Kind) -> Vec<File> {
+    files(language, kind, &Names::of("my-policy").expect("a name"))
+        .unwrap_or_else(|| panic!("{language} has no template"))
+}
+
+fn text(files: &[File], path: &str) -> String {
+    let file = files.iter().find(|file| file.path == Path::new(path)).unwrap_or_else(|| panic!("there is no {path}"));
+    String::from_utf8(file.content.clone()).expect("UTF-8")
+}
+
+/// Every language with both kinds of plugin.
+fn all() -> Vec<(&'static str, Kind)> {
+    languages().into_iter().flat_map(|language| [(language, Kind::Reconciler), (language, Kind::Composer)]).collect()
+}
+
+#[test]
+fn no_placeholder_is_left_and_no_file_comes_twice() {
+    for (language, kind) in all() {
+        let files = made(language, kind);
+        let paths: BTreeSet<_> = files.iter().map(|file| &file.path).collect();
+        assert_eq!(paths.len(), files.len(), "{language}");
+        for File { path, content } in files.iter().filter(|file| !file.path.starts_with("sdk")) {
+            let text = String::from_utf8_lossy(content);
+            for place in
+                ["{{name", "{{Kind", "{{module", "{{plural", "{{singular", "{{language", "{{plugin", "{{instances"]
+            {
+                assert!(!text.contains(place), "{language}: {} has {place}", path.display());
+                assert!(!path.to_string_lossy().contains(place), "{language}: {}", path.display());
+            }
+            assert!(!path.to_string_lossy().ends_with(TEMPLATE), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_folder_has_what_an_author_needs() {
+    for (language, kind) in all() {
+        let files = made(language, kind);
+        for path in ["README.md", ".gitignore", "windlass.yaml", "crd.yaml", "sample.yaml", "my-policy.policy.yaml"] {
+            assert!(!text(&files, path).is_empty(), "{language}: {path}");
+        }
+        assert!(files.iter().any(|file| file.path.starts_with("sdk")), "{language}");
+        let dropped = |file: &File| {
+            let dropped = ["sdk/templates", "sdk/test", "sdk/tests"];
+            dropped.iter().any(|folder| file.path.starts_with(folder))
+                || file.path.iter().any(|part| part == "node_modules")
+        };
+        assert!(!files.iter().any(dropped), "{language}: what an author does not need");
+        let ignored = text(&files, ".gitignore");
+        assert!(ignored.contains("build") && ignored.contains(".windlass"), "{language}: {ignored}");
+    }
+}
+
+#[test]
+fn what_is_made_is_ignored_whatever_the_template_says() {
+    for (template, ignored) in [
+        ("", "/build\n/.windlass\n"),
+        ("/build\nnode_modules", "/build\nnode_modules\n/.windlass\n"),
+        ("build/\n.windlass/\n", "build/\n.windlass/\n"),
+    ] {
+        let mut files = [File { path: ".gitignore".into(), content: template.into() }];
+        ignore_what_is_made(&mut files);
+        assert_eq!(String::from_utf8_lossy(&files[0].content), ignored);
+    }
+}
+
+#[test]
+fn the_build_file_and_the_policy_are_read_by_their_own_readers() {
+    for (language, kind) in all() {
+        let files = made(language, kind);
+        let read = file::parse(Path::new("windlass.yaml"), text(&files, "windlass.yaml").as_bytes());
+        let read = read.unwrap_or_else(|error| panic!("{language}: {error}"));
+        assert_eq!((&*read.name, &*read.language_name, read.kind), ("my-policy", language, kind));
+        assert_eq!((read.sdk, read.own), ("sdk".into(), None));
+        let policy = text(&files, "my-policy.policy.yaml");
+        let policy = document::policy(Path::new("p"), policy.as_bytes(), "my-policy").expect("a policy");
+        assert!(policy.allowance.rules.iter().any(|rule| rule.resources == ["mypolicies/status"]));
+        assert!(!policy.paused);
+        let is_fresh = matches!(language, "rust" | "c");
+        assert_eq!(policy.instances == windlass_wasm::Instances::Fresh, is_fresh, "{language}");
+    }
+}
+
+#[test]
+fn the_sample_is_of_the_kind_that_is_defined() {
+    let names = Names::of("my-policy").expect("a name");
+    let yaml = |text: &str| -> serde_json::Value { serde_saphyr::from_str(&names.fill(text)).expect("YAML") };
+    let (crd, sample) = (yaml(COMMON[1].1), yaml(COMMON[2].1));
+    let definition = windlass_kube::Definition::read(crd.as_object().expect("an object")).expect("a definition");
+    assert_eq!(definition.name(), "mypolicies.example.com");
+    assert_eq!(crd["spec"]["names"]["kind"], sample["kind"]);
+    assert_eq!(sample["apiVersion"], "example.com/v1");
+    assert!(crd["spec"]["versions"][0]["subresources"]["status"].is_object());
+}
+
+#[test]
+fn every_known_language_that_has_an_sdk_has_both_templates() {
+    assert!(languages().contains(&"rust"), "{:?}", languages());
+    for language in languages() {
+        assert!(template(language, Kind::Composer).is_some(), "{language} has no template of a composer");
+    }
+}
+
+/// A file that is changed or removed is noticed by itself; one that comes, by the folder that it comes to.
+#[test]
+fn cargo_looks_at_the_folders_that_a_file_may_come_to_and_at_none_that_tools_write_into() {
+    let told = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("what the build script said");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the host is a folder of it");
+    let looks_at = |folder: &str| {
+        let line = format!("cargo::rerun-if-changed={}", repository.join(folder).display());
+        told.lines().any(|told| told == line)
+    };
+    for folder in ["sdk/c", "sdk/go", "sdk/js/src", "sdk/js/templates", "sdk/python", "sdk/rust", "wit"] {
+        assert!(looks_at(folder), "{folder}: {told}");
+    }
+    assert!(!looks_at("sdk/js") && !told.contains("node_modules") && !told.contains("__pycache__"), "{told}");
+}

@@ -1,0 +1,128 @@
+//! Writes a new folder. Nothing that is there is touched, and what cannot be written to its end leaves nothing behind.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::File;
+
+/// Why there is no new folder.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The folder has files in it.
+    #[error("{} is there already and is not empty: nothing was written. Name another folder with --dir, or empty it", .0.display())]
+    NotEmpty(PathBuf),
+    /// The path is there and is no folder.
+    #[error("{} is there already and is no folder: nothing was written. Name another one with --dir", .0.display())]
+    NoFolder(PathBuf),
+    /// It cannot be written.
+    #[error("cannot write {}: {source}. What had been written was taken away again", path.display())]
+    Unwritten {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Writes `files` to `folder`, which does not exist or is empty.
+pub fn write(folder: &Path, files: &[File]) -> Result<(), WriteError> {
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
+        Ok(false) => {}
+        Ok(true) => return Err(WriteError::NotEmpty(folder.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(WriteError::NoFolder(folder.to_owned())),
+        Err(source) => return Err(WriteError::Unwritten { path: folder.to_owned(), source }),
+    }
+    let mut made = Made::default();
+    for File { path, content } in files {
+        let path = folder.join(path);
+        if let Err(source) = made.file(&path, content) {
+            made.take_away();
+            return Err(WriteError::Unwritten { path, source });
+        }
+    }
+    Ok(())
+}
+
+/// What was made so far, in its order.
+#[derive(Default)]
+struct Made {
+    files: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+}
+
+impl Made {
+    fn file(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        if let Some(parent) = path.parent() {
+            self.folder(parent)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        self.files.push(path.to_owned());
+        file.write_all(content)?;
+        // Where a full disk shows late.
+        file.sync_data()
+    }
+
+    fn folder(&mut self, path: &Path) -> io::Result<()> {
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            self.folder(parent)?;
+        }
+        fs::create_dir(path)?;
+        self.folders.push(path.to_owned());
+        Ok(())
+    }
+
+    fn take_away(self) {
+        for file in &self.files {
+            // What is left over is the user's to see: the error names the folder.
+            let _ = fs::remove_file(file);
+        }
+        for folder in self.folders.iter().rev() {
+            // Somebody else's files in it keep it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str) -> File {
+        File { path: path.into(), content: b"text".to_vec() }
+    }
+
+    #[test]
+    fn a_folder_is_made_with_all_above_it() {
+        let at = tempfile::tempdir().expect("a directory");
+        let folder = at.path().join("a/b/shop");
+        write(&folder, &[file("windlass.yaml"), file("sdk/src/lib.rs")]).expect("it is written");
+        assert_eq!(fs::read(folder.join("sdk/src/lib.rs")).expect("it is there"), b"text");
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let at = tempfile::tempdir().expect("a directory");
+        fs::write(at.path().join("mine"), "mine").expect("it is written");
+        let said = write(at.path(), &[file("windlass.yaml")]).expect_err("it is not empty").to_string();
+        assert!(said.contains("not empty") && said.contains("--dir"), "{said}");
+        let said = write(&at.path().join("mine"), &[file("windlass.yaml")]).expect_err("a file").to_string();
+        assert!(said.contains("is no folder"), "{said}");
+        assert_eq!(fs::read(at.path().join("mine")).expect("it is there"), b"mine");
+        assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_finished_leaves_nothing_behind() {
+        let at = tempfile::tempdir().expect("a directory");
+        let folder = at.path().join("new/shop");
+        // A file where a folder should be stands for a disk that is full.
+        let error = write(&folder, &[file("sdk"), file("sdk/lib.rs")]).expect_err("impossible");
+        assert!(error.to_string().contains("taken away"), "{error}");
+        assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 0);
+    }
+}

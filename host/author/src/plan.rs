@@ -1,0 +1,86 @@
+//! What a build does, as a value: which tools it needs and which commands it runs. [`super::language`] makes it, [`super::tools`] and
+//! [`super::run`] carry it out.
+
+use std::path::PathBuf;
+
+/// All of a build, up to what the language's own tools leave behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// What must be there, in the order of use.
+    pub needs: Vec<Need>,
+    /// In their order.
+    pub steps: Vec<Step>,
+    /// Where the module or component is then.
+    pub output: Output,
+}
+
+/// Where what was built is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Here, below the folder.
+    File(PathBuf),
+    /// Where the last step, which is cargo, says on its standard output.
+    SaidByCargo,
+}
+
+/// What must be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Tool(&'static Tool),
+    /// The standard library of Rust for plugins, which rustc is asked for.
+    RustTarget,
+    /// A file or directory below the folder.
+    Path {
+        path: PathBuf,
+        /// What to do without it.
+        advice: String,
+    },
+}
+
+/// A program of somebody else's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tool {
+    pub name: &'static str,
+    /// Each with its first arguments; the first that is there and answers is taken.
+    pub ways: &'static [&'static [&'static str]],
+    /// How it is asked for its version.
+    pub version: Asked,
+    /// Older ones are refused.
+    pub least: &'static str,
+    /// With which it was tried.
+    pub tried: &'static str,
+    /// Where one has it from: a system or package manager, and what to type there.
+    pub get: &'static [(&'static str, &'static str)],
+}
+
+/// How a tool says its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// With this argument.
+    Argument(&'static str),
+    /// Not at all. Its package's `package.json` does.
+    NpmPackage(&'static str),
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub program: Program,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(&'static str, &'static str)>,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Tool(&'static Tool),
+    /// The author's own command.
+    Shell,
+}
+
+impl Step {
+    pub(crate) fn of<I: IntoIterator<Item = S>, S: Into<String>>(tool: &'static Tool, arguments: I) -> Self {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Self { program: Program::Tool(tool), arguments, environment: vec![] }
+    }
+}

@@ -1,0 +1,241 @@
+//! Notices that sources have changed: those of a plugin's folder, and of the SDK that it names.
+//!
+//! The system's notifications say when to look, and a slow poll looks too. What has changed is decided by looking: what a build
+//! writes, and what editors and version control keep beside the sources, is not looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// How long nothing must happen until the sources are looked at: an editor or a checkout writes many files.
+const QUIET: Duration = Duration::from_millis(150);
+/// How long it may go on happening until they are looked at all the same.
+const LONGEST_UNREST: Duration = Duration::from_secs(2);
+/// How often they are looked at without a reason.
+const POLL: Duration = Duration::from_secs(5);
+/// Deeper than anybody nests sources; links may go around.
+const DEEPEST: usize = 16;
+
+/// Folders of what is made or fetched.
+const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
+/// What nobody builds of, and programs write all the time.
+const NO_SOURCE_ENDS: [&str; 4] = ["~", ".log", ".tmp", ".md"];
+/// Files that builds write themselves. Who changes what is in them changes a manifest as well.
+const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"];
+
+/// The sources of a folder. Followed as long as it lives.
+pub struct Sources {
+    folder: PathBuf,
+    /// What else is followed as a whole: the SDK, wherever it is.
+    sdk: PathBuf,
+    patterns: Vec<glob::Pattern>,
+    hint: Arc<Notify>,
+    watcher: Option<RecommendedWatcher>,
+    watched: BTreeSet<PathBuf>,
+    seen: BTreeMap<PathBuf, Identity>,
+}
+
+/// What differs when a file was written or replaced.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(it: &Metadata) -> Identity {
+    (it.ino(), it.size(), it.mtime(), it.mtime_nsec())
+}
+
+/// The files that this process writes its own output to, as device and inode: each build would be followed by another.
+fn own_output() -> Vec<(u64, u64)> {
+    let files = ["/dev/fd/1", "/dev/fd/2"].into_iter().filter_map(|path| std::fs::metadata(path).ok());
+    files.filter(Metadata::is_file).map(|it| (it.dev(), it.ino())).collect()
+}
+
+impl Sources {
+    /// Those of `folder`, as they are now. Without patterns, all; the build file, the objects and the policy are followed in any case.
+    pub fn follow(folder: &Path, sdk: &Path, patterns: &[String]) -> Self {
+        let hint = Arc::new(Notify::new());
+        let notified = hint.clone();
+        // An error may stand for lost notifications, so it is a reason to look as well.
+        let watcher = notify::recommended_watcher(move |_: notify::Result<notify::Event>| notified.notify_one());
+        if let Err(error) = &watcher {
+            tracing::warn!(%error, "the system notifies of no changes of files: they are noticed within {POLL:?}");
+        }
+        let mut sources = Self {
+            folder: folder.to_owned(),
+            sdk: folder.join(sdk),
+            // The build file was refused if one of them is none.
+            patterns: patterns.iter().filter_map(|pattern| glob::Pattern::new(pattern).ok()).collect(),
+            hint,
+            watcher: watcher.ok(),
+            watched: BTreeSet::new(),
+            seen: BTreeMap::new(),
+        };
+        sources.look();
+        sources
+    }
+
+    /// Waits for changes. Returns which files are others than they were at the last look, with those that came and went.
+    pub async fn changes(&mut self) -> Vec<PathBuf> {
+        loop {
+            if timeout(POLL, self.hint.notified()).await.is_ok() {
+                // Ends by either time limit.
+                let _ = timeout(LONGEST_UNREST, self.quiet()).await;
+            }
+            let changed = self.look();
+            if !changed.is_empty() {
+                return changed;
+            }
+        }
+    }
+
+    async fn quiet(&self) {
+        while timeout(QUIET, self.hint.notified()).await.is_ok() {}
+    }
+
+    fn look(&mut self) -> Vec<PathBuf> {
+        let mut found = Found { own_output: own_output(), ..Found::default() };
+        found.gather(&self.folder, &|path| self.is_source(path), 0);
+        if !self.sdk.starts_with(&self.folder) || self.sdk.components().any(|part| part.as_os_str() == "..") {
+            found.gather(&self.sdk, &|_| true, 0);
+        }
+        self.keep_watching(&found.folders);
+        let is_other = |(path, now): &(&PathBuf, &Identity)| self.seen.get(*path) != Some(*now);
+        let mut changed: Vec<PathBuf> = found.files.iter().filter(is_other).map(|(path, _)| path.clone()).collect();
+        changed.extend(self.seen.keys().filter(|path| !found.files.contains_key(*path)).cloned());
+        self.seen = found.files;
+        changed
+    }
+
+    fn is_source(&self, path: &Path) -> bool {
+        let Ok(path) = path.strip_prefix(&self.folder) else { return true };
+        let is_own = path.components().count() == 1 && path.extension().is_some_and(|extension| extension == "yaml");
+        let in_sdk = self.folder.join(path).starts_with(&self.sdk);
+        self.patterns.is_empty() || is_own || in_sdk || self.patterns.iter().any(|pattern| pattern.matches_path(path))
+    }
+
+    /// Folder by folder: to watch them as a whole would watch what builds write too, which is much.
+    fn keep_watching(&mut self, folders: &BTreeSet<PathBuf>) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for gone in self.watched.difference(folders) {
+            // It is gone, and its watch with it.
+            let _ = watcher.unwatch(gone);
+        }
+        let mut now = BTreeSet::new();
+        for folder in folders {
+            let is_watched = self.watched.contains(folder);
+            if is_watched || watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
+                now.insert(folder.clone());
+            }
+        }
+        self.watched = now;
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    own_output: Vec<(u64, u64)>,
+    folders: BTreeSet<PathBuf>,
+    files: BTreeMap<PathBuf, Identity>,
+}
+
+impl Found {
+    /// What cannot be read is not there: the compiler will say so.
+    fn gather(&mut self, folder: &Path, wanted: &dyn Fn(&Path) -> bool, depth: usize) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        self.folders.insert(folder.to_owned());
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Ok(it) = std::fs::metadata(&path) else { continue };
+            if name.starts_with('.') {
+                continue;
+            }
+            if it.is_dir() {
+                if depth < DEEPEST && !NO_SOURCES.contains(&&*name) {
+                    self.gather(&path, wanted, depth + 1);
+                }
+            } else if self.may_be_source(&name, &it) && wanted(&path) {
+                self.files.insert(path, identity(&it));
+            }
+        }
+    }
+
+    fn may_be_source(&self, name: &str, it: &Metadata) -> bool {
+        let is_none = NO_SOURCE_ENDS.iter().any(|end| name.ends_with(end)) || WRITTEN_BY_TOOLS.contains(&name);
+        !is_none && !self.own_output.contains(&(it.dev(), it.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(folder: &Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+        std::fs::write(path, text).expect("it is written");
+    }
+
+    fn names(folder: &Path, changed: &[PathBuf]) -> Vec<String> {
+        let short = |path: &PathBuf| path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        changed.iter().map(short).collect()
+    }
+
+    #[test]
+    fn what_builds_and_editors_write_is_no_source() {
+        let at = tempfile::tempdir().expect("a directory");
+        let folder = at.path().join("shop");
+        put(&folder, "src/lib.rs", "1");
+        put(&at.path().join("sdk"), "core.rs", "1");
+        let mut sources = Sources::follow(&folder, Path::new("../sdk"), &[]);
+        for path in [
+            "build/shop.wasm",
+            "target/x",
+            "node_modules/a/b.js",
+            ".git/HEAD",
+            ".src.swp",
+            "src/lib.rs~",
+            "Cargo.lock",
+            "src/__pycache__/x.pyc",
+            "dev.log",
+            "README.md",
+        ] {
+            put(&folder, path, "new");
+        }
+        assert_eq!(sources.look(), Vec::<PathBuf>::new());
+        put(&folder, "src/lib.rs", "changed");
+        put(&folder, "src/deep/new.rs", "new");
+        put(&at.path().join("sdk"), "core.rs", "changed");
+        let changed = names(&folder, &sources.look());
+        assert!(changed.iter().any(|path| path.ends_with("core.rs")), "{changed:?}");
+        assert_eq!(changed.len(), 3, "{changed:?}");
+        std::fs::remove_file(folder.join("src/deep/new.rs")).expect("it was there");
+        assert_eq!(names(&folder, &sources.look()), ["src/deep/new.rs"]);
+        assert_eq!(sources.look(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn patterns_say_what_is_followed_beside_the_folders_own_files() {
+        let at = tempfile::tempdir().expect("a directory");
+        put(at.path(), "sdk/x.zig", "1");
+        let mut sources = Sources::follow(at.path(), Path::new("sdk"), &["src/**/*.zig".to_owned()]);
+        for path in ["src/a/main.zig", "notes.txt", "src/notes.txt", "crd.yaml", "sdk/x.zig"] {
+            put(at.path(), path, "new");
+        }
+        assert_eq!(names(at.path(), &sources.look()), ["crd.yaml", "sdk/x.zig", "src/a/main.zig"]);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_noticed_in_a_folder_that_was_made_meanwhile() {
+        let at = tempfile::tempdir().expect("a directory");
+        let mut sources = Sources::follow(at.path(), Path::new("sdk"), &[]);
+        put(at.path(), "src/a.go", "1");
+        assert_eq!(names(at.path(), &sources.changes().await), ["src/a.go"]);
+        put(at.path(), "src/a.go", "longer");
+        assert_eq!(names(at.path(), &sources.changes().await), ["src/a.go"]);
+    }
+}

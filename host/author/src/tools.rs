@@ -1,0 +1,209 @@
+//! Looks for the tools that a plan needs, and says what is missing, what was found instead, and how to get it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::facts::upwards;
+use super::language::RUST_TARGET;
+use super::plan::{Asked, Need, Tool};
+use super::versions::Version;
+
+/// How long a tool may take to say its version. The first start of an interpreter on a busy machine takes seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is told of a tool that does not work.
+const MOST_SAID: usize = 400;
+
+/// The tools that are there, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Toolbox(HashMap<&'static str, Found>);
+
+/// A tool that is there.
+#[derive(Clone, Debug)]
+struct Found {
+    program: PathBuf,
+    first: &'static [&'static str],
+    /// None: it does not say.
+    version: Option<Version>,
+}
+
+/// Something that is needed and not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    what: String,
+    lack: Lack,
+    /// Which versions it should be. Empty: it has none.
+    wanted: String,
+    get: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Lack {
+    Absent,
+    Old { found: Version, program: PathBuf },
+    Broken { program: PathBuf, said: String },
+}
+
+/// Where tools are looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    folder: PathBuf,
+    directories: Vec<PathBuf>,
+}
+
+impl Places {
+    /// In what npm and Python have installed for `folder`, then in `path`.
+    pub(crate) fn of(folder: &Path, path: Option<&std::ffi::OsStr>) -> Self {
+        let mut directories = upwards(folder, "node_modules/.bin");
+        directories.extend(upwards(folder, ".venv/bin"));
+        directories.extend(path.iter().flat_map(|path| std::env::split_paths(path)));
+        Self { folder: folder.to_owned(), directories }
+    }
+
+    fn find(&self, program: &str) -> Option<PathBuf> {
+        self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
+    }
+
+    /// What the program says. Err: it does not work, and what it said of that.
+    async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
+        match tokio::time::timeout(PATIENCE, command.output()).await {
+            Err(_) => Err(format!("it did not answer within {PATIENCE:?}")),
+            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Ok(Ok(output)) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said: String =
+                    said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_SAID).collect();
+                Err(if said.is_empty() { output.status.to_string() } else { said })
+            }
+        }
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+impl Toolbox {
+    /// Looks for everything that is needed. Err: all that is missing.
+    pub(crate) async fn gather(needs: &[Need], places: &Places) -> Result<Self, Vec<Missing>> {
+        let (mut there, mut missing) = (Self::default(), Vec::new());
+        for need in needs {
+            match need {
+                Need::Tool(tool) => match look(tool, places).await {
+                    Ok(found) => drop(there.0.insert(tool.name, found)),
+                    Err(lack) => missing.push(Missing::tool(tool, lack)),
+                },
+                // Without cargo there is nobody to ask.
+                Need::RustTarget if missing.is_empty() => missing.extend(rust_target(places).await),
+                Need::Path { path, advice } if !places.folder.join(path).exists() => {
+                    let get = vec![("why".to_owned(), advice.clone())];
+                    let what = path.display().to_string();
+                    missing.push(Missing { what, lack: Lack::Absent, wanted: String::new(), get });
+                }
+                Need::RustTarget | Need::Path { .. } => {}
+            }
+        }
+        if missing.is_empty() { Ok(there) } else { Err(missing) }
+    }
+
+    /// A tool as a program with its first arguments. Only what was gathered is asked for.
+    pub(crate) fn command(&self, tool: &Tool) -> (PathBuf, &'static [&'static str]) {
+        self.0.get(tool.name).map_or_else(|| (tool.name.into(), &[][..]), |found| (found.program.clone(), found.first))
+    }
+
+    /// The tool and its version, if that is another than it was tried with: worth a word where a build fails.
+    pub(crate) fn untried(&self, tool: &Tool) -> Option<String> {
+        let version = self.0.get(tool.name)?.version.as_ref()?;
+        let tried = version.to_string().starts_with(tool.tried);
+        (!tried).then(|| format!("{} is {version} here; windlass was tried with {}", tool.name, tool.tried))
+    }
+}
+
+async fn look(tool: &'static Tool, places: &Places) -> Result<Found, Lack> {
+    let mut lack = Lack::Absent;
+    for way in tool.ways {
+        let [name, first @ ..] = way else { continue };
+        let Some(program) = places.find(name) else { continue };
+        let said = match tool.version {
+            Asked::Argument(argument) => places.ask(&program, &[first, &[argument]].concat()).await,
+            Asked::NpmPackage(package) => Ok(npm_version(&places.folder, package)),
+        };
+        match said {
+            Ok(said) => match Version::find(&said) {
+                Some(found) if Version::find(tool.least).is_some_and(|least| found < least) => {
+                    lack = Lack::Old { found, program };
+                }
+                version => return Ok(Found { program, first, version }),
+            },
+            // An interpreter that is there says nothing of a package that it would need.
+            Err(_) if !first.is_empty() => {}
+            Err(said) => lack = Lack::Broken { program, said },
+        }
+    }
+    Err(lack)
+}
+
+/// The version of an installed package of npm's. Empty: it is installed elsewhere.
+fn npm_version(folder: &Path, package: &str) -> String {
+    let files = upwards(folder, "node_modules").into_iter().map(|modules| modules.join(package).join("package.json"));
+    let read = files.filter_map(|file| std::fs::read(file).ok()).find_map(|text| {
+        let text: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        Some(text["version"].as_str()?.to_owned())
+    });
+    read.unwrap_or_default()
+}
+
+/// Whether rustc has a standard library for plugins. Where it cannot be asked, cargo will say so.
+async fn rust_target(places: &Places) -> Option<Missing> {
+    let rustc = places.find("rustc")?;
+    let directory = places.ask(&rustc, &["--print", "target-libdir", "--target", RUST_TARGET]).await.ok()?;
+    let there = std::fs::read_dir(directory.trim()).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes().starts_with(b"libstd-")))
+    });
+    let get = [
+        ("rustup", format!("rustup target add {RUST_TARGET}")),
+        ("Debian", "apt install libstd-rust-dev-wasm32 (for Debian's own rustc)".to_owned()),
+    ];
+    let get = get.into_iter().map(|(whence, how)| (whence.to_owned(), how)).collect();
+    let what = format!("Rust's standard library for {RUST_TARGET}, for {}", rustc.display());
+    (!there).then_some(Missing { what, lack: Lack::Absent, wanted: String::new(), get })
+}
+
+impl Missing {
+    fn tool(tool: &Tool, lack: Lack) -> Self {
+        let get = tool.get.iter().map(|(whence, how)| ((*whence).to_owned(), (*how).to_owned())).collect();
+        let wanted = format!("{} or newer, tried with {}", tool.least, tool.tried);
+        Self { what: tool.name.to_owned(), lack, wanted, get }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, lack, wanted, get } = self;
+        match lack {
+            Lack::Absent => write!(f, "{what}: not found")?,
+            Lack::Old { found, program } => write!(f, "{what}: {} is {found}, which is too old", program.display())?,
+            Lack::Broken { program, said } => {
+                write!(f, "{what}: {} is there and does not work: {said}", program.display())?;
+            }
+        }
+        if !wanted.is_empty() {
+            write!(f, "; needed is {wanted}")?;
+        }
+        for (whence, how) in get {
+            write!(f, "\n    {whence}: {how}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

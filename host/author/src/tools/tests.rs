@@ -1,0 +1,119 @@
+//! What is said of tools that are missing, old or broken. The tools are scripts that say what is to be told.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::facts::Facts;
+use crate::{file, language};
+
+/// A machine with these programs, each with what its script does.
+fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
+    let place = tempfile::tempdir().expect("a directory");
+    for (program, script) in programs {
+        let path = place.path().join("bin").join(program);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is a program");
+    }
+    place
+}
+
+/// What is said to the author of a plugin in `language`, whose sources are all there. Empty: nothing is missing.
+async fn said(language: &str, machine: &tempfile::TempDir) -> String {
+    let folder = machine.path().join("shop");
+    for path in ["sdk/x", "Cargo.toml", "go.mod", "app.py", "plugin.js", "plugin.ts", "package.json"] {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+        fs::write(path, "").expect("it is written");
+    }
+    let text = format!("name: shop\nlanguage: {language}\n");
+    let file = file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file");
+    let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
+    let places = Places::of(&folder, Some(machine.path().join("bin").as_os_str()));
+    match Toolbox::gather(&plan.needs, &places).await {
+        Ok(_) => String::new(),
+        Err(missing) => missing.iter().fold(String::new(), |text, missing| format!("{text}{missing}\n")),
+    }
+}
+
+#[tokio::test]
+async fn on_an_empty_machine_every_language_says_what_to_get_and_how() {
+    let machine = machine(&[]);
+    for (language, tool, how) in [
+        ("rust", "cargo: not found; needed is 1.95 or newer", "rustup"),
+        ("go", "go: not found; needed is 1.26 or newer, tried with 1.26.8", "https://go.dev/dl"),
+        ("python", "componentize-py: not found", "pip install componentize-py==0.25.1"),
+        ("js", "componentize-qjs: not found", "npm install"),
+        ("ts", "node: not found", "apt install nodejs"),
+        ("c", "zig: not found", "pip install ziglang==0.17.0"),
+    ] {
+        let said = said(language, &machine).await;
+        assert!(said.contains(tool) && said.contains(how), "{language}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_tool_is_told_with_its_version_and_its_place() {
+    let machine = machine(&[("go", "echo go version go1.19.8 linux/amd64")]);
+    let said = said("go", &machine).await;
+    assert!(said.contains("/bin/go is 1.19.8, which is too old; needed is 1.26 or newer"), "{said}");
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_work_is_told_with_what_it_says() {
+    let machine = machine(&[("componentize-py", "echo 'No module named componentize_py' >&2; exit 1")]);
+    let said = said("python", &machine).await;
+    assert!(said.contains("is there and does not work: No module named componentize_py"), "{said}");
+}
+
+#[tokio::test]
+async fn rust_without_its_target_is_told_which_to_add() {
+    let rustc = |directory: &str| format!("echo {directory}");
+    let cargo = ("cargo", "echo cargo 1.95.0");
+    let bare = machine(&[cargo, ("rustc", &rustc("/nowhere"))]);
+    let complaint = said("rust", &bare).await;
+    assert!(complaint.contains("rustup target add wasm32-unknown-unknown"), "{complaint}");
+    let whole = tempfile::tempdir().expect("a directory");
+    fs::write(whole.path().join("libstd-1.rlib"), "").expect("it is written");
+    let whole_machine = machine(&[cargo, ("rustc", &rustc(&whole.path().display().to_string()))]);
+    assert_eq!(said("rust", &whole_machine).await, "");
+}
+
+#[tokio::test]
+async fn zig_may_be_a_package_of_python() {
+    let machine = machine(&[("python3", "[ \"$2 $3\" = 'ziglang version' ] && echo 0.17.0")]);
+    assert_eq!(said("c", &machine).await, "");
+    let without = self::machine(&[("python3", "echo 'No module named ziglang' >&2; exit 1")]);
+    assert!(said("c", &without).await.contains("zig: not found"), "an interpreter without the package is none");
+}
+
+#[tokio::test]
+async fn what_npm_has_installed_for_the_folder_is_taken_first() {
+    let machine = machine(&[("node", "echo v20.1.0"), ("esbuild", "echo 0.1.0"), ("componentize-qjs", "")]);
+    assert!(said("js", &machine).await.contains("esbuild: "), "the one of the machine is too old");
+    let modules = machine.path().join("shop/node_modules");
+    fs::create_dir_all(modules.join(".bin")).expect("it is made");
+    fs::create_dir_all(modules.join("componentize-qjs")).expect("it is made");
+    fs::write(modules.join(".bin/esbuild"), "#!/bin/sh\necho 0.25.1\n").expect("it is written");
+    fs::set_permissions(modules.join(".bin/esbuild"), fs::Permissions::from_mode(0o755)).expect("it is a program");
+    assert_eq!(said("js", &machine).await, "");
+    fs::write(modules.join("componentize-qjs/package.json"), r#"{"version": "0.3.0"}"#).expect("it is written");
+    assert!(said("js", &machine).await.contains("is 0.3.0, which is too old"));
+}
+
+#[tokio::test]
+async fn sources_that_are_not_there_are_missing_too() {
+    let machine = machine(&[("go", "echo go version go1.26.8")]);
+    let folder = machine.path().join("bare");
+    fs::create_dir_all(&folder).expect("it is made");
+    let file = file::parse(Path::new(file::NAME), b"name: shop\nlanguage: go\nsdk: ../sdk/go\n").expect("a build file");
+    let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
+    let places = Places::of(&folder, Some(machine.path().join("bin").as_os_str()));
+    let missing = Toolbox::gather(&plan.needs, &places).await.expect_err("nothing is there");
+    let said: String = missing.iter().map(ToString::to_string).collect();
+    assert!(
+        said.contains("../sdk/go: not found") && said.contains("`sdk: ../sdk/go`") && said.contains("go.mod"),
+        "{said}"
+    );
+}

@@ -1,0 +1,282 @@
+//! What a manifest asks for, in the words of policies: as rules over resources, each with the reason why it is asked.
+//!
+//! Manifests name kinds and policies resources. Which belong together only a cluster knows for certain; without one, they are
+//! looked up among those that every cluster has and those that the plugin brings, and guessed where that does not help.
+
+use std::collections::BTreeMap;
+
+use windlass_core::grants::Rule;
+use windlass_core::object::ObjectKind;
+use windlass_kube::Discovery;
+use windlass_wasm::Manifest;
+use windlass_wasm::manifest::{Controller, Watch};
+
+use super::document::VERBS;
+
+/// One rule that a plugin needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The rights that it takes.
+    pub rule: Rule,
+    /// Who in the manifest asks.
+    pub why: String,
+    /// Its resource is a guess.
+    pub guessed: bool,
+}
+
+/// How a kind is called in policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The resource of the kind, such as `configmaps`.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// No cluster was asked, and the kind is not a well-known one.
+    pub guessed: bool,
+}
+
+/// Kinds whose plural and scope are the same on every cluster: group, kind, plural, whether in namespaces.
+const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
+    ("", "ConfigMap", "configmaps", true),
+    ("", "Endpoints", "endpoints", true),
+    ("", "Event", "events", true),
+    ("", "Namespace", "namespaces", false),
+    ("", "Node", "nodes", false),
+    ("", "PersistentVolume", "persistentvolumes", false),
+    ("", "PersistentVolumeClaim", "persistentvolumeclaims", true),
+    ("", "Pod", "pods", true),
+    ("", "ReplicationController", "replicationcontrollers", true),
+    ("", "ResourceQuota", "resourcequotas", true),
+    ("", "LimitRange", "limitranges", true),
+    ("", "Secret", "secrets", true),
+    ("", "Service", "services", true),
+    ("", "ServiceAccount", "serviceaccounts", true),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", false),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+    ("apiregistration.k8s.io", "APIService", "apiservices", false),
+    ("apps", "DaemonSet", "daemonsets", true),
+    ("apps", "Deployment", "deployments", true),
+    ("apps", "ReplicaSet", "replicasets", true),
+    ("apps", "StatefulSet", "statefulsets", true),
+    ("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true),
+    ("batch", "CronJob", "cronjobs", true),
+    ("batch", "Job", "jobs", true),
+    ("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
+    ("coordination.k8s.io", "Lease", "leases", true),
+    ("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
+    ("events.k8s.io", "Event", "events", true),
+    ("networking.k8s.io", "Ingress", "ingresses", true),
+    ("networking.k8s.io", "IngressClass", "ingressclasses", false),
+    ("networking.k8s.io", "NetworkPolicy", "networkpolicies", true),
+    ("policy", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", false),
+    ("rbac.authorization.k8s.io", "Role", "roles", true),
+    ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", true),
+    ("scheduling.k8s.io", "PriorityClass", "priorityclasses", false),
+    ("storage.k8s.io", "StorageClass", "storageclasses", false),
+    ("storage.k8s.io", "VolumeAttachment", "volumeattachments", false),
+];
+
+/// What kinds are called: by the manifest's own definitions, by the table, or by guess.
+#[must_use]
+pub fn named(manifest: &Manifest, kind: &ObjectKind) -> Named {
+    let table = || {
+        let found = WELL_KNOWN.iter().find(|(group, name, ..)| *group == kind.group() && **name == *kind.kind);
+        found.map(|(_, _, plural, namespaced)| ((*plural).to_owned(), *namespaced))
+    };
+    match brought(manifest, kind).or_else(table) {
+        Some((plural, namespaced)) => Named { plural, namespaced, guessed: false },
+        None => Named { plural: plural(&kind.kind), namespaced: true, guessed: true },
+    }
+}
+
+/// What the manifest's definitions say of a kind.
+fn brought(manifest: &Manifest, kind: &ObjectKind) -> Option<(String, bool)> {
+    manifest.crds.iter().find_map(|crd| {
+        let spec = crd.get("spec")?;
+        let is_it = spec["group"] == kind.group() && spec["names"]["kind"] == *kind.kind;
+        let plural = spec["names"]["plural"].as_str()?;
+        is_it.then(|| (plural.to_owned(), spec["scope"] != "Cluster"))
+    })
+}
+
+/// As people form plurals of kinds: `Policy` → `policies`, `Ingress` → `ingresses`, `Widget` → `widgets`.
+#[must_use]
+pub fn plural(kind: &str) -> String {
+    let word = kind.to_lowercase();
+    let vowel = |letter: char| "aeiou".contains(letter);
+    match word.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(vowel) => format!("{stem}ies"),
+        _ if ["s", "x", "z", "ch", "sh"].iter().any(|end| word.ends_with(end)) => format!("{word}es"),
+        _ => format!("{word}s"),
+    }
+}
+
+/// The names of all kinds that the manifest's controllers name; by the cluster's word where there is one.
+pub async fn names(manifest: &Manifest, cluster: Option<&Discovery>) -> BTreeMap<String, Named> {
+    let mut names = BTreeMap::new();
+    for watch in manifest.controllers.iter().flat_map(watches) {
+        let kind = watch.object_kind();
+        let served = match cluster {
+            Some(discovery) => discovery.resolve(&kind).await.ok(),
+            None => None,
+        };
+        let name = served.map_or_else(
+            || named(manifest, &kind),
+            |resource| Named { plural: resource.plural.clone(), namespaced: resource.namespaced, guessed: false },
+        );
+        names.insert(kind.to_string(), name);
+    }
+    names
+}
+
+fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
+    std::iter::once(&controller.primary).chain(&controller.owns).chain(&controller.watches)
+}
+
+/// All rules that the manifest asks for, those of one resource and place as one.
+#[must_use]
+pub fn asks(manifest: &Manifest, names: &BTreeMap<String, Named>) -> Vec<Ask> {
+    let mut asks: Vec<Ask> = Vec::new();
+    for controller in &manifest.controllers {
+        for access in controller.implied_access() {
+            let name = names.get(&access.kind.to_string()).cloned().unwrap_or_else(|| named(manifest, &access.kind));
+            let subresource = access.subresource.map(|subresource| format!("/{subresource}")).unwrap_or_default();
+            let rule = Rule {
+                groups: vec![access.kind.group().to_owned()],
+                resources: vec![format!("{}{subresource}", name.plural)],
+                verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+                namespaces: if name.namespaced { access.namespaces } else { vec![] },
+                names: vec![],
+                cluster: !name.namespaced,
+            };
+            let why = format!("the controller {} works on {}", controller.name, access.kind);
+            join(&mut asks, Ask { rule, why, guessed: name.guessed });
+        }
+    }
+    for rule in manifest.permission_rules() {
+        let (cluster, unknown) = scope(manifest, &rule, names);
+        let rule = Rule { cluster: cluster && rule.namespaces.is_empty(), ..rule };
+        let guessed = unknown && rule.namespaces.is_empty();
+        join(&mut asks, Ask { rule, why: "a permission of the manifest".to_owned(), guessed });
+    }
+    asks
+}
+
+/// Whether a permission is about anything cluster-scoped, and whether that is not known of all of it.
+fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, Named>) -> (bool, bool) {
+    let of = |group: &str, plural: &str| {
+        let table = WELL_KNOWN.iter().find(|it| it.0 == group && it.2 == plural).map(|it| it.3);
+        let brought = || {
+            manifest.crds.iter().find_map(|crd| {
+                let spec = crd.get("spec")?;
+                (spec["group"] == group && spec["names"]["plural"] == plural).then(|| spec["scope"] != "Cluster")
+            })
+        };
+        let of_watch =
+            || names.values().find(|name| !name.guessed && name.plural == plural).map(|name| name.namespaced);
+        table.or_else(brought).or_else(of_watch)
+    };
+    let pairs = rule.groups.iter().flat_map(|group| rule.resources.iter().map(move |resource| (group, resource)));
+    let scopes: Vec<_> =
+        pairs.map(|(group, resource)| of(group, resource.split('/').next().unwrap_or_default())).collect();
+    (scopes.contains(&Some(false)), scopes.contains(&None))
+}
+
+/// Adds `ask`, to the verbs of one about the same if there is one.
+fn join(asks: &mut Vec<Ask>, ask: Ask) {
+    let same = |other: &&mut Ask| Rule { verbs: ask.rule.verbs.clone(), ..other.rule.clone() } == ask.rule;
+    let Some(other) = asks.iter_mut().find(same) else { return asks.push(ask) };
+    let held = |verb: &&&str| other.rule.verbs.iter().chain(&ask.rule.verbs).any(|held| held == **verb);
+    other.rule.verbs = VERBS.iter().filter(held).map(|verb| (*verb).to_owned()).collect();
+    if !other.why.contains(&ask.why) {
+        other.why = format!("{}; {}", other.why, ask.why);
+    }
+}
+
+/// What a manifest asks for, in one line.
+pub fn in_one_line(manifest: &Manifest) -> String {
+    let implied = manifest.controllers.iter().flat_map(Controller::implied_access);
+    let mut asked: Vec<String> = implied
+        .map(|access| {
+            let subresource = access.subresource.map(|name| format!("/{name}")).unwrap_or_default();
+            format!("{}{subresource} ({})", access.kind, access.verbs.join(", "))
+        })
+        .collect();
+    asked.extend(manifest.permissions.iter().map(|permission| {
+        format!(
+            "{} of {:?} ({})",
+            permission.resources.join(", "),
+            permission.api_groups.join(", "),
+            permission.verbs.join(", ")
+        )
+    }));
+    asked.extend(manifest.crd_names().map(|name| format!("to install {name}")));
+    asked.extend(manifest.http.iter().map(|http| format!("HTTP to {}", http.host)));
+    asked.dedup();
+    asked.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "gadgets",
+                "primary": {"apiVersion": "example.com/v1", "kind": "Gadget"},
+                "owns": [{"apiVersion": "v1", "kind": "Secret", "namespaces": ["prod"]}],
+                "watches": [
+                    {"apiVersion": "v1", "kind": "Secret", "namespaces": ["prod"], "mapping": {"type": "all"}},
+                    {"apiVersion": "other.com/v1", "kind": "Policy", "mapping": {"type": "all"}},
+                    {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},
+                ],
+            }],
+            "permissions": [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get"]}],
+            "crds": [{
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "gadgetry.example.com"},
+                "spec": {"group": "example.com", "scope": "Cluster", "names": {"kind": "Gadget", "plural": "gadgetry"}},
+            }],
+        });
+        Manifest::from_json(&manifest.to_string()).expect("valid")
+    }
+
+    #[tokio::test]
+    async fn without_a_cluster_names_are_known_brought_or_guessed() {
+        let manifest = manifest();
+        let asks = asks(&manifest, &names(&manifest, None).await);
+        let said: Vec<_> = asks
+            .iter()
+            .map(|ask| (ask.rule.resources.join(","), ask.rule.verbs.len(), ask.rule.cluster, ask.guessed))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("gadgetry".to_owned(), 3, true, false),
+                ("gadgetry/status".to_owned(), 3, true, false),
+                ("secrets".to_owned(), 7, false, false),
+                ("policies".to_owned(), 3, false, true),
+                ("nodes".to_owned(), 3, true, false),
+                ("nodes,pods".to_owned(), 1, true, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn plurals_are_guessed_as_people_form_them() {
+        for (kind, expected) in [
+            ("Widget", "widgets"),
+            ("Policy", "policies"),
+            ("Gateway", "gateways"),
+            ("Mesh", "meshes"),
+            ("Class", "classes"),
+        ] {
+            assert_eq!(plural(kind), expected);
+        }
+    }
+}

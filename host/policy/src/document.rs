@@ -1,0 +1,132 @@
+//! Reads `NAME.policy.yaml` and the ceiling, as `docs/schema/policy.schema.json` describes them.
+//!
+//! Strictly, as manifests are read: a misspelt `paused` or `names` that is quietly ignored would grant what the operator took
+//! away. A document that is wrong anywhere is of no use as a whole.
+
+mod check;
+pub mod problems;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_saphyr::Spanned;
+use windlass_core::grants::Allowance;
+use windlass_core::principal::ServiceAccount;
+use windlass_wasm::manifest::{API_VERSION, is_dns_label};
+
+pub use self::check::VERBS;
+use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};
+use self::problems::Problems;
+use self::shape::{Document, Head};
+use super::problem::Problem;
+use super::{Policy, PolicyError};
+
+/// The `kind` of a plugin's policy.
+pub const POLICY: &str = "PluginPolicy";
+/// The `kind` of what bounds all policies of a host.
+pub const CEILING: &str = "PluginCeiling";
+/// More than anybody writes by hand, less than takes long to read.
+pub const MOST_BYTES: u64 = 1 << 20;
+/// Rules, and entries of each list.
+const MOST_ENTRIES: usize = 1_000;
+
+/// Reads the policy of `plugin`; `path` is for messages.
+pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyError> {
+    let mut problems = Problems::default();
+    let read = document(text, POLICY, &mut problems).map(|document| {
+        match &document.plugin {
+            Some(named) if named.value == plugin => {}
+            Some(named) => problems.at(
+                named,
+                format!("it is for the plugin {:?}, its file is named for {plugin:?}: change one of them", named.value),
+            ),
+            None => problems.whole(format!("`plugin: {plugin}` is missing")),
+        }
+        Policy {
+            plugin: plugin.to_owned(),
+            instances: document.instances.as_ref().map(|instances| instances.value.into()).unwrap_or_default(),
+            paused: document.paused.as_ref().is_some_and(|paused| paused.value),
+            impersonate: document.impersonate.as_ref().and_then(|text| service_account(text, &mut problems)),
+            allowance: Arc::new(allowance(document, &mut problems)),
+        }
+    });
+    problems.or(path, read)
+}
+
+/// Reads the ceiling of the host.
+pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> {
+    let mut problems = Problems::default();
+    let read = document(text, CEILING, &mut problems).map(|document| {
+        let of_policies = [
+            ("plugin", document.plugin.as_ref().map(|it| it.referenced.line())),
+            ("paused", document.paused.as_ref().map(|it| it.referenced.line())),
+            ("instances", document.instances.as_ref().map(|it| it.referenced.line())),
+            ("impersonate", document.impersonate.as_ref().map(|it| it.referenced.line())),
+        ];
+        for (field, at) in of_policies.into_iter().filter(|(_, at)| at.is_some()) {
+            problems.0.push(Problem { line: at, what: format!("`{field}` is for policies, not for a ceiling") });
+        }
+        Arc::new(allowance(document, &mut problems))
+    });
+    problems.or(path, read)
+}
+
+fn document(text: &[u8], kind: &str, problems: &mut Problems) -> Option<Document> {
+    if text.len() as u64 > MOST_BYTES {
+        problems.whole(format!("it has {} bytes, at most {MOST_BYTES} are read", text.len()));
+        return None;
+    }
+    let head: Head = problems.yaml(text)?;
+    let (version, its) = (head.api_version.unwrap_or_default(), head.kind.unwrap_or_default());
+    if version != API_VERSION || its != kind {
+        problems.whole(format!("it must begin with `apiVersion: {API_VERSION}` and `kind: {kind}`"));
+        return None;
+    }
+    let document: Document = problems.yaml(text)?;
+    debug_assert_eq!(document.kind, kind);
+    Some(document)
+}
+
+fn service_account(text: &Spanned<String>, problems: &mut Problems) -> Option<ServiceAccount> {
+    let named = text.value.split_once('/').filter(|(namespace, name)| is_dns_label(namespace) && is_subdomain(name));
+    let Some((namespace, name)) = named else {
+        problems.at(text, format!("{:?} is no service account, which is like `prod/deployer`", text.value));
+        return None;
+    };
+    Some(ServiceAccount { namespace: namespace.into(), name: name.into() })
+}
+
+fn allowance(document: Document, problems: &mut Problems) -> Allowance {
+    for (field, count) in [
+        ("rules", document.rules.len()),
+        ("http", document.http.len()),
+        ("crds", document.crds.len()),
+        ("finalizers", document.finalizers.len()),
+    ] {
+        if count > MOST_ENTRIES {
+            problems.whole(format!("`{field}` has {count} entries, at most {MOST_ENTRIES} are allowed"));
+        }
+    }
+    for rule in &document.rules {
+        check_rule(&rule.value, &mut |what| problems.at(rule, what));
+    }
+    for rule in &document.http {
+        check_http(&rule.value, &mut |what| problems.at(rule, what));
+    }
+    for name in document.crds.iter().filter(|name| name.value != "*" && !is_definition(&name.value)) {
+        problems.at(name, format!("{:?} is not the name of a CustomResourceDefinition: PLURAL.GROUP", name.value));
+    }
+    for name in document.finalizers.iter().filter(|name| name.value != "*" && !is_finalizer(&name.value)) {
+        problems.at(name, format!("{:?} is not a finalizer, which is like `example.com/clean-up`", name.value));
+    }
+    let texts = |list: Vec<Spanned<String>>| list.into_iter().map(|text| text.value).collect();
+    Allowance {
+        rules: document.rules.into_iter().map(|rule| rule.value.into()).collect(),
+        http: document.http.into_iter().map(|rule| rule.value.into()).collect(),
+        crds: texts(document.crds),
+        finalizers: texts(document.finalizers),
+    }
+}

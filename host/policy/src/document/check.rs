@@ -1,0 +1,117 @@
+//! Whether what a policy says makes sense. A rule that looks as if it granted something and never matches is told of too.
+
+use windlass_core::grants::Cidr;
+use windlass_wasm::manifest::{is_dns_label, nearest};
+
+use super::MOST_ENTRIES;
+use super::shape::{HttpDocument, RuleDocument};
+/// What a rule may allow.
+pub const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
+
+pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) {
+    let lists = [
+        ("apiGroups", &rule.api_groups, true),
+        ("resources", &rule.resources, true),
+        ("verbs", &rule.verbs, true),
+        ("namespaces", &rule.namespaces, false),
+        ("names", &rule.names, false),
+    ];
+    for (field, list, needed) in lists {
+        if needed && list.is_empty() {
+            problem(format!("`{field}` is empty, so the rule allows nothing"));
+        }
+        if list.len() > MOST_ENTRIES {
+            problem(format!("`{field}` has {} entries, at most {MOST_ENTRIES} are allowed", list.len()));
+        }
+        if !needed && list.iter().any(|item| item == "*") {
+            problem(format!("`{field}` knows no `*`: leave `{field}` out for all of them"));
+        }
+    }
+    for verb in rule.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
+        let hint = nearest(verb, VERBS.into_iter()).unwrap_or_else(|| VERBS[..8].join(", "));
+        problem(format!("{verb:?} is not a verb that plugins have: {hint}"));
+    }
+    for group in rule.api_groups.iter().filter(|group| group.contains('/')) {
+        problem(format!("{group:?} is not a group: without the version it is one"));
+    }
+    let is_none = |group: &&String| !group.contains('/') && !matches!(&***group, "" | "*") && !is_subdomain(group);
+    for group in rule.api_groups.iter().filter(is_none) {
+        problem(format!("{group:?} is not a group, which is like `apps`, `\"\"` for the core, or `*` for all"));
+    }
+    for name in rule.names.iter().filter(|name| *name != "*" && !is_name(name)) {
+        problem(format!("{name:?} cannot be the name of an object: `names` are whole names, not patterns"));
+    }
+    for resource in &rule.resources {
+        if let Some(what) = resource_problem(resource) {
+            problem(format!("{resource:?} is not a resource: {what}"));
+        }
+    }
+    for namespace in rule.namespaces.iter().filter(|namespace| *namespace != "*" && !is_dns_label(namespace)) {
+        problem(format!("{namespace:?} cannot be the name of a namespace"));
+    }
+    if rule.cluster && !rule.namespaces.is_empty() {
+        problem("`cluster: true` is about objects without a namespace: make two rules".to_owned());
+    }
+}
+
+fn resource_problem(resource: &str) -> Option<String> {
+    let (plural, subresource) = resource.split_once('/').unwrap_or((resource, "scale"));
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || b"-0123456789".contains(&byte))
+    };
+    if let Some((_, group)) = plural.split_once('.') {
+        return Some(format!("its group goes to `apiGroups`, as {group:?}"));
+    }
+    if subresource == "*" {
+        return Some(format!("as in RBAC, subresources are named one by one, such as `{plural}/status`"));
+    }
+    if plural.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Some("resources are plurals in lower case, such as `deployments`, not kinds".to_owned());
+    }
+    ((plural != "*" && !is_word(plural)) || !is_word(subresource)).then(|| "it is like `deployments/scale`".to_owned())
+}
+
+pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) {
+    let host = &rule.host;
+    let labels_fit = host.split('.').all(|label| label == "*" || is_dns_label(&label.to_lowercase()));
+    let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok();
+    if !(labels_fit || is_address) || host.len() > 253 {
+        problem(format!("{host:?} is not the name of a host: like `api.example.com`, `*` for one label"));
+    }
+    if rule.port == Some(0) {
+        problem("0 is not a port".to_owned());
+    }
+    if rule.methods.is_empty() {
+        problem("`methods` is empty, so nothing can be asked; `[\"*\"]` is all".to_owned());
+    }
+    let is_method = |method: &&String| *method == "*" || method.bytes().all(|byte| byte.is_ascii_alphabetic());
+    for method in rule.methods.iter().filter(|method| method.is_empty() || !is_method(method)) {
+        problem(format!("{method:?} is not a method, which is like `GET`"));
+    }
+    for range in &rule.addresses {
+        if let Err(error) = range.parse::<Cidr>() {
+            problem(format!("addresses: {error}"));
+        }
+    }
+}
+
+/// As the API server takes names: some kinds' have colons and capitals.
+fn is_name(name: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_graphic() && !b"*/%\\?#".contains(&byte);
+    (1..=253).contains(&name.len()) && name.bytes().all(is_fit) && !matches!(name, "." | "..")
+}
+
+pub(super) fn is_subdomain(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(is_dns_label)
+}
+
+pub(super) fn is_definition(name: &str) -> bool {
+    name.contains('.') && is_subdomain(name)
+}
+
+pub(super) fn is_finalizer(name: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    name.split_once('/').is_some_and(|(domain, word)| is_subdomain(domain) && is_word(word))
+}

@@ -1,0 +1,79 @@
+//! What is wrong with a document, gathered while it is read.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+use windlass_wasm::manifest::did_you_mean;
+
+use crate::PolicyError;
+use crate::problem::Problem;
+/// Problems that a message lists.
+const MOST_PROBLEMS: usize = 10;
+
+/// The problems found in one document so far.
+#[derive(Default)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// A problem of the document as a whole.
+    pub fn whole(&mut self, what: String) {
+        self.0.push(Problem { line: None, what });
+    }
+
+    /// A problem with `value`, at its line.
+    pub fn at<T>(&mut self, value: &Spanned<T>, what: String) {
+        self.0.push(Problem { line: Some(value.referenced.line()), what });
+    }
+
+    /// Reads the YAML document `text`. None: it is not one, which is a problem.
+    pub fn yaml<'a, T: Deserialize<'a>>(&mut self, text: &'a [u8]) -> Option<T> {
+        match serde_saphyr::from_slice_with_options(text, options()) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let line = error.location().map(|location| location.line());
+                self.0.push(Problem { line, what: explained(&error) });
+                None
+            }
+        }
+    }
+
+    /// The document that was `read` from `path`, or all problems that were found in it.
+    pub fn or<T>(mut self, path: &Path, read: Option<T>) -> Result<T, PolicyError> {
+        let more = self.0.len().saturating_sub(MOST_PROBLEMS);
+        if more > 0 {
+            self.0.truncate(MOST_PROBLEMS);
+            self.whole(format!("and {more} more problems"));
+        }
+        match read {
+            Some(value) if self.0.is_empty() => Ok(value),
+            _ => Err(PolicyError { path: path.to_owned(), problems: self.0 }),
+        }
+    }
+}
+
+/// The parser's message in one line, with what was probably meant.
+fn explained(error: &serde_saphyr::Error) -> String {
+    let message = error.without_snippet().to_string();
+    let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    // The line is said already.
+    let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
+    match did_you_mean(message) {
+        Some(hint) => format!("{message}; {hint}"),
+        None => message.to_owned(),
+    }
+}
+
+/// What is read of a file: no more than a policy can need, however its aliases multiply.
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: 1,
+            max_depth: 16,
+            max_nodes: 50_000,
+            max_events: 100_000,
+            max_aliases: 100,
+            max_anchors: 100,
+        },
+    }
+}

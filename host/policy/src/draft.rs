@@ -1,0 +1,154 @@
+//! A policy as `windlass grant` writes it for review: everything that a plugin asks for, with what is sensitive and why.
+//!
+//! What stands in the manifest is its author's, who may be anybody: each text of it is quoted,
+//! and none gets into a comment but names that are DNS labels and versions.
+
+use std::fmt::Write as _;
+
+use windlass_core::grants::{Allowance, HttpRule, Rule};
+use windlass_wasm::Plugin;
+use windlass_wasm::manifest::API_VERSION;
+
+use super::asks::Ask;
+use super::document::POLICY;
+use super::sensitive;
+
+/// The policy that grants all of `asks` and of what else `plugin` asks for; paused unless `in_force`, since a host may read it
+/// before anybody has.
+#[must_use]
+pub fn draft(plugin: &Plugin, asks: &[Ask], in_force: bool) -> String {
+    let manifest = plugin.manifest();
+    let asked = manifest.asked(vec![]);
+    let mut text = format!(
+        "# What the plugin {name} asks for, as `windlass grant` wrote it for review: version {version}, sha256 {digest}.\n\
+         # It may do what stands here and nothing else. What you take away it is denied, and the log then names the rule.\n\
+         # Look twice where it says SENSITIVE. Narrow rules with `namespaces: [...]` and `names: [...]`.\n\
+         apiVersion: {API_VERSION}\n\
+         kind: {POLICY}\n\
+         plugin: {name}\n\
+         {paused}\
+         # impersonate: NAMESPACE/SERVICEACCOUNT   # acts with that account's rights instead of the host's\n",
+        paused = if in_force {
+            ""
+        } else {
+            "paused: true   # the plugin is not called: take this line away when you have read the rest\n"
+        },
+        name = manifest.name,
+        version = manifest.version,
+        digest = plugin.short_digest(),
+    );
+    text.push_str(if asks.is_empty() { "rules: []\n" } else { "rules:\n" });
+    for ask in asks {
+        push_ask(&mut text, ask);
+    }
+    push_rest(&mut text, &asked, &manifest.finalizer());
+    text
+}
+
+fn push_ask(text: &mut String, ask: &Ask) {
+    comment(text, &ask.why);
+    for why in sensitive::of_rule(&ask.rule) {
+        comment(text, &format!("SENSITIVE: {why}"));
+    }
+    if ask.guessed {
+        comment(
+            text,
+            "guessed: no cluster that knows the kind was asked (--kubeconfig) what it calls this, or whether it is \
+             cluster-scoped (`cluster: true`)",
+        );
+    }
+    push_rule(text, &ask.rule);
+}
+
+fn push_rest(text: &mut String, asked: &Allowance, own_finalizer: &str) {
+    if !asked.http.is_empty() {
+        text.push_str("http:\n");
+    }
+    for rule in &asked.http {
+        for why in sensitive::of_http(rule) {
+            comment(text, &format!("SENSITIVE: {why}"));
+        }
+        push_http(text, rule);
+    }
+    if !asked.crds.is_empty() {
+        comment(text, &format!("SENSITIVE: {}", sensitive::CRDS));
+        text.push_str("crds:\n");
+    }
+    for name in &asked.crds {
+        let _ = writeln!(text, "- {}", quoted(name));
+    }
+    if !asked.finalizers.is_empty() {
+        text.push_str("finalizers:\n");
+    }
+    for name in &asked.finalizers {
+        if let Some(why) = sensitive::of_finalizer(name, own_finalizer) {
+            comment(text, &format!("SENSITIVE: {why}"));
+        }
+        let _ = writeln!(text, "- {}", quoted(name));
+    }
+}
+
+/// A rule in YAML, as an item of a list.
+pub fn push_rule(text: &mut String, rule: &Rule) {
+    let Rule { groups, resources, verbs, namespaces, names, cluster } = rule;
+    // Writing to a text does not fail.
+    let _ = write!(text, "- apiGroups: {}\n  resources: {}\n  verbs: {}\n", flow(groups), flow(resources), flow(verbs));
+    for (field, list) in [("namespaces", namespaces), ("names", names)] {
+        if !list.is_empty() {
+            let _ = writeln!(text, "  {field}: {}", flow(list));
+        }
+    }
+    if *cluster {
+        text.push_str("  cluster: true\n");
+    }
+}
+
+/// A rule about HTTP in YAML, as an item of a list.
+pub fn push_http(text: &mut String, rule: &HttpRule) {
+    let HttpRule { scheme, host, port, methods, .. } = rule;
+    let _ = writeln!(text, "- scheme: {scheme}\n  host: {}", quoted(host));
+    if let Some(port) = port {
+        let _ = writeln!(text, "  port: {port}");
+    }
+    let _ = writeln!(text, "  methods: {}", flow(methods));
+}
+
+fn comment(text: &mut String, line: &str) {
+    text.push_str("# ");
+    // A line break would end the comment.
+    text.extend(line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }));
+    text.push('\n');
+}
+
+fn flow(list: &[String]) -> String {
+    format!("[{}]", list.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
+}
+
+/// In YAML's double quotes, in which anything can be written.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            ' '..='~' => quoted.push(letter),
+            _ => {
+                let _ = write!(quoted, "\\U{:08x}", u32::from(letter));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_an_author_leaves_its_quotes() {
+        assert_eq!(quoted("a\"]\n- b: \\"), r#""a\"]\U0000000a- b: \\""#);
+        let mut text = String::new();
+        comment(&mut text, "a\nb: c\u{85}d");
+        assert_eq!(text.lines().count(), 1);
+    }
+}

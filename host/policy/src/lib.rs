@@ -1,0 +1,35 @@
+//! What the operator lets plugins do: the documents, and what follows from them for one plugin.
+//!
+//! Here are no files watched and no plugins run: `policies` does the first, `controller` the second.
+
+pub mod asks;
+pub mod document;
+pub mod draft;
+mod lack;
+pub mod problem;
+pub mod regular;
+pub mod review;
+mod sensitive;
+
+use std::sync::Arc;
+
+use windlass_core::grants::Allowance;
+use windlass_core::principal::ServiceAccount;
+use windlass_wasm::Instances;
+
+pub use problem::PolicyError;
+
+/// A plugin's policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// What it is about.
+    pub plugin: String,
+    /// No call is made, until it is lifted.
+    pub paused: bool,
+    /// In which instances its calls take place.
+    pub instances: Instances,
+    /// As whom the plugin acts. None: as the host.
+    pub impersonate: Option<ServiceAccount>,
+    /// The most that the plugin may do.
+    pub allowance: Arc<Allowance>,
+}

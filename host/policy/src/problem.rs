@@ -1,0 +1,37 @@
+//! What is wrong with a policy, and where.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A policy or ceiling that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct PolicyError {
+    /// The file.
+    pub path: PathBuf,
+    /// All that is wrong; never empty.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// From 1. None: it concerns the file as a whole.
+    pub line: Option<u64>,
+    /// What, and what to do.
+    pub what: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { line, what }) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            match line {
+                Some(line) => write!(f, "{}:{line}: {what}", self.path.display())?,
+                None => write!(f, "{}: {what}", self.path.display())?,
+            }
+        }
+        Ok(())
+    }
+}

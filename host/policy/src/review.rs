@@ -1,0 +1,126 @@
+//! What a plugin asks for beside what it has: the answer of `windlass inspect`, as a value.
+
+use windlass_core::grants::{Allowance, HttpRule, Rule};
+use windlass_wasm::Plugin;
+
+use super::asks::Ask;
+use super::draft::{push_http, push_rule};
+use super::{lack, sensitive};
+
+/// All that a plugin asks for, and what of it is lacking.
+#[derive(Debug)]
+pub struct Review {
+    /// Rules, each with the rules that are lacking.
+    pub rules: Vec<Reviewed<Ask, Vec<Rule>>>,
+    /// HTTP requests, each with what of it is lacking.
+    pub http: Vec<Reviewed<HttpRule, Option<HttpRule>>>,
+    /// Definitions by name, and whether each is lacking.
+    pub crds: Vec<Reviewed<String, bool>>,
+    /// Finalizers by name, and whether each is lacking.
+    pub finalizers: Vec<Reviewed<String, bool>>,
+}
+
+/// One thing that is asked for.
+#[derive(Debug)]
+pub struct Reviewed<T, L> {
+    /// The right that the plugin asks for.
+    pub asked: T,
+    /// The part of it that is not granted.
+    pub lacks: L,
+    /// Why it is sensitive.
+    pub sensitive: Vec<&'static str>,
+}
+
+/// Compares what `plugin` asks for with what the layers of the operator all allow; none allow nothing.
+#[must_use]
+pub fn review(plugin: &Plugin, asks: Vec<Ask>, layers: &[&Allowance]) -> Review {
+    let rest = plugin.manifest().asked(vec![]);
+    let own = plugin.manifest().finalizer();
+    let nothing = [&Allowance::default()];
+    let layers = if layers.is_empty() { &nothing[..] } else { layers };
+    let lacks_name = |name: &String, of: fn(&Allowance) -> &[String]| {
+        layers.iter().any(|layer| !lack::of_names(std::slice::from_ref(name), of(layer)).is_empty())
+    };
+    Review {
+        rules: asks
+            .into_iter()
+            .map(|asked| Reviewed {
+                lacks: lacking_rules(&asked.rule, layers),
+                sensitive: sensitive::of_rule(&asked.rule),
+                asked,
+            })
+            .collect(),
+        http: rest
+            .http
+            .into_iter()
+            .map(|asked| Reviewed {
+                lacks: layers.iter().find_map(|layer| lack::of_http(&asked, &layer.http)),
+                sensitive: sensitive::of_http(&asked),
+                asked,
+            })
+            .collect(),
+        crds: rest
+            .crds
+            .into_iter()
+            .map(|asked| Reviewed {
+                lacks: lacks_name(&asked, |layer| &layer.crds),
+                sensitive: vec![sensitive::CRDS],
+                asked,
+            })
+            .collect(),
+        finalizers: rest
+            .finalizers
+            .into_iter()
+            .map(|asked| Reviewed {
+                lacks: lacks_name(&asked, |layer| &layer.finalizers),
+                sensitive: sensitive::of_finalizer(&asked, &own).into_iter().collect(),
+                asked,
+            })
+            .collect(),
+    }
+}
+
+fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
+    let mut lacking: Vec<Rule> = Vec::new();
+    for rule in layers.iter().flat_map(|layer| lack::of_rule(asked, layer)) {
+        if !lacking.contains(&rule) {
+            lacking.push(rule);
+        }
+    }
+    lacking
+}
+
+impl Review {
+    /// Whether nothing is lacking.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.lacking().is_empty()
+    }
+
+    /// What would have to be added to a policy, in its own form; empty: nothing.
+    #[must_use]
+    pub fn lacking(&self) -> String {
+        let mut text = String::new();
+        let mut section = |name: &str, items: String| {
+            if !items.is_empty() {
+                text.push_str(name);
+                text.push_str(":\n");
+                text.push_str(&items);
+            }
+        };
+        let mut items = String::new();
+        for rule in self.rules.iter().flat_map(|reviewed| &reviewed.lacks) {
+            push_rule(&mut items, rule);
+        }
+        section("rules", std::mem::take(&mut items));
+        for rule in self.http.iter().filter_map(|reviewed| reviewed.lacks.as_ref()) {
+            push_http(&mut items, rule);
+        }
+        section("http", items);
+        for (name, list) in [("crds", &self.crds), ("finalizers", &self.finalizers)] {
+            let lacking = list.iter().filter(|reviewed| reviewed.lacks);
+            section(name, lacking.fold(String::new(), |items, reviewed| items + &format!("- {:?}\n", reviewed.asked)));
+        }
+        text
+    }
+}

@@ -1,0 +1,237 @@
+//! Kinds that come and go (§3.13): follows the cluster's definitions of custom resources, so that a controller hears at once
+//! when a kind that it waits for may have appeared, and when one that it watches was removed or replaced.
+//!
+//! It is one hint among others. Where the host may not watch definitions, controllers ask again from time to time, and
+//! informers find out by themselves that their kind has gone.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use windlass_core::compact::Uid;
+use windlass_core::object::ObjectKind;
+use windlass_core::watch::{Projection, WatchEvent, WatchSpec};
+use windlass_kube::Resource;
+
+use crate::dispatch::feeder::Source;
+use crate::policies::custom::is_custom;
+
+/// What the cluster defines, as far as it is known. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kinds {
+    state: Arc<watch::Sender<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    definitions: Definitions,
+    /// The number of the last change of each group.
+    groups: HashMap<Arc<str>, u64>,
+    changes: u64,
+    /// A controller needs a kind that a definition may bring.
+    wanted: bool,
+}
+
+/// The UID of each definition, by its name: `webapps.apps.kubedojo.io`.
+pub(crate) type Definitions = HashMap<Arc<str>, Uid>;
+
+/// The watch of the definitions: of their metadata, as their schemas may be large.
+pub(crate) fn definitions() -> WatchSpec {
+    let kind = ObjectKind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    WatchSpec { projection: Projection::Metadata, ..WatchSpec::all(kind) }
+}
+
+/// The name of the definition that would bring `resource`, if one may. An aggregated API's kind has no definition, and never
+/// changes here.
+pub(crate) fn definition_of(resource: &Resource) -> Option<Arc<str>> {
+    let group = resource.group();
+    is_custom(group).then(|| format!("{}.{group}", resource.plural).into())
+}
+
+impl Kinds {
+    /// Has the definitions followed from now on.
+    pub(crate) fn want(&self) {
+        self.state.send_if_modified(|state| !std::mem::replace(&mut state.wanted, true));
+    }
+
+    /// Completes when [`Kinds::want`] has been called.
+    pub(crate) async fn wanted(&self) {
+        // The sender is in `self`.
+        let _ = self.state.subscribe().wait_for(|state| state.wanted).await;
+    }
+
+    /// Takes over what `source` tells of definitions, until it ends. What discovery knows of a group that has changed is
+    /// forgotten by `forget`, before anybody hears of the change and asks.
+    pub(crate) async fn follow(&self, source: &mut impl Source, forget: impl Fn(&str)) {
+        while let Some(event) = source.next().await {
+            self.take(&event, &forget);
+        }
+    }
+
+    fn take(&self, event: &WatchEvent, forget: impl Fn(&str)) {
+        let object = match event {
+            WatchEvent::Applied { new, .. } => new,
+            WatchEvent::Deleted(tombstone) => &tombstone.last,
+        };
+        let name = &object.header.key.name;
+        let Some((_, group)) = name.split_once('.') else { return };
+        forget(group);
+        self.state.send_modify(|state| {
+            match event {
+                WatchEvent::Applied { .. } => state.definitions.insert(name.clone(), object.header.uid.clone()),
+                WatchEvent::Deleted(_) => state.definitions.remove(name),
+            };
+            state.changes += 1;
+            state.groups.insert(group.into(), state.changes);
+        });
+    }
+
+    /// The number of the last change.
+    pub(crate) fn mark(&self) -> u64 {
+        self.state.borrow().changes
+    }
+
+    /// Completes when a definition of `group` has changed after `mark`.
+    pub(crate) async fn changed(&self, group: &str, mark: u64) {
+        let mut state = self.state.subscribe();
+        // The sender is in `self`.
+        let _ = state.wait_for(|state| state.groups.get(group).is_some_and(|change| *change > mark)).await;
+    }
+
+    /// Whether any definition of `group` is known.
+    pub(crate) fn defines(&self, group: &str) -> bool {
+        let state = self.state.borrow();
+        state.definitions.keys().any(|name| name.split_once('.').is_some_and(|(_, its)| its == group))
+    }
+
+    /// What is defined now.
+    pub(crate) fn snapshot(&self) -> Definitions {
+        self.state.borrow().definitions.clone()
+    }
+
+    /// Completes when the definition `name` is no longer the one that it was in `before`, or that it was first seen as.
+    pub(crate) fn replaced(&self, name: &Arc<str>, before: &Definitions) -> impl Future<Output = ()> + Send + use<> {
+        let (name, mut known, state) = (name.clone(), before.get(name).cloned(), self.clone());
+        async move {
+            let mut changes = state.state.subscribe();
+            let differs = |state: &State| {
+                let now = state.definitions.get(&name);
+                known = known.take().or_else(|| now.cloned());
+                now != known.as_ref()
+            };
+            let _ = changes.wait_for(differs).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::pin::pin;
+
+    use futures::FutureExt;
+    use tokio_util::sync::CancellationToken;
+    use windlass_core::object::{Header, Object, ObjectKey};
+    use windlass_core::watch::Tombstone;
+
+    use super::*;
+    use crate::supervise::{Panics, supervise};
+
+    fn definition(name: &str, uid: &str) -> Object {
+        let header = Header {
+            key: ObjectKey::cluster(name),
+            uid: uid.into(),
+            version: "1".into(),
+            generation: 1,
+            labels: [].into_iter().collect(),
+            owners: [].into(),
+            own_fields: None,
+            deleting: false,
+        };
+        Object::new(header, "{}")
+    }
+
+    fn applied(name: &str, uid: &str) -> WatchEvent {
+        WatchEvent::Applied { old: None, new: definition(name, uid), initial: false }
+    }
+
+    fn deleted(name: &str) -> WatchEvent {
+        WatchEvent::Deleted(Tombstone { last: definition(name, "1"), final_state_unknown: false })
+    }
+
+    fn tell(kinds: &Kinds, event: &WatchEvent) {
+        kinds.take(event, |_| {});
+    }
+
+    #[test]
+    fn whoever_waits_hears_of_its_group_and_no_other() {
+        let kinds = Kinds::default();
+        tell(&kinds, &applied("as.example.com", "1"));
+        let mut changed = pin!(kinds.changed("example.com", kinds.mark()));
+        assert_eq!(changed.as_mut().now_or_never(), None, "that was before");
+        tell(&kinds, &applied("bs.other.com", "1"));
+        assert_eq!(changed.as_mut().now_or_never(), None);
+        tell(&kinds, &applied("cs.example.com", "1"));
+        assert_eq!(changed.now_or_never(), Some(()));
+        assert!(kinds.defines("example.com") && !kinds.defines("com"));
+    }
+
+    #[test]
+    fn a_definition_that_goes_or_comes_back_as_another_is_told_of() {
+        let (kinds, name) = (Kinds::default(), Arc::from("as.example.com"));
+        tell(&kinds, &applied(&name, "1"));
+        let mut watching = [(); 2].map(|()| Box::pin(kinds.replaced(&name, &kinds.snapshot())));
+        tell(&kinds, &applied(&name, "1"));
+        assert_eq!(watching[0].as_mut().now_or_never(), None, "it is still the same");
+        tell(&kinds, &deleted(&name));
+        assert_eq!(watching[0].as_mut().now_or_never(), Some(()));
+        tell(&kinds, &applied(&name, "2"));
+        assert_eq!(watching[1].as_mut().now_or_never(), Some(()), "it missed the deletion and sees another UID");
+    }
+
+    #[test]
+    fn a_definition_that_is_seen_for_the_first_time_is_no_change() {
+        let (kinds, name) = (Kinds::default(), Arc::from("as.example.com"));
+        let mut watching = pin!(kinds.replaced(&name, &kinds.snapshot()));
+        assert_eq!(watching.as_mut().now_or_never(), None);
+        tell(&kinds, &applied(&name, "1"));
+        assert_eq!(watching.as_mut().now_or_never(), None);
+        tell(&kinds, &applied(&name, "2"));
+        assert_eq!(watching.now_or_never(), Some(()));
+    }
+
+    /// Its events in their order; it panics where there is none.
+    struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
+
+    impl Source for Scripted {
+        async fn next(&mut self) -> Option<WatchEvent> {
+            self.0.next().map(|event| event.expect("an event"))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_after_a_panic_is_followed_too() {
+        let (kinds, panics) = (Kinds::default(), Panics::default());
+        let events = vec![Some(applied("as.example.com", "1")), None, Some(deleted("as.example.com"))];
+        let source = tokio::sync::Mutex::new(Scripted(events.into_iter()));
+        let forgotten = RefCell::new(Vec::new());
+        let follow = async || {
+            let forget = |group: &str| forgotten.borrow_mut().push(group.to_owned());
+            kinds.follow(&mut *source.lock().await, forget).await;
+        };
+        supervise("kinds", &panics, &CancellationToken::new(), follow).await;
+        assert_eq!((forgotten.into_inner(), panics.of("kinds")), (vec!["example.com".to_owned(); 2], 1));
+        assert!(!kinds.defines("example.com"));
+    }
+
+    #[test]
+    fn kubernetes_own_groups_come_without_definitions() {
+        for group in ["", "apps", "events.k8s.io", "rbac.authorization.k8s.io"] {
+            assert!(!is_custom(group), "{group:?}");
+        }
+        for group in ["apps.kubedojo.io", "gateway.networking.k8s.io", "snapshot.storage.k8s.io"] {
+            assert!(is_custom(group), "{group:?}");
+        }
+    }
+}

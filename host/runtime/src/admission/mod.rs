@@ -1,0 +1,307 @@
+//! Whether the policies admit what a controller watches, now and while it runs.
+//!
+//! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins: a
+//! controller with a watch that is not granted does not start, and one whose watch is revoked stops.
+
+pub(crate) mod kinds;
+pub(crate) mod resolve;
+pub(crate) mod reviews;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, oneshot};
+use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
+use windlass_core::object::ObjectKey;
+use windlass_core::principal::ServiceAccount;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::Resource;
+
+use crate::admission::resolve::{Resolved, Watched};
+use crate::admission::reviews::{Refusal, Reviewer, until_refused};
+use crate::policies::{Bounds, Changes, Policies, Standing};
+
+/// Informers that one watch may become, as many as a manifest may ask for.
+const MOST_NAMESPACES: usize = 256;
+/// What a watch asks of the API.
+const VERBS: [&str; 2] = ["list", "watch"];
+
+/// One list and watch that a controller needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Needed {
+    pub(crate) resource: Arc<Resource>,
+    /// What is watched: all, a namespace, or one object by its name.
+    pub(crate) key: Option<ObjectKey>,
+}
+
+impl Needed {
+    fn of(resource: &Arc<Resource>, spec: &WatchSpec) -> Self {
+        // As in RBAC, whoever asks for one name needs no more than that.
+        let name = spec.field_selector.as_deref().and_then(|selector| selector.strip_prefix("metadata.name="));
+        let name = name.filter(|name| !name.contains([',', '=', '!'])).unwrap_or_default();
+        let key = match &spec.namespace {
+            Some(namespace) => Some(ObjectKey::namespaced(namespace.clone(), name)),
+            None if name.is_empty() || resource.namespaced => None,
+            None => Some(ObjectKey::cluster(name)),
+        };
+        Self { resource: resource.clone(), key }
+    }
+
+    /// Where. None: in all namespaces, or a cluster-scoped resource.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.key.as_ref()?.namespace.as_deref()
+    }
+
+    pub(crate) fn resource_name(&self) -> String {
+        resource_name(self.resource.group(), &self.resource.plural, "")
+    }
+
+    fn check(&self, grants: &Grants) -> Result<(), Denial> {
+        VERBS.into_iter().try_for_each(|verb| {
+            grants.check(&Access {
+                verb,
+                group: self.resource.group(),
+                resource: &self.resource.plural,
+                subresource: "",
+                namespaced: self.resource.namespaced,
+                key: self.key.as_ref(),
+            })
+        })
+    }
+}
+
+/// What `resolved` needs to watch.
+pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
+    let of =
+        |watched: &Watched| watched.specs.iter().map(|spec| Needed::of(&watched.resource, spec)).collect::<Vec<_>>();
+    resolved.watches.iter().flat_map(of).collect()
+}
+
+/// A watch as the manifest wants it.
+pub(crate) type Wanted = (Arc<Resource>, WatchSpec);
+
+/// What the manifest wants to watch.
+pub(crate) fn wanted(resolved: &Resolved) -> Vec<Wanted> {
+    let of = |watched: &Watched| {
+        watched.specs.iter().map(|spec| (watched.resource.clone(), spec.clone())).collect::<Vec<_>>()
+    };
+    resolved.watches.iter().flat_map(of).collect()
+}
+
+/// The same, with each watch narrowed to what is granted of it.
+pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
+    for Watched { specs, resource, .. } in &mut resolved.watches {
+        *specs = specs.iter().flat_map(|spec| narrow(grants, resource, spec)).collect();
+    }
+    resolved
+}
+
+/// Of a watch over all namespaces where only some are granted, one for each of those. What is granted, or not granted at all,
+/// stays as it is.
+fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<WatchSpec> {
+    let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).check(grants).is_ok();
+    if !resource.namespaced || spec.namespace.is_some() || is_granted(spec) {
+        return vec![spec.clone()];
+    }
+    let places = grants.named_namespaces().into_iter();
+    let places = places.map(|namespace| WatchSpec { namespace: Some(namespace.into()), ..spec.clone() });
+    let granted: Vec<_> = places.filter(is_granted).take(MOST_NAMESPACES).collect();
+    if granted.is_empty() { vec![spec.clone()] } else { granted }
+}
+
+/// The first of `needed` that is not granted.
+pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<Denial> {
+    needed.iter().find_map(|needed| needed.check(grants).err())
+}
+
+/// A controller that may run, and under which terms.
+pub(crate) struct Admitted {
+    pub(crate) resolved: Resolved,
+    pub(crate) live: LiveGrants,
+    pub(crate) terms: Terms,
+}
+
+/// What must go on being so.
+pub(crate) struct Terms {
+    /// Since before the answer was given.
+    pub(crate) changes: Changes,
+    pub(crate) asked: Allowance,
+    pub(crate) wanted: Vec<Wanted>,
+    /// What of that is watched.
+    pub(crate) needed: Vec<Needed>,
+    pub(crate) impersonate: Option<ServiceAccount>,
+    pub(crate) only: Option<String>,
+    /// Is told each time that the grants have changed.
+    pub(crate) regranted: Arc<Notify>,
+}
+
+/// Why a controller must stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Revoked {
+    /// There is no policy any more.
+    All,
+    /// One of its watches is not granted any more.
+    Watch(Denial),
+    /// What it watches is granted in other namespaces than before.
+    Scope,
+    /// It is to act as another account.
+    Account,
+    /// The account that it acts as may not watch what it watches.
+    Refused(Refusal),
+}
+
+impl Terms {
+    /// Binds `live` to each change of the policies, and has the watches reviewed. Tells `broken` when the controller may not go
+    /// on, and goes on itself: calls that run on after their controller has stopped are bound as much as others.
+    pub(crate) async fn keep<R: Reviewer>(
+        mut self,
+        policies: &Policies,
+        reviewer: &R,
+        plugin: &str,
+        live: &LiveGrants,
+        broken: oneshot::Sender<Revoked>,
+    ) -> Infallible {
+        let mut broken = Some(broken);
+        let (account, needed) = (self.impersonate.clone(), self.needed.clone());
+        let refused = async {
+            match &account {
+                Some(account) => until_refused(reviewer, account, &needed).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut refused = std::pin::pin!(refused);
+        loop {
+            tokio::select! {
+                () = self.changes.next() => {}
+                refusal = &mut refused => {
+                    live.replace(self.nothing());
+                    // It cannot be that nobody waits: the controller does until it is told.
+                    let _ = broken.take().map(|broken| broken.send(Revoked::Refused(refusal)));
+                    // Whatever the policies say from now on, the account may not.
+                    return std::future::pending().await;
+                }
+            }
+            let standing = policies.standing(plugin);
+            let (grants, revoked) = self.judge(&standing);
+            let differs = *live.current() != grants;
+            live.replace(grants);
+            if differs {
+                self.regranted.notify_one();
+            }
+            if let Some(revoked) = revoked {
+                let _ = broken.take().map(|broken| broken.send(revoked));
+            }
+        }
+    }
+
+    fn nothing(&self) -> Grants {
+        Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default())
+    }
+
+    /// What calls that run may do from now on, and why no other may follow.
+    fn judge(&self, standing: &Standing) -> (Grants, Option<Revoked>) {
+        let bounds: &Bounds = match standing {
+            Standing::Waiting(_) => return (self.nothing(), Some(Revoked::All)),
+            Standing::Granted(bounds) => bounds,
+        };
+        if bounds.impersonate != self.impersonate {
+            return (self.nothing(), Some(Revoked::Account));
+        }
+        let grants = bounds.grants(self.asked.clone(), self.only.as_deref());
+        let of = |(resource, spec): &Wanted| {
+            narrow(&grants, resource, spec).iter().map(|spec| Needed::of(resource, spec)).collect::<Vec<_>>()
+        };
+        let needed: Vec<_> = self.wanted.iter().flat_map(of).collect();
+        let is_same = needed.iter().map(|it| &it.key).eq(self.needed.iter().map(|it| &it.key));
+        let revoked = denied(&grants, &needed).map(Revoked::Watch).or((!is_same).then_some(Revoked::Scope));
+        (grants, revoked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use futures::FutureExt;
+    use windlass_core::grants::Rule;
+    use windlass_core::object::ObjectKind;
+    use windlass_kube::{ReviewError, Verdict};
+
+    use super::*;
+    use crate::files::{Change, Content};
+    use crate::policies::{GrantMode, PolicySettings};
+
+    struct Nobody;
+
+    impl Reviewer for Nobody {
+        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<Verdict, ReviewError> {
+            pending().await
+        }
+    }
+
+    fn terms(policies: &Policies) -> Terms {
+        let resource = Arc::new(Resource {
+            kind: ObjectKind::new("v1", "ConfigMap"),
+            plural: "configmaps".to_owned(),
+            namespaced: true,
+            subresources: vec![],
+            verbs: vec![],
+            comparable: false,
+        });
+        let spec = WatchSpec::all(resource.kind.clone());
+        let needed = vec![Needed::of(&resource, &spec)];
+        let all = || vec!["*".to_owned()];
+        let asked = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
+        Terms {
+            changes: policies.changes(),
+            asked: Allowance { rules: vec![asked], ..Allowance::default() },
+            wanted: vec![(resource, spec)],
+            needed,
+            impersonate: None,
+            only: None,
+            regranted: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_that_outlive_their_controller_are_bound_by_what_is_revoked_later() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.policy.yaml");
+        let policy = |verbs: &str| {
+            let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: a\n";
+            let rule = format!("rules: [{{apiGroups: [\"\"], resources: [configmaps], verbs: [{verbs}]}}]\n");
+            std::fs::write(&path, format!("{head}{rule}")).expect("written");
+        };
+        policy("get, list, watch, patch");
+        let settings = PolicySettings {
+            mode: GrantMode::Policy,
+            directory: directory.path().to_owned(),
+            ceiling: None,
+            host_namespace: None,
+        };
+        let (policies, _files) = Policies::read(settings).await.expect("it can be read");
+        let take = |content| policies.take(&[Change { path: path.clone(), content }]);
+        let (live, key) = (LiveGrants::default(), ObjectKey::namespaced("prod", "a"));
+        let patches = || {
+            let access = Access {
+                verb: "patch",
+                group: "",
+                resource: "configmaps",
+                subresource: "",
+                namespaced: true,
+                key: Some(&key),
+            };
+            live.current().allows(&access)
+        };
+        let (broken, mut revoked) = oneshot::channel();
+        let mut keeping = Box::pin(terms(&policies).keep(&policies, &Nobody, "a", &live, broken));
+        policy("get, patch");
+        take(Content::Is([1; 32]));
+        assert!((&mut keeping).now_or_never().is_none());
+        assert!(matches!(revoked.try_recv(), Ok(Revoked::Watch(_))), "the controller stops");
+        assert!(patches(), "what runs on may still do this");
+        take(Content::Gone);
+        assert!((&mut keeping).now_or_never().is_none());
+        assert!(!patches(), "and now it may not");
+    }
+}

@@ -1,0 +1,185 @@
+//! From what a manifest declares to what the host can watch and grant: kinds become resources, and `--namespace` narrows.
+
+use std::sync::Arc;
+
+use windlass_core::grants::{Allowance, Grants, Rule};
+use windlass_core::mapping::{Mapping, PrimaryKind};
+use windlass_core::object::ObjectKind;
+use windlass_core::principal::Role;
+use windlass_core::watch::{IndexSource, WatchSpec};
+use windlass_kube::{Discovery, DiscoveryError, Resource};
+use windlass_wasm::Manifest;
+use windlass_wasm::manifest::{Controller, Watch};
+
+use crate::admission::kinds;
+use crate::dispatch::route::Route;
+
+/// Why a controller cannot start yet, or at all.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    /// A kind is not served, or the server could not be asked.
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    /// The host is confined to a namespace that the manifest leaves out.
+    #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
+    NoNamespace {
+        /// What is watched.
+        kind: ObjectKind,
+        /// Where the manifest wants it.
+        declared: Vec<String>,
+        /// Where the host may.
+        namespace: String,
+    },
+}
+
+/// One declared watch, ready to be subscribed to.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// One for each namespace, or one for all.
+    pub(crate) specs: Vec<WatchSpec>,
+    pub(crate) resource: Arc<Resource>,
+    /// The declared indexes by their names.
+    pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
+    pub(crate) route: Route,
+    /// What would define the kind, if a definition may.
+    pub(crate) definition: Option<Arc<str>>,
+    /// Its objects are the controller's primaries.
+    pub(crate) is_primary: bool,
+}
+
+/// A controller whose kinds are all served.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) primary: PrimaryKind,
+    pub(crate) watches: Vec<Watched>,
+    /// What the manifest asks for in this controller's calls.
+    pub(crate) asked: Allowance,
+    /// What the host itself may do to keep a finalizer on the primaries.
+    pub(crate) keeping: Grants,
+}
+
+/// Resolves `controller` of `manifest`; `only` is the host's `--namespace`.
+pub(crate) async fn resolve(
+    discovery: &Discovery,
+    manifest: &Manifest,
+    controller: &Controller,
+    only: Option<&str>,
+) -> Result<Resolved, ResolveError> {
+    let resource = discovery.resolve(&controller.primary.object_kind()).await?;
+    let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
+    let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
+    let keeping =
+        Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
+    let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
+    let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
+    let mapping = |watch: &Watch| watch.mapping.as_ref()?.to_core(&controller.primary);
+    let mapped = mapped.chain(controller.watches.iter().filter_map(|watch| Some((watch, mapping(watch)?))));
+    for (watch, mapping) in mapped {
+        let resource = discovery.resolve(&watch.object_kind()).await?;
+        watches.push(watched(watch, &resource, mapping, &primary, only)?);
+    }
+    watches[0].is_primary = true;
+    let asked = asked(discovery, manifest, controller, only).await?;
+    Ok(Resolved { primary, watches, asked, keeping })
+}
+
+fn watched(
+    watch: &Watch,
+    resource: &Arc<Resource>,
+    mapping: Mapping,
+    primary: &PrimaryKind,
+    only: Option<&str>,
+) -> Result<Watched, ResolveError> {
+    let namespaces = namespaces(&resource.kind, resource.namespaced, &watch.namespaces, only)?;
+    let declared = watch.specs();
+    let place = |namespace: Option<String>| {
+        declared.first().map(|spec| WatchSpec { namespace: namespace.map(Into::into), ..spec.clone() })
+    };
+    let specs = namespaces.into_iter().filter_map(place).collect();
+    let route = Route { mapping, predicates: watch.core_predicates().into(), primary: primary.clone() };
+    let definition = kinds::definition_of(resource);
+    let resource = resource.clone();
+    Ok(Watched { specs, resource, indexes: watch.core_indexes(), route, definition, is_primary: false })
+}
+
+/// Where a kind is watched: None stands for all namespaces, and for a kind without them.
+fn namespaces(
+    kind: &ObjectKind,
+    namespaced: bool,
+    declared: &[String],
+    only: Option<&str>,
+) -> Result<Vec<Option<String>>, ResolveError> {
+    match only.filter(|_| namespaced) {
+        None if declared.is_empty() || !namespaced => Ok(vec![None]),
+        None => Ok(declared.iter().cloned().map(Some).collect()),
+        Some(only) if declared.is_empty() || declared.iter().any(|namespace| namespace == only) => {
+            Ok(vec![Some(only.to_owned())])
+        }
+        Some(only) => Err(ResolveError::NoNamespace {
+            kind: kind.clone(),
+            declared: declared.to_vec(),
+            namespace: only.to_owned(),
+        }),
+    }
+}
+
+/// What the manifest asks for in this controller's calls, within the host's `--namespace`. Another controller's watches are its
+/// own affair; so what one may do does not depend on which CRDs were there when it started.
+async fn asked(
+    discovery: &Discovery,
+    manifest: &Manifest,
+    controller: &Controller,
+    only: Option<&str>,
+) -> Result<Allowance, ResolveError> {
+    let mut rules = Vec::new();
+    for access in controller.implied_access() {
+        let resource = discovery.resolve(&access.kind).await?;
+        let namespaces = namespaces(&access.kind, resource.namespaced, &access.namespaces, only)?;
+        rules.push(Rule {
+            groups: vec![resource.group().to_owned()],
+            resources: vec![match access.subresource {
+                Some(subresource) => format!("{}/{subresource}", resource.plural),
+                None => resource.plural.clone(),
+            }],
+            verbs: access.verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            namespaces: namespaces.into_iter().flatten().collect(),
+            names: vec![],
+            cluster: !resource.namespaced,
+        });
+    }
+    rules.extend(manifest.permission_rules());
+    Ok(manifest.asked(rules))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(namespaced: bool, declared: &[&str], only: Option<&str>) -> Result<Vec<Option<String>>, ResolveError> {
+        let declared: Vec<String> = declared.iter().map(|it| (*it).to_owned()).collect();
+        namespaces(&ObjectKind::new("v1", "Pod"), namespaced, &declared, only)
+    }
+
+    #[test]
+    fn without_namespaces_everything_is_watched_at_once() {
+        assert_eq!(places(true, &[], None).expect("allowed"), [None]);
+    }
+
+    #[test]
+    fn each_declared_namespace_is_a_watch_of_its_own() {
+        assert_eq!(places(true, &["a", "b"], None).expect("allowed"), [Some("a".to_owned()), Some("b".to_owned())]);
+    }
+
+    #[test]
+    fn the_hosts_namespace_narrows_what_is_declared() {
+        assert_eq!(places(true, &[], Some("a")).expect("allowed"), [Some("a".to_owned())]);
+        assert_eq!(places(true, &["a", "b"], Some("a")).expect("allowed"), [Some("a".to_owned())]);
+        let error = places(true, &["b"], Some("a")).expect_err("nothing is left").to_string();
+        assert!(error.contains("--namespace a") && error.contains('b'), "{error}");
+    }
+
+    #[test]
+    fn a_kind_without_namespaces_is_watched_whole() {
+        assert_eq!(places(false, &["a"], Some("a")).expect("allowed"), [None]);
+    }
+}

@@ -1,0 +1,396 @@
+//! One controller's wiring, from its manifest to its workers, and its end.
+//!
+//! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again. What it keeps when
+//! another generation of its plugin takes its place is in [`handover`], how that one gets ready there too.
+
+mod admit;
+mod handover;
+mod resync;
+pub(crate) mod running;
+mod served;
+mod start;
+mod voice;
+mod warm;
+mod watching;
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use windlass_core::fair::Share;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::queue::Priority;
+use windlass_kube::{Budget, LiveReader};
+use windlass_wasm::Plugin;
+use windlass_wasm::manifest::Controller as Declared;
+
+pub(crate) use self::handover::lasting::Lasting;
+use self::handover::lasting::{Inherited, Place};
+use self::handover::successor::Successor;
+use self::voice::Voice;
+use self::watching::{Loss, Watching};
+use crate::admission::Admitted;
+use crate::controller::running::{End, Running, kept_up, tracker};
+use crate::host::Host;
+use crate::leadership::Tenure;
+use crate::observe::status::ControllerState;
+use crate::phases::Phases;
+use crate::plugins::config::Configured;
+use crate::plugins::generation::Tally;
+use crate::plugins::install::Ready;
+use crate::supervise::jittered;
+
+/// How long a controller may wait for what it needs before that is shown as waiting.
+const SOON: Duration = Duration::from_secs(5);
+/// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+
+/// What the controllers of one generation have in common.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) host: Arc<Host>,
+    pub(crate) plugin: Arc<Plugin>,
+    /// The plugin's share of the host's permits.
+    pub(crate) share: Share,
+    /// What the generation's caches may hold.
+    pub(crate) budget: Arc<Budget>,
+    /// The plugin's reads of the API server itself.
+    pub(crate) live: LiveReader,
+    /// How the generation's calls end.
+    pub(crate) tally: Arc<Tally>,
+    /// The plugin's configuration, as the generation describes it.
+    pub(crate) configured: Configured,
+}
+
+/// One controller of one generation of a plugin.
+#[derive(Clone)]
+pub(crate) struct Controller {
+    host: Arc<Host>,
+    plugin: Arc<Plugin>,
+    share: Share,
+    budget: Arc<Budget>,
+    live: LiveReader,
+    tally: Arc<Tally>,
+    configured: Configured,
+    /// Which of the manifest's controllers.
+    index: usize,
+    lasting: Arc<Lasting>,
+    /// What it says of itself.
+    voice: Arc<Voice>,
+    /// Whether the plugin's definitions are there.
+    ready: Ready,
+    /// The right to run.
+    tenure: Tenure,
+    /// Of all rounds of this generation in this tenure.
+    workers: TaskTracker,
+    /// Told of each change of what a generation may wait for that gets ready.
+    changed: Arc<Notify>,
+    /// It takes the place of another generation's.
+    successor: Option<Arc<Successor>>,
+}
+
+/// A round that has started but for its workers.
+struct Begun {
+    running: Running,
+    place: Arc<Place>,
+    /// See [`Lasting::begins`].
+    beginning: TaskTrackerToken,
+}
+
+impl Controller {
+    /// The `index`th controller of a generation, which does nothing yet.
+    pub(crate) fn new(parts: Parts, lasting: Arc<Lasting>, index: usize) -> Self {
+        let Parts { host, plugin, share, budget, live, tally, configured } = parts;
+        let (ready, tenure) = (watch::channel(true).1, Tenure::unshared(&CancellationToken::new()));
+        let (voice, changed, workers, successor) = (Arc::default(), Arc::default(), tracker(), None);
+        Self {
+            host,
+            plugin,
+            share,
+            budget,
+            live,
+            tally,
+            configured,
+            index,
+            lasting,
+            voice,
+            ready,
+            tenure,
+            workers,
+            changed,
+            successor,
+        }
+    }
+
+    /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at work no longer.
+    pub(crate) fn under(&self, tenure: &Tenure, ready: Ready, changed: &Arc<Notify>) -> Self {
+        let voice = Arc::default();
+        self.lasting.heard.hears(&voice);
+        let (tenure, changed) = (tenure.clone(), changed.clone());
+        Self { voice, ready, tenure, workers: tracker(), changed, successor: None, ..self.clone() }
+    }
+
+    /// The same for a tenure that goes on, in which another generation is at work until it is this one's `turn`. `changed` is told
+    /// of how far it is, too.
+    pub(crate) fn after(&self, tenure: &Tenure, ready: Ready, turn: &CancellationToken, changed: &Arc<Notify>) -> Self {
+        let successor = Some(Arc::new(Successor::new(turn.clone())));
+        let (voice, tenure, changed) = (Arc::default(), tenure.clone(), changed.clone());
+        Self { voice, ready, tenure, workers: tracker(), changed, successor, ..self.clone() }
+    }
+
+    /// Its name in the manifest.
+    pub(crate) fn name(&self) -> &str {
+        &self.declared().name
+    }
+
+    /// Whose it is.
+    pub(crate) fn plugin_name(&self) -> &str {
+        self.plugin.name()
+    }
+
+    /// What it keeps over generations.
+    pub(crate) fn lasting(&self) -> &Arc<Lasting> {
+        &self.lasting
+    }
+
+    /// Says what it does, and why.
+    fn say(&self, state: ControllerState, reason: Option<String>) {
+        self.lasting.heard.says(&self.voice, state, reason);
+    }
+
+    /// Shows that another replica runs it.
+    pub(crate) fn stands_by(&self, holder: Option<&str>) {
+        self.lasting.heard.hears(&self.voice);
+        match holder {
+            Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
+            // Whose turn it is will be known soon, and then the host is ready or not.
+            None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
+        }
+    }
+
+    /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.
+    async fn prepared(&self, stop: &CancellationToken) -> bool {
+        let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
+        let both = async {
+            let definitions = "for its definitions to be granted and installed: the log says what is in the way";
+            let configuration = "for a configuration that is right: the log says what is wrong";
+            self.shown(definitions, ready.wait_for(|ready| *ready)).await
+                && self.shown(configuration, configured.wait_for(Option::is_some)).await
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            come = both => {
+                if !come {
+                    // Whoever would have said that it is there has ended, as this is about to be told to.
+                    stop.cancelled().await;
+                }
+                come
+            }
+        }
+    }
+
+    /// Waits for `needed`, and shows that it does if that takes long: then it may be that somebody has to do something. False: it will
+    /// never be.
+    async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
+        let mut needed = pin!(needed);
+        if let Ok(come) = tokio::time::timeout(SOON, needed.as_mut()).await {
+            return come.is_ok();
+        }
+        self.say(ControllerState::Waiting, Some(why.to_owned()));
+        let come = needed.await.is_ok();
+        if come {
+            self.say(ControllerState::Starting, None);
+        }
+        come
+    }
+
+    /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
+    pub(crate) async fn run(&self, phases: &Phases) -> End {
+        let calls = || self.workers.wait();
+        kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
+    }
+
+    async fn rounds(&self, phases: &Phases) -> End {
+        let stop = &phases.stop;
+        if !self.prepared(stop).await {
+            return End::Clean;
+        }
+        loop {
+            let definitions = self.host.kinds.snapshot();
+            let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
+                Some(Some(admitted)) => admitted,
+                Some(None) => {
+                    self.say(ControllerState::Stopped, Some("see the log".to_owned()));
+                    return End::Impossible;
+                }
+                None => return End::Clean,
+            };
+            // What it waited for until now is there.
+            self.say(ControllerState::Starting, None);
+            let watching = self.subscribe(resolved, live, &terms);
+            let (bound, revoked) = self.bound(&watching, terms);
+            let gone = self.gone(&watching, &definitions, revoked);
+            // To the end of the last call of the round, and first at each turn: what is revoked must not wait for anything.
+            let round = tokio::select! {
+                biased;
+                never = bound => match never {},
+                round = self.round(watching, gone, phases) => round,
+            };
+            let kind = match round {
+                ControlFlow::Break(end) => return end,
+                ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
+                ControlFlow::Continue(Loss::OverBudget(_)) => {
+                    // It would need the same again.
+                    stop.cancelled().await;
+                    return End::Clean;
+                }
+                ControlFlow::Continue(Loss::Revoked(_)) => continue,
+            };
+            // The server takes a moment to take a kind out of what it says that it serves.
+            stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
+            self.host.discovery.invalidate(kind.group());
+        }
+    }
+
+    /// A round that had begun has ended, and its calls with it: unless another generation goes on with what they were to see.
+    fn rests(&self, stop: &CancellationToken) {
+        if !self.is_superseded(stop) {
+            self.lasting.former.rest();
+        }
+    }
+
+    /// Whether another generation is in this one's place: `stop` is told, and the tenure goes on.
+    fn is_superseded(&self, stop: &CancellationToken) -> bool {
+        stop.is_cancelled() && !self.tenure.ends.is_cancelled()
+    }
+
+    /// Works until `stop` or until a kind is lost.
+    async fn round(
+        &self,
+        mut watching: Watching,
+        mut gone: BoxFuture<'static, Loss>,
+        phases: &Phases,
+    ) -> ControlFlow<End, Loss> {
+        let stop = &phases.stop;
+        let _in_round = self.successor.as_ref().map(|successor| successor.round(&self.changed));
+        let successor = self.successor.as_ref().filter(|successor| !successor.turn.is_cancelled());
+        let begun = if let Some(successor) = successor {
+            let (inherited, beginning) = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
+                ControlFlow::Continue(turn) => turn,
+                // It has not begun: what the calls of the one at work are still to see is that one's.
+                ControlFlow::Break(round) => return round,
+            };
+            let (running, place) = self.start(watching, inherited.as_ref().map(Inherited::place), phases);
+            // What has happened by now is in the caches already; what happens from now on is heard here.
+            for key in running.dispatch.primaries.all() {
+                running.dispatch.queue.add_with(key, Priority::BACKGROUND);
+            }
+            if let Some(inherited) = inherited {
+                inherited.has_begun();
+            }
+            Begun { running, place, beginning }
+        } else {
+            match self.begin(watching, &mut gone, phases).await {
+                ControlFlow::Continue(begun) => begun,
+                ControlFlow::Break(round) => return round,
+            }
+        };
+        let round = self.at_work(begun, gone, phases).await;
+        self.rests(stop);
+        round
+    }
+
+    /// Starts without another generation's queue: with its first lists, and after all calls of others have ended.
+    async fn begin(
+        &self,
+        watching: Watching,
+        gone: &mut BoxFuture<'static, Loss>,
+        phases: &Phases,
+    ) -> ControlFlow<ControlFlow<End, Loss>, Begun> {
+        let stop = &phases.stop;
+        // Of the tenure before, or of another generation.
+        let others = &self.lasting.workers;
+        let calls = "for calls that still run, of what was at work before it";
+        let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
+        let Some(beginning) = waited.and_then(|_| self.lasting.begins(stop)) else {
+            let end = if self.is_superseded(stop) { End::Clean } else { phases.last_calls(others).await };
+            return ControlFlow::Break(ControlFlow::Break(end));
+        };
+        let fresh = self.fresh(&watching);
+        // Keys may wait for the last of the first lists, events may not: they would heap up.
+        let (running, place) = self.start(watching, None, phases);
+        let loss = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                running.abandon().await;
+                self.rests(stop);
+                return ControlFlow::Break(ControlFlow::Break(End::Clean));
+            }
+            loss = gone => loss,
+            () = fresh => return ControlFlow::Continue(Begun { running, place, beginning }),
+        };
+        let round = self.lose(running, loss, phases).await;
+        self.rests(stop);
+        ControlFlow::Break(round)
+    }
+
+    /// Works until `stop` or until a kind is lost.
+    async fn at_work(
+        &self,
+        Begun { running, place, beginning }: Begun,
+        gone: BoxFuture<'static, Loss>,
+        phases: &Phases,
+    ) -> ControlFlow<End, Loss> {
+        let occupied = self.lasting.occupy(&place);
+        self.work(&running);
+        drop(beginning);
+        if let Some(successor) = &self.successor {
+            successor.has_begun();
+            self.changed.notify_one();
+        }
+        let loss = tokio::select! {
+            biased;
+            () = phases.stop.cancelled() => None,
+            loss = gone => Some(loss),
+        };
+        drop(occupied);
+        // What gets ready has nobody to wait for now.
+        self.changed.notify_one();
+        if place.retired.is_cancelled() {
+            return ControlFlow::Break(phases.until_cut(running.retire(&place.relieved)).await);
+        }
+        match loss {
+            Some(loss) => self.lose(running, loss, phases).await,
+            None if self.tenure.ends.is_cancelled() => ControlFlow::Break(running.end().await),
+            // Another generation starts anew: what is queued is nobody's any more, and the calls that run end.
+            None => ControlFlow::Break(phases.until_cut(running.abandon()).await),
+        }
+    }
+
+    /// Stops for want of what is lost.
+    async fn lose(&self, running: Running, loss: Loss, phases: &Phases) -> ControlFlow<End, Loss> {
+        self.tell(&loss);
+        let mut abandoned = pin!(running.abandon());
+        match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
+            Some(()) => ControlFlow::Continue(loss),
+            // It has what the calls need that still run.
+            None => ControlFlow::Break(phases.until_cut(abandoned).await),
+        }
+    }
+
+    fn declared(&self) -> &Declared {
+        &self.plugin.manifest().controllers[self.index]
+    }
+}
+
+#[cfg(test)]
+mod tests;

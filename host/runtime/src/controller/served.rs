@@ -1,0 +1,70 @@
+//! Waits until the kinds that a controller watches are served.
+
+use std::time::Duration;
+
+use windlass_core::object::ObjectKind;
+use windlass_kube::DiscoveryError;
+
+use super::{Controller, FIRST_RETRY};
+use crate::admission::resolve::{self, ResolveError, Resolved};
+use crate::host::Host;
+use crate::observe::status::ControllerState;
+use crate::supervise::jittered;
+
+/// The longest pause. Discovery asks the server at most every 10 s for one group anyway.
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
+
+impl Controller {
+    /// Waits until all kinds are served. None: it will never be.
+    pub(super) async fn resolve(&self) -> Option<Resolved> {
+        let (plugin, controller) = (self.plugin.name(), &self.declared().name);
+        let mut pause = FIRST_RETRY;
+        let mut told = String::new();
+        loop {
+            let mark = self.host.kinds.mark();
+            let only = self.host.namespace.as_deref();
+            let error =
+                match resolve::resolve(&self.host.discovery, self.plugin.manifest(), self.declared(), only).await {
+                    Ok(resolved) => return Some(resolved),
+                    Err(error) => error,
+                };
+            let message = error.to_string();
+            let (missing, until) = match error {
+                ResolveError::NoNamespace { .. } => {
+                    tracing::error!(%plugin, controller, error = message, "the controller cannot run");
+                    return None;
+                }
+                ResolveError::Discovery(DiscoveryError::NotServed { kind }) => (Some(kind), "it is served"),
+                ResolveError::Discovery(_) => (None, "the API server answers"),
+            };
+            // Once for each reason: the operator must see what is missing, not each time that it still is.
+            if told != message {
+                self.say(ControllerState::Waiting, Some(message.clone()));
+                tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
+                told = message;
+            }
+            pause = self.wait(missing.as_ref(), pause, mark).await;
+        }
+    }
+
+    /// Waits before the next attempt to resolve, for as long as `pause` or until a definition of the missing kind's group
+    /// has changed since `mark`. Returns the pause after that.
+    async fn wait(&self, missing: Option<&ObjectKind>, pause: Duration, mark: u64) -> Duration {
+        let Host { kinds, discovery, .. } = &*self.host;
+        let Some(group) = missing.map(ObjectKind::group) else {
+            tokio::time::sleep(jittered(pause)).await;
+            return (pause * 2).min(LONGEST_RETRY);
+        };
+        kinds.want();
+        let mut next = (pause * 2).min(LONGEST_RETRY);
+        tokio::select! {
+            () = kinds.changed(group, mark) => next = FIRST_RETRY,
+            () = tokio::time::sleep(jittered(pause)) => {}
+        }
+        // A kind is served some time after it is defined; until then what discovery has just heard is soon wrong.
+        if pause < LONGEST_RETRY && kinds.defines(group) {
+            discovery.invalidate(group);
+        }
+        next
+    }
+}

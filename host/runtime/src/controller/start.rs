@@ -1,0 +1,297 @@
+//! Sets a controller to work: from what it watches to its dispatch, its tasks and its workers.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use windlass_core::expectations::Waiting;
+use windlass_core::features::Feature;
+use windlass_core::gate::Gate;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::ports::Ports;
+use windlass_core::principal::{Principal, Role};
+use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
+use windlass_wasm::{CallLimits, Entry};
+
+use super::handover::lasting::{Place, Scope};
+use super::watching::Watching;
+use super::{Controller, admit};
+use crate::clock::SystemClock;
+use crate::controller::resync::resync;
+use crate::controller::running::Running;
+use crate::dispatch::circuit::{Circuit, Guarded};
+use crate::dispatch::composite::{Composite, Owned, Related, Surroundings};
+use crate::dispatch::feeder::Feeder;
+use crate::dispatch::middleware::finalize::{self, Finalized};
+use crate::dispatch::middleware::pause::Pausable;
+use crate::dispatch::middleware::reuse::Reusable;
+use crate::dispatch::middleware::slow_lane::{Lane, Slowed};
+use crate::dispatch::overdue::Overdue;
+use crate::dispatch::ports::waited_for;
+use crate::dispatch::route::{Route, Stores};
+use crate::dispatch::{Dispatch, Reconcile};
+use crate::observe::metrics::counted;
+use crate::observe::status::ControllerState;
+use crate::phases::Phases;
+use crate::plugins::config;
+use crate::supervise::caught;
+
+impl Controller {
+    /// Starts the tasks, but for the workers, in the place that was `inherited`, if one was. Returns what a successor would take over.
+    pub(super) fn start(
+        &self,
+        mut watching: Watching,
+        inherited: Option<&Place>,
+        phases: &Phases,
+    ) -> (Running, Arc<Place>) {
+        let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
+        let watches = watching.specs();
+        let scope = Scope::of(&watching.primary, watching.primary_specs());
+        let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
+        let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
+        let place = Arc::new(Place {
+            queue: queue.clone(),
+            gate: dispatch.gate.clone(),
+            setbacks: dispatch.setbacks.clone(),
+            watches: watches.clone(),
+            scope,
+            primaries: primaries.clone(),
+            retired: dispatch.retired.clone(),
+            relieved: CancellationToken::new(),
+            phases: phases.clone(),
+        });
+        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.lasting.workers.clone(), phases);
+        for (subscription, route) in subscriptions {
+            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
+            let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
+            let (rest, retired, panics) = (feeder.clone(), dispatch.retired.clone(), self.host.panics.clone());
+            // The last calls look things up by the indexes of this subscription.
+            running.keep(async move {
+                let mut feeder = rest.lock().await;
+                if retired.is_cancelled() {
+                    caught("feeder", &panics, async { feeder.finish() }).await;
+                }
+                feeder.discard().await
+            });
+            running.feed("feeder", move || {
+                let feeder = feeder.clone();
+                async move { feeder.lock().await.run().await }
+            });
+        }
+        let (mut configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        // The first calls get what holds now.
+        configured.mark_unchanged();
+        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
+        running.feed("regranted", {
+            let (primaries, queue) = (primaries.clone(), queue.clone());
+            move || {
+                let (regranted, primaries, queue) = (regranted.clone(), primaries.clone(), queue.clone());
+                async move { admit::again(&regranted, || primaries.all(), &queue).await }
+            }
+        });
+        let period = self.declared().options.resync();
+        running.feed("resync", move || {
+            let (primaries, queue) = (primaries.clone(), queue.clone());
+            async move { resync(period, || primaries.all(), &queue).await }
+        });
+        if let Some(gate) = &dispatch.gate {
+            self.look_after(&running, gate, watches);
+        }
+        running.feed("outages", move || {
+            let dispatch = dispatch.clone();
+            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
+        });
+        (running, place)
+    }
+
+    /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue drains: some
+    /// can only wake when a cache has proven itself.
+    fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
+        let (gate, caches) = (gate.clone(), self.host.informers.clone());
+        let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };
+        let (overdue, dispatch) = (Arc::new(overdue), running.dispatch.clone());
+        running.attend("expectations", move || {
+            let (overdue, dispatch) = (overdue.clone(), dispatch.clone());
+            async move {
+                let tell = |waiting: &Waiting, watch: &WatchSpec, follows: &str| {
+                    dispatch.warn_of_wait(waiting, &watch.to_string(), follows);
+                };
+                overdue.watch(tell).await;
+            }
+        });
+    }
+
+    /// All that the workers need.
+    fn dispatch(
+        &self,
+        watching: Watching,
+        subscriptions: &[(Subscription, Route)],
+        inherited: Option<&Place>,
+        phases: &Phases,
+    ) -> Dispatch {
+        let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
+        let options = &self.declared().options;
+        let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
+        let queue = self.queue(limiter, inherited);
+        let gate = self.gate(&readable, &queue, inherited);
+        let principal = Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: self.plugin.name().clone(),
+            digest: self.plugin.short_digest().into(),
+            replica: self.host.replica.clone(),
+            grants: live,
+            impersonate,
+            fence: self.tenure.fence.clone(),
+        });
+        // What runs now is judged anew.
+        let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
+        self.lasting.heard.shows(&self.voice, |status| status.guarded_by(circuit.clone(), lane.clone()));
+        let instances = self.host.policies.instances(self.plugin.name());
+        let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
+        let (status, events) = (self.lasting.status().clone(), self.host.recorder.clone());
+        let mut plugin: Box<dyn Reconcile> = Box::new(Guarded::new(plugin, circuit.clone(), status, events));
+        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
+            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
+        }
+        let followed = followed(&readable, subscriptions, &primaries);
+        Dispatch {
+            plugin: Box::new(Pausable::new(Box::new(Slowed::new(plugin, lane.clone())))),
+            threads: self.plugin.threads().clone(),
+            share: self.share.clone(),
+            controller: self.declared().name.as_str().into(),
+            primary,
+            primaries,
+            principal,
+            ports: self.ports(readable, followed, gate.as_ref(), &lane),
+            status: self.lasting.status().clone(),
+            config: self.configured.clone(),
+            queue,
+            gate,
+            limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
+            max_retries: options.max_retries,
+            place_worth: self.host.place_worth,
+            outages: self
+                .host
+                .outages
+                .with_pause(self.host.policies.pause(self.plugin.name()))
+                .with_circuit(circuit.clone()),
+            circuit,
+            setbacks: inherited.map(|place| place.setbacks.clone()).unwrap_or_default(),
+            tally: self.tally.clone(),
+            retired: CancellationToken::new(),
+            stop: phases.stop.child_token(),
+            last_call: phases.last_call.child_token(),
+            dropped: phases.dropping(),
+            panics: self.host.panics.clone(),
+        }
+    }
+
+    /// The queue of the generation before, with all that it knows of each key; or a new one.
+    fn queue(&self, limiter: ItemExponential, inherited: Option<&Place>) -> Queue<ObjectKey> {
+        if let Some(Place { queue, .. }) = inherited {
+            queue.limit_by(limiter);
+            return queue.clone();
+        }
+        let queue = Queue::new(Arc::new(SystemClock::new()), limiter);
+        self.lasting.heard.shows(&self.voice, |status| status.begins(queue.clone()));
+        queue
+    }
+
+    /// What holds keys until the caches show what they have written. None: that is switched off.
+    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, inherited: Option<&Place>) -> Option<Arc<Gate>> {
+        if !self.host.features.enabled(Feature::AutomaticExpectations) {
+            return None;
+        }
+        let watches: Vec<_> = readable.iter().map(|readable| readable.spec.clone()).collect();
+        let kept = inherited.filter(|place| place.watches == watches).and_then(|place| place.gate.clone());
+        let gate = kept.unwrap_or_else(|| {
+            let gate = Gate::new(Expecting::caches(readable), queue.clone(), Arc::new(SystemClock::new()));
+            // What the keys of the last round were still to see is not known of the caches of this one.
+            let left = self.lasting.former.follow(gate.clone());
+            gate.doubt(if self.lasting.was_replaced() { Vec::new() } else { left });
+            gate
+        });
+        let caches = watches.iter().map(ToString::to_string).collect();
+        self.lasting.heard.shows(&self.voice, |status| status.holds_by(&gate, caches));
+        Some(gate)
+    }
+
+    /// What the plugin may ask of the world, within its budgets, and all of it counted.
+    fn ports(
+        &self,
+        readable: Vec<Readable>,
+        followed: Vec<Followed>,
+        gate: Option<&Arc<Gate>>,
+        lane: &Arc<Lane>,
+    ) -> Ports {
+        let guards = &self.host.guards;
+        let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
+        let mut writer = writer.telling(lane.listener(self.lasting.status().clone()));
+        if let Some(gate) = gate {
+            writer = writer.expecting(Expecting::new(gate.clone(), &readable));
+        }
+        let writing = Arc::new(writer);
+        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
+        let ports = Ports {
+            owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writing.clone())),
+            reads: reader,
+            live,
+            writes: writing,
+            events: guards.limited(self.host.recorder.clone()),
+            metrics: Arc::new(self.host.metrics.plugins().clone()),
+            http: Arc::new(self.host.egress.clone()),
+        };
+        waited_for(counted(ports, &self.host.metrics, self.plugin.name()), &Handle::current())
+    }
+
+    /// What the workers call: the plugin itself, or what does as it composes.
+    fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
+        let plugin = self.plugin.clone();
+        if plugin.entry() == Entry::Reconciler {
+            return Box::new(plugin);
+        }
+        let owns = &self.declared().owns;
+        let mut watches = declared.into_iter().skip(1); // The primary.
+        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
+            kind: watch.object_kind(),
+            strategy: watch.core_strategy(),
+            watches,
+        });
+        let owned = owned.collect();
+        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
+        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
+    }
+
+    /// Starts the workers.
+    pub(super) fn work(&self, running: &Running) {
+        let options = &self.declared().options;
+        let workers = options.workers;
+        if !options.finalizer {
+            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
+        }
+        for _ in 0..workers {
+            running.work();
+        }
+        self.lasting.heard.shows(&self.voice, |status| status.works_with(workers));
+        self.say(ControllerState::Running, None);
+        tracing::info!(
+            plugin = %self.plugin.name(), controller = %running.dispatch.controller,
+            primary = %running.dispatch.primary.kind, workers, "controller started"
+        );
+    }
+}
+
+/// The watches whose every change runs the keys that it concerns; `readable` and `subscriptions` are of the same watches.
+fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
+    let routes = subscriptions.iter().map(|(_, route)| route);
+    let whole = readable.iter().zip(routes).filter(|(_, route)| route.predicates.is_empty());
+    let followed = whole.map(|(readable, route)| {
+        let (route, primaries) = (route.clone(), primaries.clone());
+        let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+        Followed { readable: readable.clone(), runs: Arc::new(runs) }
+    });
+    followed.collect()
+}

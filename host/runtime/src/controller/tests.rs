@@ -1,0 +1,281 @@
+//! One controller that is to take another's place, on the embedded API server. Each is polled by hand: so nothing happens between two steps
+//! of a test but what it says.
+
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+use futures::FutureExt;
+use tokio::sync::mpsc;
+use windlass_core::object::ObjectKind;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{BudgetScope, Excess};
+
+use super::*;
+use crate::files::{Change, Content};
+use crate::leadership::LeaseMode;
+use crate::observe::status::PluginState;
+use crate::plugins::serve::{Generation, Past};
+use crate::plugins::stage::{Stage, until};
+use crate::policies::GrantMode;
+
+/// Two generations of one controller in one tenure, which do nothing yet.
+struct Scene {
+    stage: Stage,
+    _generations: [Generation; 2],
+    tenure: Tenure,
+    phases: Phases,
+    one: Controller,
+    next: Controller,
+    turn: CancellationToken,
+    changed: Arc<Notify>,
+}
+
+/// A controller that runs whenever it is polled.
+type Run<'a> = Pin<Box<dyn Future<Output = End> + Send + 'a>>;
+
+impl Scene {
+    async fn new() -> Self {
+        Self::with(GrantMode::Manifest).await
+    }
+
+    async fn with(grants: GrantMode) -> Self {
+        let stage = Stage::with(LeaseMode::None, grants).await;
+        let (one, next) = (stage.load(1).await, stage.load(2).await);
+        let (serving, _) = stage.serving(&one, mpsc::unbounded_channel().0, stage.phases.stop.child_token());
+        stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
+        let tenure = Tenure::unshared(&serving.phases.stop);
+        let (phases, mut past) = (serving.phases.of_tenure(tenure.ends.clone()), Past::default());
+        let mut generation = |plugin| serving.generation(plugin, &mut past).expect("it can be configured");
+        let generations = [one, next].map(&mut generation);
+        let [one, next] = generations.each_ref().map(|generation| &generation.controllers[0]);
+        let (ready, turn) = (watch::channel(true).1, CancellationToken::new());
+        let changed = Arc::default();
+        let (one, next) = (one.under(&tenure, ready.clone(), &changed), next.after(&tenure, ready, &turn, &changed));
+        Self { stage, _generations: generations, tenure, phases, one, next, turn, changed }
+    }
+
+    /// What is shown of the controller.
+    fn shown(&self) -> (ControllerState, Option<String>) {
+        self.one.lasting().status().state()
+    }
+
+    /// Takes over what is the plugin's policy now. None: there is none.
+    fn grant(&self, rules: Option<&str>) {
+        let path = self.stage.plugins.join("chameleon.policy.yaml");
+        let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n";
+        let content = rules.map_or(Content::Gone, |rules| {
+            std::fs::write(&path, format!("{head}rules: {rules}\n")).expect("it can be written");
+            Content::Is([0; 32])
+        });
+        self.stage.host.policies.take(&[Change { path, content }]);
+    }
+
+    /// Phases that end when the generation is stopped.
+    fn generation(&self) -> Phases {
+        self.phases.of_generation(self.tenure.ends.child_token())
+    }
+
+    /// Both, as soon as the one is at work and the next is ready.
+    async fn ready<'a>(&'a self, of_one: &'a Phases, of_next: &'a Phases) -> (Run<'a>, Run<'a>) {
+        let (mut one, mut next) = (self.one.run(of_one).boxed(), self.next.run(of_next).boxed());
+        meanwhile(&mut one, || self.one.lasting.is_at_work()).await;
+        tokio::select! {
+            end = &mut one => panic!("nothing stops it: {end:?}"),
+            () = meanwhile(&mut next, || self.next.is_ready()) => {}
+        }
+        // That it was told of is seen.
+        self.changed.notified().await;
+        (one, next)
+    }
+}
+
+/// Polls `run` until `condition` holds.
+async fn meanwhile(run: &mut Run<'_>, condition: impl Fn() -> bool) {
+    tokio::select! {
+        end = run => panic!("nothing stops it: {end:?}"),
+        () = until(condition) => {}
+    }
+}
+
+fn waits(reason: &str) -> (ControllerState, Option<String>) {
+    (ControllerState::Waiting, Some(reason.to_owned()))
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("it comes about")
+}
+
+#[tokio::test]
+async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (one, next) = scene.ready(&of_one, &of_next).await;
+    of_next.stop.cancel();
+    assert_eq!(soon(next).await, End::Clean);
+    scene.next.take_over();
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    let lasting = scene.one.lasting();
+    assert!(!lasting.was_replaced(), "what keys were to see is the affair of whatever begins next");
+}
+
+/// Whatever ends it: here it is dropped, by a panic its round would be.
+#[tokio::test]
+async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_given() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (one, next) = scene.ready(&of_one, &of_next).await;
+    drop(next);
+    assert!(!scene.next.is_ready(), "else the one at work would be told to end for nobody");
+
+    let mut next = scene.next.run(&of_next).boxed();
+    meanwhile(&mut next, || scene.next.is_ready()).await;
+    scene.changed.notified().await;
+    scene.next.take_over();
+    assert!(!scene.next.is_settled());
+    of_one.stop.cancel();
+    scene.turn.cancel();
+    drop(next);
+    assert!(scene.next.is_settled(), "else nothing newer would ever be due");
+    assert!(scene.changed.notified().now_or_never().is_some(), "and what is newer is looked at");
+    assert_eq!(soon(one).await, End::Clean);
+}
+
+/// It says each thing once: what it waits for would never be seen if it were said between the two.
+#[tokio::test]
+async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() {
+    let scene = Scene::new().await;
+    scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
+    assert_eq!(scene.shown(), (ControllerState::Starting, None), "it is not in the place yet");
+    scene.next.take_over();
+    assert_eq!(scene.shown(), waits("before"));
+    assert!(!scene.turn.is_cancelled());
+    scene.next.say(ControllerState::Waiting, Some("between".to_owned()));
+    assert_eq!(scene.shown(), waits("between"));
+}
+
+/// The one at work ends, and nothing goes on in its place: what it did is not what is done.
+#[tokio::test]
+async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (one, next) = scene.ready(&of_one, &of_next).await;
+    drop(next);
+    scene.next.say(ControllerState::Waiting, Some("for its grants".to_owned()));
+    scene.next.take_over();
+    of_one.stop.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    assert_eq!(scene.shown(), waits("for its grants"));
+}
+
+#[tokio::test]
+async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() {
+    let scene = Scene::new().await;
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (mut one, lasting) = (scene.one.run(&of_one).boxed(), scene.one.lasting());
+    let begins = poll_fn(|context| {
+        assert!(one.poll_unpin(context).is_pending() && !lasting.is_at_work(), "nothing would have waited for it");
+        if lasting.calls().now_or_never().is_none() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    soon(begins).await;
+    scene.next.take_over();
+    of_one.stop.cancel();
+    scene.turn.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    assert!(!lasting.is_at_work());
+    let mut next = scene.next.run(&of_next).boxed();
+    meanwhile(&mut next, || lasting.is_at_work()).await;
+}
+
+#[tokio::test]
+async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need() {
+    let scene = Scene::new().await;
+    let (one, phases) = (&scene.one, scene.generation());
+    let Admitted { resolved, live, terms } = soon(one.admitted()).await.expect("it may run");
+    let (mut running, _) = one.start(one.subscribe(resolved, live, &terms), None, &phases);
+    let needed = Arc::new(());
+    let kept = needed.clone();
+    running.keep(async move {
+        let never = pending().await;
+        drop(kept);
+        never
+    });
+    let call = CancellationToken::new();
+    one.workers.spawn(call.clone().cancelled_owned());
+    let gone = Loss::NotServed(ObjectKind::new("v1", "ConfigMap"));
+    let mut lost = pin!(one.lose(running, gone, &phases));
+    phases.stop.cancel();
+    assert!(lost.as_mut().now_or_never().is_none(), "a call runs");
+    assert_eq!(Arc::strong_count(&needed), 2);
+    call.cancel();
+    assert_eq!(soon(lost).await, ControlFlow::Break(End::Clean));
+    assert_eq!(Arc::strong_count(&needed), 1);
+}
+
+/// It is what one that does not hear of its end yet says: that it stops, why it stops, and that its plugin does.
+#[tokio::test]
+async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
+    let scene = Scene::new().await;
+    scene.next.say(ControllerState::Waiting, Some("for a policy".to_owned()));
+    scene.next.take_over();
+    let plugin = scene.stage.host.status.plugin("chameleon");
+    let before = plugin.state();
+    let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
+    let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
+    for loss in [Loss::NotServed(ObjectKind::new("v1", "ConfigMap")), Loss::OverBudget(Arc::new(excess.clone()))] {
+        scene.one.tell(&loss);
+        assert_eq!((scene.shown(), plugin.state()), (waits("for a policy"), before));
+    }
+    scene.next.tell(&Loss::OverBudget(Arc::new(excess)));
+    assert_eq!((scene.shown().0, plugin.state()), (ControllerState::Stopped, PluginState::Suspended));
+}
+
+/// The watch of what would have told it is dropped where another generation is about to take its place.
+#[tokio::test]
+async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_told_to_end() {
+    let scene = Scene::new().await;
+    let (phases, ready) = (scene.generation(), watch::channel(false).1);
+    let one = scene.one.under(&scene.tenure, ready, &scene.changed);
+    let mut run = one.run(&phases).boxed();
+    assert!(run.as_mut().now_or_never().is_none(), "its plugin would end with it, without a word");
+    phases.stop.cancel();
+    assert_eq!(soon(run).await, End::Clean);
+}
+
+#[tokio::test]
+async fn what_a_controller_has_waited_for_is_not_what_it_waits_for_once_that_is_there() {
+    let scene = Scene::new().await;
+    scene.next.say(ControllerState::Waiting, Some("its kind is not served".to_owned()));
+    let (of_one, of_next) = (scene.generation(), scene.generation());
+    let (_one, _next) = scene.ready(&of_one, &of_next).await;
+    assert_eq!(scene.next.voice.last(), (ControllerState::Starting, None));
+}
+
+#[tokio::test]
+async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
+    let scene = Scene::new().await;
+    let phases = scene.generation();
+    let mut one = scene.one.run(&phases).boxed();
+    meanwhile(&mut one, || scene.one.lasting.is_at_work()).await;
+    assert!(scene.changed.notified().now_or_never().is_none());
+    phases.stop.cancel();
+    assert_eq!(soon(one).await, End::Clean);
+    assert!(scene.changed.notified().now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn what_a_controller_waits_for_is_shown_again_after_it_has_waited_for_something_else() {
+    let scene = Scene::with(GrantMode::Policy).await;
+    let (one, other) = (&scene.one, "[{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}]");
+    let mut admitted = one.admitted().map(|_| End::Clean).boxed();
+    let for_a_policy = || scene.shown() == waits("for a policy");
+    meanwhile(&mut admitted, for_a_policy).await;
+    for _ in 0..2 {
+        scene.grant(Some(other));
+        meanwhile(&mut admitted, || scene.shown().0 == ControllerState::Waiting && !for_a_policy()).await;
+        assert!(scene.shown().1.is_some_and(|why| why.contains("configmaps")), "{:?}", scene.shown());
+        scene.grant(None);
+        meanwhile(&mut admitted, for_a_policy).await;
+    }
+}

@@ -1,0 +1,222 @@
+//! What a controller watches, and what ends that.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all, select_all};
+use tokio::sync::{Notify, oneshot};
+use windlass_core::grants::{Grants, LiveGrants};
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::ObjectKind;
+use windlass_core::principal::ServiceAccount;
+use windlass_core::progress::Turn;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::{Excess, Readable, SubscribeOptions, Subscription};
+
+use super::Controller;
+use crate::admission::kinds::Definitions;
+use crate::admission::resolve::Resolved;
+use crate::admission::{Revoked, Terms};
+use crate::dispatch::route::{Route, Stores};
+use crate::observe::status::{ControllerState, PluginState};
+
+/// A controller that has subscribed to all that it watches.
+pub(super) struct Watching {
+    pub(super) primary: PrimaryKind,
+    pub(super) primaries: Stores,
+    pub(super) readable: Vec<Readable>,
+    /// What each declared watch became, in the manifest's order.
+    pub(super) declared: Vec<(Route, Vec<Readable>)>,
+    pub(super) subscriptions: Vec<(Subscription, Route)>,
+    /// Before it subscribed to any of it.
+    pub(super) since: Turn,
+    /// Kinds that a definition may bring, and its name.
+    pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
+    pub(super) keeping: Grants,
+    pub(super) live: LiveGrants,
+    pub(super) impersonate: Option<ServiceAccount>,
+    /// Is told when `live` has changed.
+    pub(super) regranted: Arc<Notify>,
+}
+
+/// Why a controller cannot go on although the host does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// A kind is no longer served.
+    NotServed(ObjectKind),
+    /// The definition of a kind was removed, or is now another one.
+    Redefined(ObjectKind),
+    /// The caches of the plugin became too large.
+    OverBudget(Arc<Excess>),
+    /// The operator's policies do not allow it any more.
+    Revoked(Revoked),
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed(kind) => write!(f, "the API server no longer serves {kind}"),
+            Self::Redefined(kind) => write!(f, "the definition of {kind} was removed or replaced"),
+            Self::OverBudget(excess) => excess.fmt(f),
+            Self::Revoked(_) => f.write_str("what it watches is not granted any more"),
+        }
+    }
+}
+
+impl Controller {
+    pub(super) fn subscribe(&self, resolved: Resolved, live: LiveGrants, terms: &Terms) -> Watching {
+        let mut primaries = Vec::new();
+        let mut readable = Vec::new();
+        let mut declared = Vec::new();
+        let mut subscriptions = Vec::new();
+        let since = Turn::take();
+        let mut defined = Vec::new();
+        for watched in resolved.watches {
+            let first = readable.len();
+            for (name, spec) in watched.definition.iter().zip(&watched.specs) {
+                defined.push((spec.kind.clone(), name.clone()));
+            }
+            for spec in watched.specs {
+                let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
+                let options = SubscribeOptions { indexes, budget: Some(self.budget.clone()) };
+                let subscription = self.host.informers.subscribe_with(spec.clone(), options);
+                let subscription = subscription.expect("the pointers of a valid manifest are pointers");
+                let store = subscription.store().clone();
+                if watched.is_primary {
+                    primaries.push(store.clone());
+                }
+                readable.push(Readable { spec, store, indexes: watched.indexes.clone() });
+                subscriptions.push((subscription, watched.route.clone()));
+            }
+            declared.push((watched.route, readable[first..].to_vec()));
+        }
+        let primaries = Stores(primaries.into());
+        let Resolved { primary, keeping, .. } = resolved;
+        let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
+        Watching {
+            primary,
+            primaries,
+            readable,
+            declared,
+            subscriptions,
+            since,
+            defined,
+            keeping,
+            live,
+            impersonate,
+            regranted,
+        }
+    }
+
+    /// What binds the calls to the policies, for ever, and what completes when the `terms` are broken.
+    pub(super) fn bound(
+        &self,
+        watching: &Watching,
+        terms: Terms,
+    ) -> (BoxFuture<'static, Infallible>, impl Future<Output = Loss> + Send + 'static) {
+        let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
+        let (broken, revoked) = oneshot::channel();
+        let bound = async move { terms.keep(&host.policies, &host.reviews, &plugin, &live, broken).await }.boxed();
+        let revoked = async move {
+            match revoked.await {
+                Ok(revoked) => Loss::Revoked(revoked),
+                // What would tell is polled as long as this is.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        (bound, revoked)
+    }
+
+    /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
+    /// seen, or when the plugin's caches are too large, or when the terms are broken.
+    pub(super) fn gone(
+        &self,
+        watching: &Watching,
+        definitions: &Definitions,
+        revoked: impl Future<Output = Loss> + Send + 'static,
+    ) -> BoxFuture<'static, Loss> {
+        let budget = self.budget.clone();
+        let excess = async move { Loss::OverBudget(budget.exceeded().await) };
+        // First the policies: what they revoke must not wait for anything.
+        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![revoked.boxed(), excess.boxed()];
+        for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
+            let kind = spec.kind.clone();
+            losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
+        }
+        for (kind, name) in &watching.defined {
+            self.host.kinds.want();
+            let kind = kind.clone();
+            losses.push(self.host.kinds.replaced(name, definitions).map(|()| Loss::Redefined(kind)).boxed());
+        }
+        select_all(losses).map(|(loss, ..)| loss).boxed()
+    }
+
+    /// Says that the controller stops, and why.
+    pub(super) fn tell(&self, loss: &Loss) {
+        let (plugin, controller) = (self.plugin.name(), &self.declared().name);
+        match loss {
+            Loss::OverBudget(excess) => {
+                // Not one in whose place another generation is by now, which may need less.
+                self.lasting.heard.shows(&self.voice, |_| {
+                    self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
+                });
+                self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
+            }
+            Loss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),
+            Loss::NotServed(_) | Loss::Redefined(_) => self.say(ControllerState::Starting, None),
+        }
+        match loss {
+            Loss::NotServed(kind) => tracing::warn!(
+                %plugin, controller, %kind, "controller stopped: the API server no longer serves one of its kinds"
+            ),
+            Loss::Redefined(kind) => tracing::warn!(
+                %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
+            ),
+            Loss::OverBudget(excess) => tracing::error!(
+                %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
+            ),
+            Loss::Revoked(Revoked::All) => tracing::warn!(
+                %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
+            ),
+            Loss::Revoked(Revoked::Watch(denial)) => tracing::warn!(
+                %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
+            ),
+            Loss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
+                %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
+            ),
+            Loss::Revoked(Revoked::Scope) => tracing::info!(
+                %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
+            ),
+            Loss::Revoked(Revoked::Account) => tracing::info!(
+                %plugin, controller, "controller stopped: its policy names another service account"
+            ),
+        }
+    }
+}
+
+/// What completes when the informer finds that its kind is not served any more.
+fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
+    // One that has been gone before, and lingers, does not know yet that the kind is back.
+    let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));
+    served.then(|()| gone)
+}
+
+impl Watching {
+    /// The watches, in the order of their caches.
+    pub(super) fn specs(&self) -> Vec<WatchSpec> {
+        self.readable.iter().map(|readable| readable.spec.clone()).collect()
+    }
+
+    /// The watches of the primaries.
+    pub(super) fn primary_specs(&self) -> impl Iterator<Item = &WatchSpec> {
+        self.declared.iter().take(1).flat_map(|(_, readable)| readable).map(|readable| &readable.spec)
+    }
+
+    /// Completes when every first list is in its store: nothing is decided on half a cache.
+    pub(super) fn synced(&self) -> impl Future<Output = ()> + Send + 'static {
+        let synced = self.subscriptions.iter().map(|(subscription, _)| subscription.when(|status| status.synced));
+        join_all(synced.collect::<Vec<_>>()).map(drop)
+    }
+}

@@ -1,0 +1,304 @@
+//! Carrying out with a server that the test plays.
+
+use std::num::NonZeroU32;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
+use windlass_core::fair::Fair;
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{Header, ObjectKey};
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{Absent, Writes};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+
+use super::*;
+
+/// Answers each write by its script, and remembers it.
+struct Server<F> {
+    answer: F,
+    written: Mutex<Vec<String>>,
+    /// How many writes are under way, and how many were at most.
+    under_way: Mutex<(usize, usize)>,
+}
+
+type Shared<F> = Arc<Server<F>>;
+
+fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Shared<F>, Ports) {
+    let server = Arc::new(Server { answer, written: Mutex::default(), under_way: Mutex::default() });
+    (server.clone(), Ports { writes: Arc::new(Played(server)), ..Absent::ports() })
+}
+
+struct Played<F>(Shared<F>);
+
+impl<F: Fn(&str) -> Written + Send + Sync + 'static> Writes for Played<F> {
+    fn write(&self, _: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
+        let server = self.0.clone();
+        async move {
+            let told = tell(&operation);
+            server.written.lock().expect("not poisoned").push(told.clone());
+            {
+                let mut under_way = server.under_way.lock().expect("not poisoned");
+                under_way.0 += 1;
+                under_way.1 = under_way.1.max(under_way.0);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            server.under_way.lock().expect("not poisoned").0 -= 1;
+            (server.answer)(&told)
+        }
+        .boxed()
+    }
+
+    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        unreachable!("nothing is batched")
+    }
+}
+
+/// `dry apply a`, `force apply status`, `delete a`, ….
+fn tell(operation: &Operation) -> String {
+    let name = |object: &str| {
+        let object: Value = serde_json::from_str(object).expect("JSON");
+        object["metadata"]["name"].as_str().expect("a name").to_owned()
+    };
+    let how = |options: &WriteOptions| {
+        let words = [(options.dry_run, "dry "), (options.force, "force "), (options.subresource.is_some(), "status ")];
+        words.into_iter().filter_map(|(said, word)| said.then_some(word)).collect::<String>()
+    };
+    match operation {
+        Operation::Create { object, options } => format!("{}create {}", how(options), name(object)),
+        Operation::Apply { object, options } => format!("{}apply {}", how(options), name(object)),
+        Operation::Delete { target, options } => {
+            assert!(target.uid.is_some() && options.resource_version.is_some(), "only in the state that was seen");
+            format!("delete {}", target.key.name)
+        }
+        Operation::Update { .. } | Operation::Patch { .. } => unreachable!("children are applied"),
+    }
+}
+
+fn error(reason: ApiReason) -> ApiError {
+    ApiError::refused(reason, "patch", "configmaps", None, "told to")
+}
+
+fn kind() -> ObjectKind {
+    ObjectKind::new("example.com/v1", "Parent")
+}
+
+fn primary(status: &Value) -> Object {
+    let header = Header {
+        key: ObjectKey::namespaced("prod", "shop"),
+        uid: "u-1".into(),
+        version: "1".into(),
+        generation: 1,
+        labels: [].into(),
+        owners: [].into(),
+        own_fields: None,
+        deleting: false,
+    };
+    Object::new(header, json!({"metadata": {"name": "shop"}, "status": status}).to_string())
+}
+
+fn call() -> Arc<CallContext> {
+    let primary = primary(&json!({}));
+    Arc::new(CallContext {
+        principal: Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: "a".into(),
+            digest: "0".into(),
+            replica: "test".into(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        }),
+        controller: "a".into(),
+        primary_kind: kind(),
+        primary_key: primary.header.key.clone(),
+        primary: Some(primary),
+        trace_id: "0".into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        turn: windlass_core::fair::Turn::default(),
+        config: "{}".into(),
+    })
+}
+
+fn parent() -> Parent {
+    Parent { plugin: "a".into(), kind: kind(), key: ObjectKey::namespaced("prod", "shop"), uid: "u-1".into() }
+}
+
+fn children(names: &[&str]) -> Wanted {
+    let text = |name: &&str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
+    let answer = Composition { children: names.iter().map(text).collect(), ..Composition::default() };
+    let strategy = UpdateStrategy::InPlace;
+    let owned = OwnedKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true, namespaces: None, strategy };
+    Wanted::read(&answer, &parent(), &[owned]).expect("valid")
+}
+
+fn observed() -> Observed {
+    let text = json!({"metadata": {"name": "c0", "uid": "c-1", "resourceVersion": "7"}, "data": "old"});
+    Observed::read(&ObjectKind::new("v1", "ConfigMap"), text.to_string().into()).expect("an object")
+}
+
+const NAMES: [&str; 12] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
+
+/// The time of a call, where a test does not care.
+const LONG: Duration = Duration::from_mins(1);
+
+async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
+    let wanted = children(&NAMES);
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
+    Hand::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
+    let (server, ports) = server(|_| Ok(None));
+    let began = Instant::now();
+    assert_eq!(create(&ports, LONG, true).await, vec![Applied::Done; NAMES.len()]);
+    assert_eq!(server.under_way.lock().expect("not poisoned").1, 5, "1, 2, 4, and what is left");
+    assert_eq!(began.elapsed(), Duration::from_millis(40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_server_is_in_trouble_it_begins_no_more() {
+    let (server, ports) = server(|told| if told == "apply c2" { Err(error(ApiReason::ServerError)) } else { Ok(None) });
+    let applied = create(&ports, LONG, true).await;
+    assert_eq!(server.written.lock().expect("not poisoned").len(), 3);
+    assert_eq!(applied[0], Applied::Done);
+    assert!(matches!(applied[2], Applied::Failed(_)) && applied[3..].iter().all(|it| *it == Applied::NotTried));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_childs_own_failure_keeps_none_of_the_others_back() {
+    let (_, ports) = server(|told| if told == "apply c0" { Err(error(ApiReason::Invalid)) } else { Ok(None) });
+    let applied = create(&ports, LONG, true).await;
+    assert!(matches!(applied[0], Applied::Failed(_)) && applied[1..].iter().all(|it| *it == Applied::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_its_time_is_up_it_says_how_much_is_left() {
+    let (_, ports) = server(|_| Ok(None));
+    let applied = create(&ports, Duration::from_millis(15), true).await;
+    let Applied::Failed(Failure::Transient(told)) = &applied[3] else { panic!("{applied:?}") };
+    assert!(told.starts_with("9 children") && told.contains("deadlineMs"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
+    let (_, ports) = server(|_| Ok(None));
+    let ports = crate::dispatch::ports::waited_for(ports, &tokio::runtime::Handle::current());
+    let fair = Fair::new(1, 8);
+    let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+    let permit = share.acquire().await;
+    let call = Arc::new(CallContext { turn: permit.turn(), ..CallContext::clone(&call()) });
+    let wanted = children(&NAMES);
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
+    // Its four rounds of writes take 40 ms.
+    let hand = Hand::new(&ports, call, Duration::from_millis(50));
+    let busy = async {
+        loop {
+            let turn = neighbour.acquire().await;
+            tokio::time::sleep(LONG).await;
+            turn.finish(LONG);
+        }
+    };
+    let (parent, shows_all, began) = (parent(), |_: &ObjectKind| true, Instant::now());
+    let applied = tokio::select! {
+        applied = hand.apply(&parent, &steps, &shows_all) => applied,
+        () = busy => unreachable!("for ever"),
+    };
+    assert!(began.elapsed() > LONG, "the neighbour was there");
+    assert_eq!(applied, vec![Applied::Done; NAMES.len()]);
+    drop(permit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_narrow_cache_does_not_show_is_not_taken_for_new() {
+    let taken = |told: &str| if told == "dry create c1" { Err(error(ApiReason::AlreadyExists)) } else { Ok(None) };
+    let (server, ports) = server(taken);
+    let applied = create(&ports, LONG, false).await;
+    assert_eq!(applied[0], Applied::Done);
+    assert!(matches!(&applied[1], Applied::Failed(Failure::Transient(told)) if told.contains("does not show it")));
+    let written = server.written.lock().expect("not poisoned");
+    assert!(written.contains(&"apply c0".to_owned()) && !written.contains(&"apply c1".to_owned()), "{written:?}");
+}
+
+/// How a replacement by the script ends, and what was written for it.
+async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Applied, Vec<String>) {
+    let (server, ports) = server(answer);
+    let (wanted, observed) = (children(&["c0"]), observed());
+    let steps = [(&wanted.children[0], Step::Replace { observed: &observed, marked: true })];
+    let applied = Hand::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
+    (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
+}
+
+fn after(data: &str, label: &str) -> Arc<str> {
+    let text = json!({"metadata": {"name": "c0", "uid": "c-1", "resourceVersion": "8", "labels": label}, "data": data});
+    text.to_string().into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_is_replaced_only_for_its_content_and_only_if_the_server_would_take_it_anew() {
+    let probes = ["dry force apply c0", "dry create c0"];
+    let same = observed().text;
+    let (applied, written) = replace(move |_| Ok(Some(same.clone()))).await;
+    assert_eq!((applied, written), (Applied::Done, vec![probes[0].to_owned()]));
+
+    let (applied, written) = replace(|_| Ok(Some(after("old", "new")))).await;
+    assert_eq!((applied, &*written[1]), (Applied::Done, "force apply c0"));
+
+    let changes = |told: &str| match told {
+        "dry create c0" => Err(error(ApiReason::AlreadyExists)),
+        _ => Ok(Some(after("new", "new"))),
+    };
+    let (applied, written) = replace(changes).await;
+    assert_eq!((applied, written), (Applied::Pending, vec![probes[0].into(), probes[1].into(), "delete c0".into()]));
+
+    let refuses = |told: &str| match told {
+        "delete c0" => Ok(None),
+        "dry create c0" => Err(error(ApiReason::AlreadyExists)),
+        _ => Err(error(ApiReason::Invalid)),
+    };
+    assert_eq!(replace(refuses).await.0, Applied::Pending);
+
+    let (applied, written) = replace(|_| Err(error(ApiReason::Invalid))).await;
+    assert!(matches!(applied, Applied::Failed(_)), "{applied:?}");
+    assert_eq!(written, probes, "what the server would not take anew is not deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
+    let answer = |told: &str| match told {
+        "delete c0" => Err(error(ApiReason::NotFound)),
+        "delete c1" => Err(error(ApiReason::Conflict)),
+        _ => Ok(None),
+    };
+    let (server, ports) = server(answer);
+    let doomed = |name: &str| Doomed {
+        target: ObjectRef {
+            kind: ObjectKind::new("v1", "ConfigMap"),
+            key: ObjectKey::namespaced("prod", name),
+            uid: Some("c".into()),
+        },
+        version: "7".into(),
+    };
+    let failures = Hand::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
+    assert_eq!(failures, [Failure::Api(error(ApiReason::Conflict))]);
+    assert_eq!(server.written.lock().expect("not poisoned").len(), AT_ONCE, "after a failure no more go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_if_it_is_another_one() {
+    let (server, ports) = server(|_| Ok(None));
+    let call = call();
+    let hand = Hand::new(&ports, call, LONG);
+    let before = primary(&json!({"n": 1}));
+    assert_eq!(hand.status(true, &before, None).await, None);
+    assert_eq!(hand.status(true, &before, Some(&json!({"n": 1}))).await, None);
+    assert!(server.written.lock().expect("not poisoned").is_empty());
+    assert_eq!(hand.status(true, &before, Some(&json!({"n": 2}))).await, None);
+    assert_eq!(*server.written.lock().expect("not poisoned"), ["force status apply shop"]);
+    let lost = hand.status(false, &before, Some(&json!({"n": 2}))).await;
+    assert!(matches!(&lost, Some(Failure::Terminal(told)) if told.contains("no status subresource")), "{lost:?}");
+}

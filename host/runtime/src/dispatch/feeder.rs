@@ -1,0 +1,236 @@
+//! From the events of a watch to keys in a workqueue.
+
+use std::convert::Infallible;
+use std::future::{Future, pending};
+
+use futures::FutureExt;
+use windlass_core::mapping::Primaries as _;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::{Priority, Queue};
+use windlass_core::watch::WatchEvent;
+use windlass_kube::Subscription;
+
+use crate::dispatch::route::{Route, Stores, priority};
+
+/// How many changes that concern every primary are taken for one.
+const BURST: usize = 1_000;
+
+/// Where events come from: a subscription, or a test.
+pub(crate) trait Source: Send {
+    /// The next event; None: there will be none. Nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Option<WatchEvent>> + Send;
+}
+
+impl Source for Subscription {
+    fn next(&mut self) -> impl Future<Output = Option<WatchEvent>> + Send {
+        Self::next(self)
+    }
+}
+
+/// How often an event is tried whose keys the host panics over.
+const ATTEMPTS: u32 = 2;
+
+/// Feeds a queue from a source. A panic loses nothing: what it fell over is tried again, and if that fails too, every
+/// primary runs instead.
+pub(crate) struct Feeder<S> {
+    source: S,
+    route: Route,
+    queue: Queue<ObjectKey>,
+    primaries: Stores,
+    /// The event that is being worked on, and how often it was begun.
+    in_hand: Option<(WatchEvent, u32)>,
+}
+
+impl<S: Source> Feeder<S> {
+    pub(crate) fn new(source: S, route: Route, queue: Queue<ObjectKey>, primaries: Stores) -> Self {
+        Self { source, route, queue, primaries, in_hand: None }
+    }
+
+    /// Feeds the queue until the source ends. The queue deduplicates, so a key that an event names twice is one.
+    pub(crate) async fn run(&mut self) {
+        loop {
+            self.feed();
+            let Some(event) = self.source.next().await else { return };
+            self.in_hand = Some((event, 0));
+        }
+    }
+
+    /// Feeds the queue with what is in hand.
+    fn feed(&mut self) {
+        let Some((event, attempts)) = &mut self.in_hand else { return };
+        *attempts += 1;
+        if *attempts <= ATTEMPTS {
+            let priority = priority(event, &self.route);
+            let keys = self.route.keys(event, &self.primaries);
+            if self.route.concerns_all() && !keys.is_empty() {
+                // What has happened by now is in the caches already, and each key that is queued now will see it.
+                skip_burst(&mut self.source);
+            }
+            for key in keys {
+                self.queue.add_with(key.clone(), priority);
+                // Whoever reads it finds the key in the queue, if not at work already.
+                tracing::trace!(target: "windlass::feed", kind = %self.route.primary.kind, %key, ?priority, "queued");
+            }
+        } else {
+            tracing::error!(kind = %self.route.primary.kind, "an event cannot be mapped; every primary runs instead");
+            for key in self.primaries.all() {
+                self.queue.add_with(key, Priority::BACKGROUND);
+            }
+        }
+        self.in_hand = None;
+    }
+
+    /// Feeds the queue with the events that are there already: what comes later is another generation's.
+    pub(crate) fn finish(&mut self) {
+        self.feed();
+        // Not as a cooperative task: its turn would be over after fewer events.
+        while let Some(event) = tokio::task::unconstrained(self.source.next()).now_or_never().flatten() {
+            self.in_hand = Some((event, 0));
+            self.feed();
+        }
+    }
+
+    /// Takes events to no end: no more keys are wanted, and the events must not heap up.
+    pub(crate) async fn discard(&mut self) -> Infallible {
+        while self.source.next().await.is_some() {}
+        pending().await
+    }
+}
+
+/// Takes a burst of the events that are there already. Returns how many.
+fn skip_burst(source: &mut impl Source) -> usize {
+    // Not as a cooperative task: its turn would be over after fewer events.
+    let mut next = || tokio::task::unconstrained(source.next()).now_or_never().flatten();
+    (0..BURST).take_while(|_| next().is_some()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::future::BoxFuture;
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
+    use windlass_core::clock::{Clock, Moment};
+    use windlass_core::mapping::{Mapping, PrimaryKind};
+    use windlass_core::object::{Header, Object, ObjectKind};
+    use windlass_core::queue::ItemExponential;
+    use windlass_core::watch::Tombstone;
+
+    use super::*;
+    use crate::supervise::{Panics, supervise};
+
+    fn labelled(primary: &str) -> Object {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", "child"),
+            uid: "c-1".into(),
+            version: "1".into(),
+            generation: 1,
+            labels: [("for".into(), primary.into())].into(),
+            owners: [].into(),
+            own_fields: None,
+            deleting: false,
+        };
+        Object::new(header, "{}")
+    }
+
+    fn route() -> Route {
+        Route {
+            mapping: Mapping::Label("for".into()),
+            predicates: [].into(),
+            primary: PrimaryKind { kind: ObjectKind::new("example.com/v1", "Parent"), namespaced: true },
+        }
+    }
+
+    /// Its events in their order; it panics where there is none.
+    struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
+
+    impl Source for Scripted {
+        async fn next(&mut self) -> Option<WatchEvent> {
+            self.0.next().map(|event| event.expect("an event"))
+        }
+    }
+
+    /// Panics when it is asked for the time, as often as it has been told to.
+    struct PanickingClock(AtomicU32);
+
+    impl Clock for PanickingClock {
+        fn now(&self) -> Moment {
+            let left = self.0.load(Ordering::Relaxed);
+            self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+            assert!(left == 0, "the clock panics");
+            Moment::default()
+        }
+
+        fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// What is queued by a supervised feeder whose clock panics `panics` times, and how often the feeder did.
+    async fn fed(events: Vec<Option<WatchEvent>>, panics: u32) -> (Vec<String>, u64) {
+        let queue = Queue::new(Arc::new(PanickingClock(panics.into())), ItemExponential::default());
+        let feeder = Feeder::new(Scripted(events.into_iter()), route(), queue.clone(), Stores::default());
+        let (feeder, counted) = (tokio::sync::Mutex::new(feeder), Panics::default());
+        let run = async || feeder.lock().await.run().await;
+        supervise("feeder", &counted, &CancellationToken::new(), run).await;
+        let mut keys = Vec::new();
+        while let Some(Some(key)) = queue.get().now_or_never() {
+            keys.push(key.to_string());
+        }
+        (keys, counted.of("feeder"))
+    }
+
+    fn gone(primary: &str) -> WatchEvent {
+        WatchEvent::Deleted(Tombstone { last: labelled(primary), final_state_unknown: false })
+    }
+
+    impl Source for mpsc::UnboundedReceiver<WatchEvent> {
+        async fn next(&mut self) -> Option<WatchEvent> {
+            self.recv().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_burst_is_taken_at_once_however_long_a_task_may_run() {
+        let (sender, mut source) = mpsc::unbounded_channel();
+        for _ in 0..BURST + 7 {
+            sender.send(gone("a")).expect("it is read");
+        }
+        assert_eq!([skip_burst(&mut source), skip_burst(&mut source)], [BURST, 7]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_there_already_becomes_keys_at_the_end_and_what_comes_later_does_not() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
+        let mut feeder = Feeder::new(receiver, route(), queue.clone(), Stores::default());
+        for primary in ["a", "b"] {
+            sender.send(gone(primary)).expect("it is read");
+        }
+        feeder.finish();
+        assert_eq!(queue.len(), 2);
+        sender.send(gone("c")).expect("it is read");
+        assert!(feeder.discard().now_or_never().is_none());
+        assert_eq!(queue.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_the_feeder_fell_over_is_not_lost() {
+        let fed = fed(vec![Some(gone("a")), Some(gone("b"))], 1).await;
+        assert_eq!(fed, (vec!["prod/a".to_owned(), "prod/b".to_owned()], 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_feeder_whose_source_panics_goes_on_with_the_next_event() {
+        let fed = fed(vec![Some(gone("a")), None, Some(gone("b"))], 0).await;
+        assert_eq!(fed, (vec!["prod/a".to_owned(), "prod/b".to_owned()], 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_cannot_be_mapped_does_not_hold_up_the_next() {
+        let fed = fed(vec![Some(gone("a")), Some(gone("b"))], ATTEMPTS).await;
+        assert_eq!(fed, (vec!["prod/b".to_owned()], u64::from(ATTEMPTS)));
+    }
+}

@@ -1,0 +1,220 @@
+//! What is kept of each plugin over all its controllers, generations and calls, so that it does not hurt others: its budget of
+//! writes, its budget of Kubernetes Events, and which objects it writes how often.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::compact::Version;
+use windlass_core::hot_loop::Tally;
+use windlass_core::object::ObjectRef;
+use windlass_core::ports::{CallContext, Event, Events};
+use windlass_core::queue::TokenBucket;
+use windlass_kube::{WriteBudget, WriteRate};
+
+use crate::clock::SystemClock;
+use crate::observe::metrics::counters;
+
+/// Kubernetes Events of one plugin, in the long run, whatever they are about. One object has a budget of its own (§3.17).
+const EVENTS_PER_SECOND: u32 = 5;
+/// And at once.
+const EVENTS_BURST: u32 = 100;
+
+/// What a plugin may do, over all its calls.
+#[derive(Clone, Copy, Debug)]
+pub struct GuardSettings {
+    /// How often it may write.
+    pub writes: WriteRate,
+    /// So many writes of one object within a minute are a hot loop. 0: none is.
+    pub hot_loop_writes: u32,
+}
+
+/// What is kept of all plugins. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Guards(Arc<Shared>);
+
+struct Shared {
+    settings: GuardSettings,
+    clock: SystemClock,
+    plugins: Mutex<BTreeMap<Arc<str>, Kept>>,
+}
+
+/// What is kept of one.
+struct Kept {
+    writes: WriteBudget,
+    tally: Tally<ObjectRef>,
+    events: TokenBucket,
+    dropped_events: u64,
+}
+
+impl fmt::Debug for Guards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guards").field(&self.0.settings).finish()
+    }
+}
+
+impl Guards {
+    pub(crate) fn new(settings: GuardSettings) -> Self {
+        Self(Arc::new(Shared { settings, clock: SystemClock::new(), plugins: Mutex::default() }))
+    }
+
+    /// The budget of writes of `plugin`.
+    pub(crate) fn writes(&self, plugin: &Arc<str>) -> WriteBudget {
+        self.with(plugin, |kept, _| kept.writes.clone())
+    }
+
+    /// `events`, as far as its plugin's budget goes. What is beyond that is dropped and counted.
+    pub(crate) fn limited(&self, events: Arc<dyn Events>) -> Arc<dyn Events> {
+        Arc::new(LimitedEvents { events, guards: self.clone() })
+    }
+
+    /// `plugin` wrote `object`. True: that is a hot loop.
+    pub(crate) fn wrote(&self, plugin: &Arc<str>, object: &ObjectRef, version: Option<&Version>) -> bool {
+        self.with(plugin, |kept, now| kept.tally.wrote(object, version, now))
+    }
+
+    /// So many writes make a loop.
+    pub(crate) fn hot_loop_writes(&self) -> u32 {
+        self.0.settings.hot_loop_writes
+    }
+
+    /// Which other plugins write `object` too.
+    pub(crate) fn others(&self, plugin: &str, object: &ObjectRef) -> Vec<String> {
+        let now = self.0.clock.now();
+        let plugins = self.plugins();
+        let others = plugins.iter().filter(|(name, kept)| &***name != plugin && kept.tally.has(object, now));
+        others.map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// `plugin` is not there any more.
+    pub(crate) fn forget(&self, plugin: &str) {
+        self.plugins().remove(plugin);
+    }
+
+    fn with<T>(&self, plugin: &Arc<str>, look: impl FnOnce(&mut Kept, Moment) -> T) -> T {
+        let GuardSettings { writes, hot_loop_writes } = self.0.settings;
+        let new = || Kept {
+            writes: WriteBudget::new(writes),
+            tally: Tally::new(hot_loop_writes),
+            events: TokenBucket::new(EVENTS_PER_SECOND, EVENTS_BURST),
+            dropped_events: 0,
+        };
+        look(self.plugins().entry(plugin.clone()).or_insert_with(new), self.0.clock.now())
+    }
+
+    fn plugins(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Kept>> {
+        self.0.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collector for Guards {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let labels = |plugin: &Arc<str>| vec![("plugin", plugin.to_string())];
+        let plugins = self.plugins();
+        let waited = plugins.iter().map(|(plugin, kept)| (labels(plugin), kept.writes.waited()));
+        let help = "Writes of plugins that had to wait, because the plugin writes more often than it may";
+        counters(&mut encoder, "windlass_writes_waited", help, waited)?;
+        let dropped = plugins.iter().map(|(plugin, kept)| (labels(plugin), kept.dropped_events));
+        let help = "Kubernetes Events that were dropped because their plugin emits more than it may";
+        counters(&mut encoder, "windlass_events_over_budget", help, dropped)
+    }
+}
+
+struct LimitedEvents {
+    events: Arc<dyn Events>,
+    guards: Guards,
+}
+
+impl Events for LimitedEvents {
+    fn emit(&self, call: &CallContext, event: Event) {
+        let plugin = &call.principal.plugin;
+        let refused = self.guards.with(plugin, |kept, now| {
+            let refused = kept.events.try_take(now).is_err();
+            kept.dropped_events += u64::from(refused);
+            refused.then_some(kept.dropped_events)
+        });
+        match refused {
+            None => self.events.emit(call, event),
+            Some(1) => tracing::warn!(
+                %plugin, controller = %call.controller, key = %call.primary_key, reason = event.reason,
+                "an event was dropped: the plugin emits more than {EVENTS_PER_SECOND} a second; further ones are only counted"
+            ),
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use windlass_core::object::{ObjectKey, ObjectKind};
+    use windlass_core::ports::EventType;
+
+    use super::*;
+    use crate::dispatch::middleware::finalize::played;
+
+    pub(crate) fn guards() -> Guards {
+        Guards::new(GuardSettings { writes: WriteRate::default(), hot_loop_writes: 3 })
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Events for Count {
+        fn emit(&self, _: &CallContext, _: Event) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_beyond_a_plugins_budget_are_dropped_and_counted() {
+        let (guards, count) = (guards(), Arc::new(Count::default()));
+        let (events, (_, call)) = (guards.limited(count.clone()), played::call(None));
+        let event = Event {
+            regarding: None,
+            related: None,
+            event_type: EventType::Normal,
+            reason: "A".to_owned(),
+            action: "A".to_owned(),
+            note: "a".to_owned(),
+        };
+        let flood = || (0..1_000).for_each(|_| events.emit(&call, event.clone()));
+        flood();
+        assert_eq!(count.0.load(Ordering::Relaxed), 100);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        flood();
+        assert_eq!(count.0.load(Ordering::Relaxed), 110);
+        let mut text = String::new();
+        let mut registry = prometheus_client::registry::Registry::default();
+        registry.register_collector(Box::new(guards));
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a text");
+        assert!(
+            text.contains(&format!("events_over_budget_total{{plugin=\"{}\"}} 1890", call.principal.plugin)),
+            "{text}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn plugins_are_counted_by_themselves_and_know_of_each_other() {
+        let (guards, [a, b]) = (guards(), [Arc::<str>::from("a"), "b".into()]);
+        let object = ObjectRef {
+            kind: ObjectKind::new("v1", "ConfigMap"),
+            key: ObjectKey::namespaced("prod", "shop"),
+            uid: None,
+        };
+        let found: Vec<_> = [&a, &b, &a, &b, &a, &b].map(|plugin| guards.wrote(plugin, &object, None)).into();
+        assert_eq!(found, [false, false, false, false, true, true]);
+        assert_eq!(guards.others("a", &object), ["b"]);
+        guards.forget("b");
+        assert!(guards.others("a", &object).is_empty(), "it has gone");
+        assert!(!guards.wrote(&b, &object, None) && !guards.wrote(&b, &object, None), "it begins anew");
+        assert_eq!(guards.others("a", &object), ["b"]);
+        tokio::time::advance(Duration::from_mins(2)).await;
+        assert!(guards.others("a", &object).is_empty());
+    }
+}

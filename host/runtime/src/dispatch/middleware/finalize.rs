@@ -1,0 +1,181 @@
+//! Finalizers (§3.15), kept by the host around a plugin's calls: on before the first one, off when the plugin is done with
+//! an object that is being deleted.
+//!
+//! Both are writes of the host's own, under the finalizer role. When one fails, the call has failed with it: a plugin is not
+//! called about what it could not clean up, and what it has cleaned up is offered to it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::finalizer::{self, Step};
+use windlass_core::grants::Grants;
+use windlass_core::object::Object;
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::overlay::Left;
+use windlass_core::ports::{CallContext, Ports};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::watch::WatchSpec;
+use windlass_core::write::{Operation, PatchType, WriteOptions};
+use windlass_wasm::{CallLimits, Called, Request};
+
+use crate::dispatch::Reconcile;
+use crate::dispatch::route::Stores;
+
+/// The finalizer that is kept on the primaries of one controller.
+pub(crate) struct Finalized {
+    inner: Box<dyn Reconcile>,
+    name: String,
+    /// The host, in the role that keeps finalizers.
+    keeper: Arc<Principal>,
+    /// How primaries are watched: what a write returns is cut down to what the plugin would have read.
+    spec: WatchSpec,
+}
+
+impl Finalized {
+    /// Keeps the finalizer of `plugin` on the primaries, which `spec` watches, around the calls of `inner`. `keeping` is what
+    /// the host may do for that.
+    pub(crate) fn new(inner: Box<dyn Reconcile>, plugin: &Principal, keeping: Grants, spec: WatchSpec) -> Box<Self> {
+        let keeper = Arc::new(plugin.in_role(Role::Finalizer, keeping));
+        Box::new(Self { inner, name: finalizer::name(&plugin.plugin), keeper, spec })
+    }
+
+    async fn around(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
+        let Some(primary) = call.primary.clone() else {
+            return self.inner.reconcile(request, ports, call, limits).await;
+        };
+        let finalizers = finalizer::of(&primary);
+        match finalizer::step(primary.header.deleting, &finalizers, &self.name) {
+            Step::Call => self.inner.reconcile(request, ports, call, limits).await,
+            Step::Leave => uncalled(CallResult::Done),
+            Step::CleanUp => {
+                let Called { result, cpu } = self.inner.reconcile(request, ports, call.clone(), limits).await;
+                let result = if result == CallResult::Done { self.remove(ports, &call, primary).await } else { result };
+                Called { result, cpu }
+            }
+            Step::AddFirst => match self.add(ports, &call, &primary, &finalizers).await {
+                Ok(primary) => {
+                    let request = Request { object: Some(primary.text()), ..request };
+                    let call = Arc::new(CallContext { primary: Some(primary), ..(*call).clone() });
+                    self.inner.reconcile(request, ports, call, limits).await
+                }
+                Err(failed) => uncalled(failed),
+            },
+        }
+    }
+
+    /// Adds the finalizer and returns the object as it is then.
+    async fn add(
+        &self,
+        ports: &Ports,
+        call: &CallContext,
+        primary: &Object,
+        finalizers: &[String],
+    ) -> Result<Object, CallResult> {
+        // The host writes it, in a role that no policy bounds; whether it is to be there is the operator's to say, and now. To
+        // take it off is not asked for: an object that nobody may free would be worse.
+        call.principal.grants.check_finalizer(&self.name).map_err(|denial| {
+            let (kind, plugin) = (call.primary_kind.to_string(), &call.principal.plugin);
+            let message = format!("the plugin {plugin} may not: {denial}");
+            let error = ApiError::refused(ApiReason::NotGranted, "patch", kind, Some(call.primary_ref()), message);
+            self.failed("added", error)
+        })?;
+        let patch = finalizer::addition(finalizers, &self.name);
+        match self.patch(ports, call, primary, patch).await {
+            Ok(Some(text)) => windlass_kube::object_of(&self.spec, &text).map_err(|error| {
+                let message = format!("the API server's answer to adding the finalizer {} is {error}", self.name);
+                CallResult::Failed(vec![Failure::Transient(message)])
+            }),
+            // Nothing that the call could bring about would be left behind, as it can write nothing either.
+            Err(error) if error.reason == ApiReason::ReadOnly => Ok(primary.clone()),
+            Ok(None) => Ok(primary.clone()),
+            Err(error) => Err(self.failed("added", error)),
+        }
+    }
+
+    /// Takes the finalizer off the primary as the call has left it.
+    async fn remove(&self, ports: &Ports, call: &CallContext, cached: Object) -> CallResult {
+        let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
+        let primary = match own {
+            Some(Left::State(_, own)) => own,
+            Some(Left::Nothing(_)) => return CallResult::Done,
+            // What is not known any better: should it have changed, the patch is a conflict.
+            Some(Left::Unkept(_)) | None => cached,
+        };
+        let Some(patch) = finalizer::removal(&finalizer::of(&primary), &self.name) else { return CallResult::Done };
+        match self.patch(ports, call, &primary, patch).await {
+            Ok(_) => {
+                tracing::info!(finalizer = self.name, "clean-up is done: the finalizer is off");
+                CallResult::Done
+            }
+            Err(error) => self.failed("removed", error),
+        }
+    }
+
+    async fn patch(
+        &self,
+        ports: &Ports,
+        call: &CallContext,
+        primary: &Object,
+        patch: String,
+    ) -> Result<Option<Arc<str>>, ApiError> {
+        let mut target = call.primary_ref();
+        target.uid = Some(primary.header.uid.text());
+        let options = WriteOptions {
+            resource_version: Some(primary.header.version.to_string().into()),
+            ..WriteOptions::default()
+        };
+        let call = CallContext { principal: self.keeper.clone(), ..call.clone() };
+        let operation = Operation::Patch { target, patch_type: PatchType::Json, patch, options };
+        ports.writes.write(Arc::new(call), operation).await
+    }
+
+    fn failed(&self, what: &str, mut error: ApiError) -> CallResult {
+        if does_not_apply(&error) {
+            error = ApiError { code: 409, reason: ApiReason::Conflict, status_reason: "Conflict".to_owned(), ..error };
+        }
+        error.message = format!("the finalizer {} could not be {what}: {}", self.name, error.message);
+        CallResult::Failed(vec![Failure::Api(error)])
+    }
+}
+
+impl Reconcile for Finalized {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        self.around(request, ports, call, limits).boxed()
+    }
+}
+
+fn uncalled(result: CallResult) -> Called {
+    Called { result, cpu: Duration::ZERO }
+}
+
+/// Whether a JSON patch did not apply: the object is no longer what the patch was made for, which is a conflict. Servers call
+/// it invalid, like an object that breaks its schema, and say this of it.
+fn does_not_apply(error: &ApiError) -> bool {
+    error.reason == ApiReason::Invalid && error.message.contains("rejected our request due to an error in our request")
+}
+
+/// Says so where `primaries` carry the finalizer of `plugin`, which keeps none any more: nobody would ever take it off.
+pub(crate) fn tell_left_behind(primaries: &Stores, plugin: &str) {
+    let finalizer = finalizer::name(plugin);
+    let mut carrying = primaries.objects().filter(|object| finalizer::has(object, &finalizer));
+    let Some(first) = carrying.next() else { return };
+    tracing::warn!(
+        plugin, finalizer, example = %first.header.key, objects = 1 + carrying.count(),
+        "objects still carry the plugin's finalizer, which this version of it does not keep: once deleted, they would stay for \
+         ever. Take it off with `windlass finalizers release {plugin}`"
+    );
+}
+
+#[cfg(test)]
+pub(crate) mod played;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Paused objects (§3.18): while a primary carries the annotation `windlass.dev/paused`, no call is made about it.
+//!
+//! Nothing at all: no finalizer is added or removed either, so that what is being deleted waits, too. A call that runs when
+//! the annotation comes runs to its end. That the annotation goes passes every predicate, and so does what had been changed.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use windlass_core::object::ObjectKey;
+use windlass_core::outcome::CallResult;
+use windlass_core::pause;
+use windlass_core::ports::{CallContext, Event, EventType, Ports};
+use windlass_wasm::{CallLimits, Called, Request};
+
+use crate::dispatch::Reconcile;
+
+/// Calls nobody about what is paused.
+pub(crate) struct Pausable {
+    inner: Box<dyn Reconcile>,
+    /// What has been told of.
+    paused: Mutex<HashSet<ObjectKey>>,
+}
+
+impl Pausable {
+    pub(crate) fn new(inner: Box<dyn Reconcile>) -> Self {
+        Self { inner, paused: Mutex::default() }
+    }
+
+    /// Remembers whether the primary of `call` is paused now. Returns whether that is news.
+    fn is_news(&self, call: &CallContext, paused: bool) -> bool {
+        let mut known = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if paused { known.insert(call.primary_key.clone()) } else { known.remove(&call.primary_key) }
+    }
+}
+
+impl Reconcile for Pausable {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        let is_paused = call.primary.as_ref().is_some_and(pause::is_paused);
+        match (is_paused, self.is_news(&call, is_paused)) {
+            (true, true) => tell(ports, &call),
+            (false, true) => tracing::info!("no longer paused"),
+            (_, false) => {}
+        }
+        if is_paused {
+            return ready(Called { result: CallResult::NotCalled { again: None }, cpu: Duration::ZERO }).boxed();
+        }
+        self.inner.reconcile(request, ports, call, limits)
+    }
+}
+
+/// In the log for who reads that, and as an Event for who wonders why an object does not change.
+fn tell(ports: &Ports, call: &CallContext) {
+    tracing::info!("paused: no call is made until the annotation {} is gone", pause::ANNOTATION);
+    let note = format!(
+        "{} does nothing about this object, and lets it not be deleted if it has its finalizer, until the annotation {} is gone",
+        call.principal.plugin,
+        pause::ANNOTATION
+    );
+    ports.events.emit(call, Event::of_primary(EventType::Normal, "Paused", "Reconcile", note));
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::ports::Absent;
+
+    use super::*;
+    use crate::dispatch::middleware::finalize::played::{Plugin, call, object};
+
+    #[tokio::test]
+    async fn nobody_is_called_about_a_paused_object_until_it_is_paused_no_more() {
+        let plugin = Plugin::answering(CallResult::Done);
+        let pausable = Pausable::new(plugin.boxed());
+        let paused = object("1", r#"{"annotations":{"windlass.dev/paused":"true"}}"#, false);
+        let deleting = object("2", r#"{"annotations":{"windlass.dev/paused":"true"}}"#, true);
+        let resumed = object("3", "{}", false);
+        for (primary, calls) in [(Some(&paused), 0), (Some(&deleting), 0), (Some(&resumed), 1), (None, 2)] {
+            let (request, context) = call(primary.cloned());
+            let called = pausable.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+            let made = if calls == 0 { CallResult::NotCalled { again: None } } else { CallResult::Done };
+            assert_eq!((called.result, plugin.requests().len()), (made, calls));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pause_is_told_once() {
+        let pausable = Pausable::new(Plugin::answering(CallResult::Done).boxed());
+        let paused = object("1", r#"{"annotations":{"windlass.dev/paused":"true"}}"#, false);
+        let (_, call) = call(Some(paused));
+        let news: Vec<_> = [true, true, false, false, true].map(|paused| pausable.is_news(&call, paused)).into();
+        assert_eq!(news, [true, false, true, false, true]);
+    }
+}

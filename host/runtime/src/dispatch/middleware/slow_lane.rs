@@ -1,0 +1,144 @@
+//! Hot loops (§3.18): a key whose calls write one object over and over again is called rarely, until somebody changes its
+//! primary. `core::hot_loop` decides; the writer tells of each write that it has carried out.
+//!
+//! Of two plugins that fight over one object each is found by itself, and the one is named to those who look after the other.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use serde_json::{Value, json};
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::compact::Version;
+use windlass_core::hot_loop::{LONGEST_HOLD, Mark, SlowLane};
+use windlass_core::object::{ObjectKey, ObjectRef};
+use windlass_core::outcome::CallResult;
+use windlass_core::overlay::Left;
+use windlass_core::ports::{CallContext, Events, Ports};
+use windlass_kube::Committed;
+use windlass_wasm::{CallLimits, Called, Request};
+
+use crate::clock::SystemClock;
+use crate::dispatch::Reconcile;
+use crate::dispatch::guards::Guards;
+use crate::observe::status::ControllerStatus;
+
+/// Keys of one controller that are listed.
+const MOST_LISTED: usize = 100;
+
+/// The slow lane of one controller.
+pub(crate) struct Lane {
+    keys: Mutex<SlowLane<ObjectKey>>,
+    clock: SystemClock,
+    guards: Guards,
+    events: Arc<dyn Events>,
+}
+
+impl Lane {
+    /// An empty one. What is found is told by `events`, which are not the plugin's own: it may have used them up.
+    pub(crate) fn new(guards: Guards, events: Arc<dyn Events>) -> Arc<Self> {
+        Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
+    }
+
+    /// What the controller's writer is to tell of its writes.
+    pub(crate) fn listener(self: &Arc<Self>, status: Arc<ControllerStatus>) -> Committed {
+        let lane = self.clone();
+        Arc::new(move |call, object, version| lane.wrote(call, object, version, &status))
+    }
+
+    fn wrote(&self, call: &CallContext, object: &ObjectRef, version: Option<&Version>, status: &ControllerStatus) {
+        let plugin = &call.principal.plugin;
+        if !self.guards.wrote(plugin, object, version) {
+            return;
+        }
+        status.looped();
+        let name: Arc<str> = object.to_string().into();
+        if !self.keys().put(&call.primary_key, name, mark(call), self.clock.now()) {
+            return;
+        }
+        let writes = self.guards.hot_loop_writes();
+        let others = self.guards.others(plugin, object);
+        let also = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; written too, meanwhile, by {}", others.join(", "))
+        };
+        tracing::error!(
+            %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,
+            others = others.join(" "), longest_pause = ?LONGEST_HOLD,
+            "hot loop: the plugin has written one object that often within a minute. The key that it did so for is tried rarely \
+             from now on, and at once when somebody changes its object"
+        );
+        let note = format!(
+            "{plugin} has written {object} {writes} times within a minute{also}: it is called about this object rarely from now \
+             on, or when the object is changed"
+        );
+        self.events.warn(call, "HotLoop", note);
+    }
+
+    /// How many keys are in it.
+    pub(crate) fn count(&self) -> usize {
+        self.keys().count()
+    }
+
+    pub(crate) fn to_json(&self) -> Vec<Value> {
+        let held = self.keys().held(MOST_LISTED, self.clock.now());
+        let shown = held.into_iter().map(|(key, object, left): (_, _, Duration)| {
+            json!({"key": key.to_string(), "object": &*object, "secondsLeft": left.as_secs()})
+        });
+        shown.collect()
+    }
+
+    fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    fn keys(&self) -> MutexGuard<'_, SlowLane<ObjectKey>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What somebody wants of the call's primary, as far as the call knows: its own writes are nobody's wish.
+fn mark(call: &CallContext) -> Option<Mark> {
+    let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
+    match own {
+        Some(Left::State(_, object)) => Some(Mark::of(&object.header)),
+        Some(Left::Nothing(_)) => None,
+        Some(Left::Unkept(_)) | None => call.primary.as_ref().map(|object| Mark::of(&object.header)),
+    }
+}
+
+/// Calls rarely about what loops.
+pub(crate) struct Slowed {
+    inner: Box<dyn Reconcile>,
+    lane: Arc<Lane>,
+}
+
+impl Slowed {
+    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Self {
+        Self { inner, lane }
+    }
+}
+
+impl Reconcile for Slowed {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        let seen = call.primary.as_ref().map(|object| Mark::of(&object.header));
+        let wait = self.lane.keys().wait(&call.primary_key, seen.as_ref(), self.lane.now());
+        if let Some(wait) = wait {
+            tracing::debug!(?wait, "in the slow lane: no call is made");
+            return ready(Called { result: CallResult::NotCalled { again: Some(wait) }, cpu: Duration::ZERO }).boxed();
+        }
+        let called = self.inner.reconcile(request, ports, call.clone(), limits);
+        called.inspect(move |_| self.lane.keys().left_at(&call.primary_key, mark(&call))).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

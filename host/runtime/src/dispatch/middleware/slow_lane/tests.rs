@@ -1,0 +1,133 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio_util::sync::CancellationToken;
+use windlass_core::hot_loop::FIRST_HOLD;
+use windlass_core::object::{Object, ObjectKind};
+use windlass_core::ports::Absent;
+use windlass_kube::WriteRate;
+
+use super::*;
+use crate::dispatch::circuit::played_events::Told;
+use crate::dispatch::guards::GuardSettings;
+use crate::dispatch::middleware::finalize::played::{call, object};
+use crate::observe::metrics::HostMetrics;
+use crate::observe::status::Status;
+
+const LIMIT: u64 = 4;
+
+/// Writes one object in each call, as the writer would tell of it.
+struct Writing {
+    committed: Committed,
+    object: ObjectRef,
+    calls: AtomicU64,
+    /// The version of the primary that its writes leave. None: it writes another object.
+    leaves: Option<Object>,
+}
+
+impl Reconcile for Arc<Writing> {
+    fn reconcile<'a>(
+        &'a self,
+        _: Request,
+        _: &'a Ports,
+        call: Arc<CallContext>,
+        _: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        (self.committed)(&call, &self.object, Some(&Version::from(&*number.to_string())));
+        if let Some(left) = &self.leaves {
+            call.overlay.record(call.primary_kind.clone(), call.primary_key.clone(), Some(left.clone()));
+        }
+        ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed()
+    }
+}
+
+struct Stage {
+    writing: Arc<Writing>,
+    slowed: Slowed,
+    told: Arc<Told>,
+    metrics: HostMetrics,
+    status: Status,
+}
+
+fn stage(leaves: Option<Object>) -> Stage {
+    let guards = Guards::new(GuardSettings {
+        writes: WriteRate::default(),
+        hot_loop_writes: u32::try_from(LIMIT).expect("few"),
+    });
+    let (told, metrics) = (Arc::new(Told::default()), HostMetrics::new());
+    let lane = Lane::new(guards.clone(), told.clone());
+    let status = Status::new(CancellationToken::new());
+    let controller = status.plugin("a").controller("a", 1, metrics.controller("a", "a"));
+    controller.guarded_by(crate::dispatch::circuit::Circuit::default(), lane.clone());
+    let object = ObjectRef {
+        kind: ObjectKind::new("apps/v1", "Deployment"),
+        key: ObjectKey::namespaced("prod", "web"),
+        uid: None,
+    };
+    guards.wrote(&"rival".into(), &object, None);
+    let committed = lane.listener(controller);
+    let writing = Arc::new(Writing { committed, object, calls: AtomicU64::new(0), leaves });
+    let slowed = Slowed::new(Box::new(writing.clone()), lane);
+    Stage { writing, slowed, told, metrics, status }
+}
+
+impl Stage {
+    /// Calls about `primary`; how that ended, and how many calls there were.
+    async fn call(&self, primary: Option<Object>) -> (CallResult, u64) {
+        let (request, context) = call(primary);
+        let called = self.slowed.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        (called.result, self.writing.calls.load(Ordering::Relaxed))
+    }
+
+    async fn loops(&self, primary: &Object) {
+        for number in 1..=LIMIT {
+            assert_eq!(self.call(Some(primary.clone())).await, (CallResult::Done, number));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a_long_while() {
+    let stage = stage(None);
+    let primary = object("1", "{}", false);
+    stage.loops(&primary).await;
+    let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
+    assert_eq!(stage.call(Some(same.clone())).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
+    let going = object("3", "{}", true);
+    assert_eq!(stage.call(Some(going)).await, (CallResult::Done, LIMIT + 1));
+    tokio::time::advance(Duration::from_hours(1)).await;
+    let stage = self::stage(None);
+    stage.loops(&primary).await;
+    tokio::time::advance(FIRST_HOLD).await;
+    assert_eq!(stage.call(Some(same)).await, (CallResult::Done, LIMIT + 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
+    let header = |generation| {
+        let object = object("9", "{}", false);
+        let text = object.text().to_string();
+        Object::new(windlass_core::object::Header { generation, ..object.header.clone() }, text)
+    };
+    let stage = stage(Some(header(7)));
+    stage.loops(&object("1", "{}", false)).await;
+    assert_eq!(stage.call(Some(header(7))).await, (CallResult::NotCalled { again: Some(FIRST_HOLD) }, LIMIT));
+    assert_eq!(stage.call(Some(header(8))).await, (CallResult::Done, LIMIT + 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_is_told_once_with_the_object_and_who_else_writes_it() {
+    let stage = stage(None);
+    stage.loops(&object("1", "{}", false)).await;
+    let told = stage.told.all();
+    let [(reason, note)] = &*told else { panic!("{told:?}") };
+    assert_eq!(reason, "HotLoop");
+    assert!(note.contains("Deployment prod/web") && note.contains("4 times") && note.contains("by rival"), "{note}");
+    let text = stage.metrics.text();
+    assert!(text.contains(r#"windlass_hot_loops_total{controller="a",plugin="a"} 1"#), "{text}");
+    let shown = stage.status.to_json();
+    assert_eq!(
+        shown["plugins"][0]["controllers"][0]["slowLane"],
+        json!([{"key": "prod/a", "object": "Deployment prod/web", "secondsLeft": 60}])
+    );
+}

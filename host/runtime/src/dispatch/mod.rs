@@ -1,0 +1,359 @@
+//! Workers: take a key, call the plugin about it, do with the key what `core::outcome` decides.
+//!
+//! A worker takes the key first and then waits for the permit to call, and only with the permit in hand does it look up
+//! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
+//! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
+
+mod aftermath;
+pub(crate) mod circuit;
+pub(crate) mod composite;
+pub(crate) mod feeder;
+pub(crate) mod guards;
+pub(crate) mod middleware;
+pub(crate) mod outage;
+pub(crate) mod overdue;
+pub(crate) mod ports;
+pub(crate) mod route;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+use windlass_core::fair::{Permit, Share, Turn, leave_thread};
+use windlass_core::gate::Gate;
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::outcome::{CallResult, Retry};
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{CallContext, Ports};
+use windlass_core::principal::Principal;
+use windlass_core::queue::Queue;
+use windlass_core::settle::{self, Hold};
+use windlass_wasm::{CallLimits, Called, CpuTime, Plugin, Request};
+
+use crate::dispatch::circuit::{Circuit, Pass};
+use crate::dispatch::outage::{Outages, Setbacks};
+use crate::dispatch::route::Stores;
+use crate::observe::status::ControllerStatus;
+use crate::phases::Dropped;
+use crate::plugins::config::Configured;
+use crate::plugins::generation::Tally;
+use crate::supervise::Panics;
+
+/// The log target of calls, which `--log-level windlass::dispatch=debug` names.
+const LOG: &str = "windlass::dispatch";
+
+/// An outage that was over sooner puts off nobody for long.
+const SHORT_OUTAGE: Duration = Duration::from_secs(1);
+
+/// A worker whose keys, permits and calls are all there at once would never leave its thread to its neighbours.
+const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
+
+/// What a worker calls: a plugin, or a test's stand-in for one.
+pub(crate) trait Reconcile: Send + Sync {
+    /// Makes one call.
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called>;
+}
+
+impl Reconcile for Arc<Plugin> {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        Plugin::reconcile(self, request, ports, call, limits).boxed()
+    }
+}
+
+/// All that a worker of one controller needs.
+pub(crate) struct Dispatch {
+    pub(crate) plugin: Box<dyn Reconcile>,
+    /// Where its workers run: beside the guests, so that a call need not be handed to another thread (ADR 16).
+    pub(crate) threads: Handle,
+    /// The plugin's share of the host's permits.
+    pub(crate) share: Share,
+    /// The controller's name in the manifest.
+    pub(crate) controller: Arc<str>,
+    pub(crate) primary: PrimaryKind,
+    pub(crate) primaries: Stores,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) ports: Ports,
+    /// The operator's configuration of the plugin, a JSON object.
+    pub(crate) config: Configured,
+    pub(crate) queue: Queue<ObjectKey>,
+    /// Holds the keys whose own writes the caches do not show yet. None: nothing does.
+    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) limits: CallLimits,
+    pub(crate) max_retries: u32,
+    /// While the API server does not answer, no call is begun, and none while the circuit is open.
+    pub(crate) outages: Outages,
+    /// Is asked for each call.
+    pub(crate) circuit: Circuit,
+    /// Keys that an outage may have set back, by whichever generation.
+    pub(crate) setbacks: Arc<Mutex<Setbacks>>,
+    /// How the generation's calls end.
+    pub(crate) tally: Arc<Tally>,
+    /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all places.
+    pub(crate) place_worth: f64,
+    /// The controller ends.
+    pub(crate) stop: CancellationToken,
+    /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
+    pub(crate) last_call: CancellationToken,
+    /// Another generation has the queue: no key is taken, and those that wait for their permit go back.
+    pub(crate) retired: CancellationToken,
+    /// The keys that are dropped so, in a worker's hands, and those of a round that is abandoned.
+    pub(crate) dropped: Dropped,
+    pub(crate) panics: Panics,
+    /// Is told how each call ends.
+    pub(crate) status: Arc<ControllerStatus>,
+}
+
+/// What a call is charged: the CPU that it used, or what it kept from others by holding a place, if that is more. What the
+/// host does for a call that waits would otherwise cost its plugin nothing.
+fn charge(cpu: Duration, lasted: Duration, place_worth: f64) -> Duration {
+    cpu.max(lasted.mul_f64(place_worth))
+}
+
+/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
+struct InHand<'a> {
+    queue: &'a Queue<ObjectKey>,
+    key: ObjectKey,
+    end: Ended,
+}
+
+/// What a worker has done with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// It is not to run before the gate lets it.
+    Held,
+    /// Nothing: it is another generation's.
+    GivenBack,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        match self.end {
+            Ended::Done => self.queue.done(&self.key),
+            Ended::Held => self.queue.park(&self.key),
+            Ended::GivenBack => self.queue.give_back(&self.key),
+        }
+    }
+}
+
+impl Dispatch {
+    /// Works on keys until the queue is shut down and empty, or is another generation's.
+    pub(crate) async fn work(&self) {
+        let mut since = Instant::now();
+        while let Some(key) = self.next_key().await {
+            let mut in_hand = InHand { queue: &self.queue, key, end: Ended::Done };
+            if self.is_held(&in_hand.key) {
+                in_hand.end = Ended::Held;
+                continue;
+            }
+            let (key, trace_id) = (&in_hand.key, trace_id());
+            let span = tracing::info_span!(
+                "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
+            );
+            in_hand.end = self.process(key, &trace_id).instrument(span).await;
+            drop(in_hand);
+            if since.elapsed() >= LEAVES_THREAD_AFTER {
+                leave_thread().await;
+                since = Instant::now();
+            }
+        }
+    }
+
+    fn is_held(&self, key: &ObjectKey) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.holds(key))
+    }
+
+    /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
+    ///
+    /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when it
+    /// is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
+    pub(crate) fn recover(&self, began: Instant) {
+        if began.elapsed() < SHORT_OUTAGE {
+            return;
+        }
+        let keys = self.setbacks().take(began);
+        if !keys.is_empty() {
+            tracing::info!(
+                plugin = %self.principal.plugin, controller = %self.controller, keys = keys.len(),
+                "the API server answers again: what failed meanwhile runs now"
+            );
+        }
+        for key in keys {
+            self.queue.forget(&key);
+            self.queue.add(key);
+        }
+    }
+
+    async fn next_key(&self) -> Option<ObjectKey> {
+        tokio::select! {
+            biased;
+            () = self.retired.cancelled() => None,
+            // Dropping this loses no key.
+            key = self.callable_key() => key,
+        }
+    }
+
+    /// Waits for a key, and takes none while the API server is unreachable: what it says now would be old by the time that
+    /// a call can be made.
+    async fn callable_key(&self) -> Option<ObjectKey> {
+        loop {
+            if !self.is_callable().await {
+                // What is left drains, or has been dropped.
+                return self.queue.get().await;
+            }
+            tokio::select! {
+                biased;
+                () = self.outages.begun() => {}
+                // Dropping this loses no key.
+                key = self.queue.get() => return key,
+            }
+        }
+    }
+
+    /// Waits for a permit for a call that can be made now. None: no further call is to be made.
+    async fn permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
+        tokio::select! {
+            biased;
+            () = self.retired.cancelled() => None,
+            () = self.last_call.cancelled() => None,
+            permit = self.callable_permit(key) => permit,
+        }
+    }
+
+    /// None: the host stops, and the API server is unreachable.
+    async fn callable_permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
+        while self.is_callable().await || self.outages.is_over() {
+            let permit = self.share.acquire().await;
+            if self.outages.is_over()
+                && let Some(pass) = self.circuit.admit(key)
+            {
+                return Some((permit, pass));
+            }
+            permit.unused();
+        }
+        None
+    }
+
+    /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
+    async fn is_callable(&self) -> bool {
+        if !self.outages.is_over() {
+            self.tally.rests();
+        }
+        self.stop.run_until_cancelled(self.outages.over()).await.is_some()
+    }
+
+    /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
+    /// may be processed again.
+    async fn process(&self, key: &ObjectKey, trace_id: &str) -> Ended {
+        let (hold, settled) = settle::hold();
+        // A panic of the host's own fails this key like a trap of the guest's would, and no other.
+        let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
+        let ended = run.unwrap_or_else(|panic| {
+            self.panics.report("call", &*panic, "the key is tried again");
+            self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
+            Ended::Done
+        });
+        settled.wait().await;
+        ended
+    }
+
+    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> Ended {
+        if self.principal.grants().hides(key) {
+            return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
+        }
+        let Some((permit, _pass)) = self.permit(key).await else {
+            if self.retired.is_cancelled() {
+                return Ended::GivenBack;
+            }
+            self.dropped.add(1);
+            return Ended::Done;
+        };
+        if self.is_held(key) {
+            // An old state has turned up while the key waited for its permit.
+            permit.unused();
+            return Ended::Held;
+        }
+        self.setbacks().clear(key);
+        let primary = self.primaries.get(key);
+        if primary.is_none() && !self.primaries.are_synced() {
+            // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
+            // the plugin that the primary has gone.
+            permit.unused();
+            return Ended::Done;
+        }
+        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
+        let request = self.request(key, primary.as_ref(), trace_id);
+        tracing::trace!(target: LOG, "begins");
+        let started = Instant::now();
+        let _active = self.status.call();
+        // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one observes.
+        let work = CpuTime::default();
+        let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
+        let Called { result, cpu } = work.metered(call).await;
+        permit.finish(charge(cpu.max(work.used()), started.elapsed(), self.place_worth));
+        if !matches!(result, CallResult::NotCalled { .. }) {
+            self.status.called(started.elapsed());
+        }
+        tracing::debug!(target: LOG, elapsed = ?started.elapsed(), ?cpu, ?result, "called");
+        self.settle_key(key, &result, &context);
+        Ended::Done
+    }
+
+    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold, turn: Turn) -> CallContext {
+        CallContext {
+            principal: self.principal.clone(),
+            controller: self.controller.clone(),
+            primary_kind: self.primary.kind.clone(),
+            primary_key: key.clone(),
+            primary,
+            trace_id: trace_id.into(),
+            hold,
+            overlay: Overlay::default(),
+            turn,
+            config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
+        }
+    }
+
+    fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
+        self.setbacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
+        Request {
+            controller: self.controller.clone(),
+            key: key.clone(),
+            uid: primary.map(|object| object.header.uid.text()),
+            object: primary.map(Object::text),
+            deleting: primary.is_some_and(|object| object.header.deleting),
+            attempt: self.queue.num_requeues(key),
+            trace_id: trace_id.into(),
+        }
+    }
+}
+
+/// 32 hexadecimal digits, as W3C Trace Context wants them.
+fn trace_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,631 @@
+//! Dispatch with a plugin that the test plays.
+
+mod circuit;
+mod held;
+mod outcomes;
+mod retired;
+mod waiting;
+
+use std::convert::Infallible;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot, watch};
+use windlass_core::clock::{Clock, Moment};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::fair::Fair;
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::ObjectKind;
+use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::ports::{Absent, Event};
+use windlass_core::principal::Role;
+use windlass_core::probation;
+use windlass_core::queue::ItemExponential;
+use windlass_core::watch::WatchSpec;
+use windlass_kube::client::{self, ConnectOptions};
+use windlass_kube::{Discovery, Informers, Subscription};
+
+use super::aftermath::{Lane, SLOW_LANE, lane};
+use super::*;
+use crate::clock::SystemClock;
+use crate::controller::running::{End, Running, tracker};
+use crate::dispatch::circuit::Guarded;
+use crate::dispatch::outage::Switch;
+use crate::dispatch::ports;
+use crate::observe::metrics::HostMetrics;
+use crate::observe::status::Status;
+use crate::phases::Phases;
+use crate::plugins::generation::Judged;
+use crate::supervise::supervise;
+
+#[test]
+fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
+    assert_eq!(lane(Retry::Counted, 14, 15), Lane::Backoff);
+    assert_eq!(lane(Retry::Counted, 15, 15), Lane::Slow);
+}
+
+#[test]
+fn an_uncounted_failure_never_goes_to_the_slow_lane() {
+    assert_eq!(lane(Retry::Uncounted, 99, 15), Lane::Backoff);
+}
+
+#[test]
+fn a_trace_id_has_the_form_of_w3c_trace_context() {
+    let id = trace_id();
+    assert_eq!(id.len(), 32);
+    assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+}
+
+/// A call, and the way to answer it. Dropped without an answer, the call panics.
+struct Call {
+    request: Request,
+    answer: oneshot::Sender<CallResult>,
+}
+
+/// Hands its calls to the test.
+struct Played(mpsc::UnboundedSender<Call>);
+
+impl Reconcile for Played {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+        _: &'a Ports,
+        _: Arc<CallContext>,
+        _: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        let (answer, answered) = oneshot::channel();
+        self.0.send(Call { request, answer }).expect("the test listens");
+        async { Called { result: answered.await.expect("told to panic"), cpu: Duration::from_millis(1) } }.boxed()
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("prod", name)
+}
+
+fn unreachable_server() -> CallResult {
+    CallResult::Failed(vec![Failure::Api(ApiError::refused(ApiReason::ServerError, "get", "pods", None, "no answer"))])
+}
+
+/// A dispatch with supervised workers, and what the test plays of its surroundings.
+struct Stage {
+    dispatch: Arc<Dispatch>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    fair: Fair,
+    /// The share of another plugin, to take permits away.
+    other: Share,
+    switch: Switch,
+    phases: Phases,
+}
+
+impl Stage {
+    fn with_clock(workers: usize, permits: u32, clock: Arc<dyn Clock>) -> Self {
+        Self::with(workers, permits, clock, Stores::default())
+    }
+
+    fn with(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores) -> Self {
+        Self::with_ports(workers, permits, clock, primaries, Absent::ports())
+    }
+
+    fn with_ports(workers: usize, permits: u32, clock: Arc<dyn Clock>, primaries: Stores, ports: Ports) -> Self {
+        let (sender, calls) = mpsc::unbounded_channel();
+        let (switch, outages) = Switch::new();
+        let phases = Phases::of(CancellationToken::new());
+        let circuit = Circuit::default();
+        let fair = Fair::new(permits, ports::places(permits));
+        let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
+        let principal = Principal {
+            role: Role::Plugin,
+            plugin: "a".into(),
+            digest: "0".into(),
+            replica: "test".into(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        };
+        let metrics = HostMetrics::new().controller("a", "a");
+        let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
+        let played = Box::new(Played(sender));
+        let dispatch = Arc::new(Dispatch {
+            plugin: Box::new(Guarded::new(played, circuit.clone(), status.clone(), ports.events.clone())),
+            threads: Handle::current(),
+            share,
+            controller: "a".into(),
+            primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
+            primaries,
+            principal: Arc::new(principal),
+            ports,
+            config: watch::channel(None).1,
+            queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
+            gate: None,
+            limits: CallLimits::default(),
+            max_retries: 15,
+            outages: outages.with_circuit(circuit.clone()),
+            circuit,
+            setbacks: Arc::default(),
+            tally: Tally::new(),
+            stop: CancellationToken::new(),
+            place_worth: 0.5,
+            last_call: CancellationToken::new(),
+            retired: CancellationToken::new(),
+            dropped: phases.dropping(),
+            panics: Panics::default(),
+            status,
+        });
+        for _ in 0..workers {
+            let dispatch = dispatch.clone();
+            tokio::spawn(async move {
+                supervise("worker", &dispatch.panics, &CancellationToken::new(), || dispatch.work()).await
+            });
+        }
+        Self { dispatch, calls, fair, other, switch, phases }
+    }
+
+    fn new(workers: usize) -> Self {
+        Self::with_clock(workers, 8, Arc::new(SystemClock::new()))
+    }
+
+    async fn call(&mut self) -> Call {
+        self.calls.recv().await.expect("the workers go on")
+    }
+
+    /// The next call, which must be about `name`, with this answer.
+    async fn answer(&mut self, name: &str, result: CallResult) {
+        let call = self.call().await;
+        assert_eq!(call.request.key, key(name));
+        call.answer.send(result).expect("the worker waits");
+    }
+
+    /// Whether a call was made although everything has come to rest.
+    async fn is_quiet(&mut self) -> bool {
+        // Paused time moves only when nothing else can.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.calls.try_recv().is_err()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_for_a_permit_and_another_plugin_may_have_it_first() {
+    let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    permit.finish(Duration::ZERO);
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_call_begins_while_the_api_server_is_unreachable() {
+    let mut stage = Stage::new(2);
+    assert!(stage.is_quiet().await, "both workers wait for a key");
+    stage.switch.begin();
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
+    stage.switch.end();
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
+    let mut stage = Stage::new(1);
+    let tally = stage.dispatch.tally.clone();
+    tally.begin_probation(probation::Record { calls: 100, failures: 0 });
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+    assert!(stage.is_quiet().await);
+    stage.switch.begin();
+    assert!(stage.is_quiet().await);
+    tokio::time::advance(Duration::from_hours(1)).await;
+    assert_eq!(tally.judged().now_or_never(), None);
+    stage.switch.end();
+    stage.dispatch.queue.add(key("b"));
+    stage.answer("b", CallResult::Done).await;
+    let began = Instant::now();
+    assert_eq!(tally.judged().await, Judged::Passed);
+    assert!(began.elapsed() > Duration::from_secs(59), "its minute begins with this call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_made_is_none_that_ends_well() {
+    let mut stage = Stage::new(1);
+    let tally = stage.dispatch.tally.clone();
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])).await;
+    assert!(stage.is_quiet().await);
+    for again in [None, Some(Duration::from_secs(10))] {
+        stage.dispatch.queue.add(key("a"));
+        stage.answer("a", CallResult::NotCalled { again }).await;
+        assert!(stage.is_quiet().await);
+    }
+    assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
+    assert_eq!(tally.record(), probation::Record { calls: 1, failures: 1 });
+    let metrics = &stage.dispatch.status.metrics;
+    assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
+    let began = Instant::now();
+    let call = stage.call().await;
+    assert!(began.elapsed().abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "when it was said");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() {
+    let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    stage.switch.begin();
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+    assert!(stage.other.acquire().now_or_never().is_some(), "it must not sit on a permit meanwhile");
+    stage.switch.end();
+    stage.answer("a", CallResult::Done).await;
+}
+
+/// A worker that has a key and waits for the only permit, which is another plugin's.
+async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let phases = stage.phases.clone();
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    running.work();
+    let permit = stage.other.acquire().await;
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    (stage, running, phases, permit)
+}
+
+/// The host stops. Returns how its only controller ended.
+async fn stop(running: Running, phases: &Phases) -> End {
+    let controller = tokio::spawn(running.end());
+    let mut end = None;
+    let ended = async { usize::from(*end.insert(controller.await.expect("no panic")) == End::Cut) };
+    let nothing: Option<std::future::Ready<bool>> = None;
+    phases.end(ended, std::future::ready(true), nothing, std::future::ready(())).await;
+    end.expect("it ended")
+}
+
+/// A lease that is lost leaves no time to drain.
+#[tokio::test(start_paused = true)]
+async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
+    let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let phases = stage.phases.clone();
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    running.work();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    phases.stop.cancel();
+    phases.last_call.cancel();
+    let end = tokio::time::timeout(Duration::from_secs(1), running.end()).await;
+    assert_eq!(end.ok(), Some(End::Clean));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
+    let (mut stage, running, _, permit) = waiting_for_a_permit().await;
+    let abandoned = tokio::time::timeout(Duration::from_mins(1), running.abandon()).await;
+    assert!(abandoned.is_ok(), "it waits for no other plugin's calls");
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
+    let (mut stage, running, phases, permit) = waiting_for_a_permit().await;
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean, "no call runs that could be cut");
+    assert!(began.elapsed() < Duration::from_secs(6), "only the drain waits: {:?}", began.elapsed());
+    assert_eq!(phases.all_dropped(), 1);
+    permit.finish(Duration::ZERO);
+    assert!(stage.is_quiet().await);
+}
+
+/// A key that the gate holds, and a worker that waits for another.
+async fn holding() -> (Stage, Running, Phases) {
+    let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let phases = stage.phases.clone();
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    stage.dispatch.queue.add(key("a"));
+    let held = stage.dispatch.queue.get().await.expect("it is ready");
+    stage.dispatch.queue.park(&held);
+    running.work();
+    (stage, running, phases)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_that_wakes_while_the_queues_drain_is_called() {
+    let (mut stage, running, phases) = holding().await;
+    let (began, queue) = (Instant::now(), stage.dispatch.queue.clone());
+    let waking = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        queue.wake(&key("a"));
+        stage.answer("a", CallResult::Done).await;
+    };
+    let (end, ()) = tokio::join!(stop(running, &phases), waking);
+    assert_eq!(end, End::Clean);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
+    let (mut stage, running, phases) = holding().await;
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
+    stage.dispatch.queue.wake(&key("a"));
+    assert!(stage.is_quiet().await);
+}
+
+/// As when another generation starts anew, which has its own queue.
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_calls_whose_queue_has_gone() {
+    let (mut stage, running, phases) = holding().await;
+    stage.dispatch.queue.wake(&key("a"));
+    let call = stage.call().await;
+    let abandoned = tokio::spawn(running.abandon());
+    assert!(stage.is_quiet().await);
+    let (began, last_call) = (Instant::now(), phases.last_call.clone());
+    let stopping = tokio::spawn(async move {
+        let ended = async { usize::from(abandoned.await.is_err()) };
+        let nothing: Option<std::future::Ready<bool>> = None;
+        phases.end(ended, std::future::ready(true), nothing, std::future::ready(())).await
+    });
+    last_call.cancelled().await;
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(stage.is_quiet().await && !stopping.is_finished(), "the call is waited for");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    assert!(stopping.await.expect("no panic"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
+    let (_stage, running, phases) = holding().await;
+    running.abandon().await;
+    assert_eq!(phases.all_dropped(), 1);
+    let (_stage, running, phases) = holding().await;
+    // As after a panic.
+    drop(running);
+    assert_eq!(phases.all_dropped(), 1);
+}
+
+/// A round with a call, a key that waits for its permit in a worker's hands, and one that waits for a worker. The host goes on.
+async fn all_at_work() -> (Stage, Running, Phases, Call) {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let host = Phases::of(CancellationToken::new());
+    let phases = host.of_plugin(CancellationToken::new());
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").dropped = phases.dropping();
+    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    running.work();
+    running.work();
+    for name in ["a", "b", "c"] {
+        stage.dispatch.queue.add(key(name));
+    }
+    let call = stage.call().await;
+    assert!(stage.is_quiet().await);
+    assert_eq!((stage.dispatch.queue.processing().len(), stage.dispatch.queue.len()), (2, 1));
+    (stage, running, host, call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and_a_later_one_does_not() {
+    for (stops_meanwhile, dropped) in [(true, 2), (false, 0)] {
+        let (mut stage, running, host, call) = all_at_work().await;
+        let abandoned = tokio::spawn(running.abandon());
+        assert!(stage.is_quiet().await && !abandoned.is_finished(), "a call runs");
+        let answer = || call.answer.send(CallResult::Done).expect("the worker waits");
+        if stops_meanwhile {
+            let nothing: Option<std::future::Ready<bool>> = None;
+            let stopping = host.end(abandoned.map(|_| 0), std::future::ready(true), nothing, std::future::ready(()));
+            let answer = host.last_call.cancelled().map(|()| {
+                assert_eq!(host.all_dropped(), dropped, "what the queues' drain is told of");
+                answer();
+            });
+            assert!(tokio::join!(stopping, answer).0);
+        } else {
+            answer();
+            abandoned.await.expect("no panic");
+            assert!(stage.is_quiet().await);
+            drop(stage);
+            host.stop.cancel();
+        }
+        assert_eq!(host.all_dropped(), dropped);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_calls_need_goes_on_to_the_end_of_the_last_of_a_round_that_is_abandoned() {
+    let (mut stage, mut running, _host, call) = all_at_work().await;
+    let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    running.keep(ticking(&needed, &kept));
+    let abandoned = tokio::spawn(running.abandon());
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(Arc::strong_count(&kept), 2, "a call runs");
+    assert!(needed.load(Ordering::Relaxed) >= 10, "{needed:?}");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    abandoned.await.expect("no panic");
+    assert_eq!(Arc::strong_count(&kept), 1);
+    assert!(stage.is_quiet().await);
+}
+
+/// Counts the seconds, and holds what it is to keep.
+fn ticking(seconds: &Arc<AtomicUsize>, kept: &Arc<()>) -> impl Future<Output = Infallible> + use<> {
+    let (seconds, kept) = (seconds.clone(), kept.clone());
+    async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(Arc::strong_count(&kept) > 1, "here and in the test");
+            seconds.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() {
+    let (mut stage, mut running, phases) = holding().await;
+    let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    running.keep(ticking(&needed, &kept));
+    stage.dispatch.queue.wake(&key("a"));
+    let stopping = tokio::spawn(async move { stop(running, &phases).await });
+    let call = stage.call().await;
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(Arc::strong_count(&kept), 2, "a call runs");
+    call.answer.send(CallResult::Done).expect("the worker waits");
+    assert_eq!(stopping.await.expect("no panic"), End::Clean);
+    assert!(needed.load(Ordering::Relaxed) >= 10, "{needed:?}");
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_is_cut_after_the_drain_and_the_time_for_calls() {
+    let (mut stage, running, phases) = holding().await;
+    let began = Instant::now();
+    stage.dispatch.queue.wake(&key("a"));
+    let _hangs = stage.call().await;
+    assert_eq!(stage.dispatch.queue.processing(), [key("a")]);
+    assert_eq!(stop(running, &phases).await, End::Cut);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(25) && took < Duration::from_secs(26), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_an_outage_drops_what_is_queued_and_waits_for_nothing() {
+    let (mut stage, running, phases) = holding().await;
+    stage.switch.begin();
+    stage.dispatch.queue.wake(&key("a"));
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, End::Clean);
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    stage.switch.end();
+    assert!(stage.is_quiet().await);
+}
+
+/// The caches of a server that answers nobody: no first list ever comes.
+async fn unfilled() -> (Informers, Subscription) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("kubeconfig");
+    let text = r#"{"clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": ""}}], "current-context": "a"}"#;
+    std::fs::write(&path, text).expect("written");
+    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+    let client = client::connect(&options).await.expect("nothing is sent yet").client;
+    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let subscription = informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "ConfigMap")));
+    (informers, subscription)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_has_been_emptied_does_not_say_that_a_primary_has_gone() {
+    let (_informers, subscription) = unfilled().await;
+    let primaries = Stores([subscription.store().clone()].into());
+    let mut stage = Stage::with(1, 1, Arc::new(SystemClock::new()), primaries);
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await);
+    assert!(stage.dispatch.queue.is_empty(), "a worker took it");
+    assert!(stage.other.acquire().now_or_never().is_some(), "the permit is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
+    let mut stage = Stage::new(1);
+    let before = Instant::now();
+    for name in ["a", "b"] {
+        stage.dispatch.queue.add(key(name));
+        stage.answer(name, unreachable_server()).await;
+    }
+    stage.dispatch.queue.add(key("mine"));
+    stage.answer("mine", CallResult::Failed(vec![Failure::Transient("my own fault".into())])).await;
+    assert!(stage.is_quiet().await, "all wait for their backoff");
+    stage.switch.begin();
+    let began = Instant::now();
+    tokio::time::sleep(SHORT_OUTAGE).await;
+    stage.switch.end();
+    stage.dispatch.recover(began);
+    let mut called = Vec::new();
+    for _ in 0..2 {
+        let call = stage.call().await;
+        called.push(call.request.key.to_string());
+        call.answer.send(CallResult::Done).expect("the worker waits");
+    }
+    called.sort();
+    assert_eq!(called, ["prod/a", "prod/b"]);
+    assert!(stage.is_quiet().await, "once each, and the plugin's own failure keeps its backoff");
+    assert!(before.elapsed() < Duration::from_secs(2), "not after their backoff of a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_breaks_every_call_and_answers_between_them_is_not_stormed() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    for failures in 0..5 {
+        let began = Instant::now();
+        stage.answer("a", unreachable_server()).await;
+        assert!(began.elapsed() >= Duration::from_secs(30) * failures, "its backoff, which grows");
+        assert!(stage.is_quiet().await, "its worker has noted the failure");
+        stage.switch.begin();
+        stage.dispatch.recover(Instant::now());
+        stage.switch.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_stops_during_an_outage_does_not_wait_for_its_end() {
+    let stage = Stage::new(0);
+    stage.switch.begin();
+    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.stop.cancel();
+    stage.dispatch.queue.shut_down();
+    stage.dispatch.work().await;
+    assert!(stage.dispatch.queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_in_which_the_host_panics_fails_its_key_alone() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    drop(stage.call().await.answer);
+    stage.dispatch.queue.add(key("b"));
+    stage.answer("b", CallResult::Done).await;
+    let again = stage.call().await;
+    assert_eq!((again.request.key, again.request.attempt), (key("a"), 1));
+    assert_eq!(stage.dispatch.panics.of("call"), 1);
+}
+
+/// Panics at each time that is told it, and tells the time otherwise.
+struct Clumsy {
+    clock: SystemClock,
+    reads: AtomicUsize,
+    panics_at: &'static [usize],
+}
+
+impl Clock for Clumsy {
+    fn now(&self) -> Moment {
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics_at.contains(&read), "the clock panics");
+        self.clock.now()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
+        self.clock.sleep_until(moment)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panics_over_the_queue_goes_on() {
+    let clock = Clumsy { clock: SystemClock::new(), reads: AtomicUsize::new(0), panics_at: &[0, 1] };
+    let mut stage = Stage::with_clock(1, 8, Arc::new(clock));
+    // The worker looks at the queue: two panics. Then it waits, and is woken.
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(stage.dispatch.panics.of("worker"), 2);
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+    stage.dispatch.queue.add(key("a"));
+    stage.answer("a", CallResult::Done).await;
+}
+
+#[test]
+fn a_call_that_waits_is_charged_for_the_place_that_it_holds() {
+    let (a_millisecond, a_second) = (Duration::from_millis(1), Duration::from_secs(1));
+    assert_eq!(charge(a_millisecond, a_second, 0.5), Duration::from_millis(500));
+    assert_eq!(charge(a_second, a_second, 0.5), a_second, "one that computes is charged its CPU");
+}

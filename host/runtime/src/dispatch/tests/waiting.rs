@@ -1,0 +1,115 @@
+//! Calls that only wait: their neighbours do not notice.
+
+use tokio::runtime::Handle;
+use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
+use windlass_core::ports::{Http, Writes, Written};
+use windlass_core::write::Operation;
+
+use super::*;
+
+/// A server that never answers, and a budget that is never full again.
+struct Silence;
+
+impl Http for Silence {
+    fn fetch(&self, _: Arc<CallContext>, _: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
+        std::future::pending().boxed()
+    }
+}
+
+impl Writes for Silence {
+    fn write(&self, _: Arc<CallContext>, _: Operation) -> BoxFuture<'static, Written> {
+        std::future::pending().boxed()
+    }
+
+    fn batch(&self, _: Arc<CallContext>, _: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
+        std::future::pending().boxed()
+    }
+}
+
+/// Waits for the outcome of its wish until its deadline of 30 s.
+struct Waits {
+    for_writes: bool,
+    began: Arc<AtomicUsize>,
+}
+
+impl Reconcile for Waits {
+    fn reconcile<'a>(
+        &'a self,
+        _: Request,
+        ports: &'a Ports,
+        call: Arc<CallContext>,
+        _: CallLimits,
+    ) -> BoxFuture<'a, Called> {
+        self.began.fetch_add(1, Ordering::Relaxed);
+        let wish = if self.for_writes {
+            ports.writes.batch(call, vec![]).map(drop).boxed()
+        } else {
+            let url = "http://192.0.2.1/".to_owned();
+            let request = HttpRequest { method: "GET".into(), url, headers: vec![], body: None, timeout: None };
+            ports.http.fetch(call, request).map(drop).boxed()
+        };
+        async move {
+            let _ = tokio::time::timeout(Duration::from_secs(30), wish).await;
+            Called { result: CallResult::Done, cpu: Duration::ZERO }
+        }
+        .boxed()
+    }
+}
+
+/// A stage beside so many plugins whose 64 workers each are busy with calls that only wait. And how many of those have begun.
+fn beside_calls_that_wait(turns: u32, plugins: usize) -> (Stage, Vec<Switch>, Arc<AtomicUsize>) {
+    let mut switches = Vec::new();
+    let began = Arc::new(AtomicUsize::new(0));
+    let silent = ports::waited_for(
+        Ports { http: Arc::new(Silence), writes: Arc::new(Silence), ..Absent::ports() },
+        &Handle::current(),
+    );
+    let neighbour = Stage::with_clock(1, turns, Arc::new(SystemClock::new()));
+    for plugin in 0..plugins {
+        let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());
+        switches.push(stage.switch);
+        let mut dispatch = Arc::into_inner(stage.dispatch).expect("it has no worker yet");
+        dispatch.plugin = Box::new(Waits { for_writes: plugin % 2 == 0, began: began.clone() });
+        dispatch.share = neighbour.fair.share(NonZeroU32::MIN);
+        let dispatch = Arc::new(dispatch);
+        for number in 0..200 {
+            dispatch.queue.add(key(&format!("waits-{number}")));
+        }
+        for _ in 0..64 {
+            let dispatch = dispatch.clone();
+            tokio::spawn(async move { dispatch.work().await });
+        }
+    }
+    (neighbour, switches, began)
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_for_writes_or_servers_do_not_hold_up_a_neighbour_even_with_a_single_turn() {
+    for turns in [1, 2, 4] {
+        for plugins in [1, 3] {
+            let (mut neighbour, _switches, began) = beside_calls_that_wait(turns, plugins);
+            assert!(neighbour.is_quiet().await);
+            let waiting = began.load(Ordering::Relaxed);
+            assert!(waiting >= 32, "{waiting} calls wait, with {turns} turns");
+            // Long after the first deadlines too, when all that wait have been others for a while.
+            for number in 0..200 {
+                let queued = Instant::now();
+                let name = format!("a{number}");
+                neighbour.dispatch.queue.add(key(&name));
+                neighbour.answer(&name, CallResult::Done).await;
+                assert_eq!(queued.elapsed(), Duration::ZERO, "call {number} beside {plugins}, with {turns} turns");
+                tokio::time::sleep(Duration::from_millis(700)).await;
+            }
+            assert!(began.load(Ordering::Relaxed) > 2 * waiting, "the others go on");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_while_it_waits_leaves_its_place() {
+    let (_neighbour, _switches, began) = beside_calls_that_wait(1, 1);
+    for round in 1..6 {
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        assert!(began.load(Ordering::Relaxed) >= 32 * round, "{began:?} in round {round}");
+    }
+}

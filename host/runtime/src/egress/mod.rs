@@ -1,0 +1,214 @@
+//! HTTP requests of plugins (`http.fetch`): whether one may go out is decided in `core::egress`, how it does is here.
+//!
+//! Each fetch stands alone: its own look-up, its own connection, nothing kept for the next one or for another plugin. The
+//! name is resolved once, every address that it has is checked, and the connection goes to an address that was checked,
+//! so a name that changes its mind meanwhile wins nothing. Redirects are responses like others; a plugin that follows
+//! one asks again. Proxies of the environment play no part: they would be asked to connect to what was never checked.
+
+mod answer;
+mod connect;
+mod prepare;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tls;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tracing::Instrument;
+use windlass_core::egress::{self, Reach, Target};
+use windlass_core::grants::{LiveGrants, Scheme};
+use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
+use windlass_core::ports::{CallContext, Http};
+
+use self::answer::exchange;
+pub(crate) use self::connect::{ApiServer, Resolve, SystemResolver};
+use self::prepare::{Outgoing, prepare};
+use self::tls::Trust;
+use crate::observe::metrics::HttpTotals;
+
+/// What a fetch may use.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpLimits {
+    /// The whole exchange, from the look-up to the last byte.
+    pub(crate) time: Duration,
+    /// Trying one address.
+    pub(crate) connect: Duration,
+    pub(crate) request_bytes: usize,
+    pub(crate) response_bytes: usize,
+    /// All headers of the response.
+    pub(crate) header_bytes: usize,
+    /// How many headers a request or response may have.
+    pub(crate) headers: usize,
+    /// Fetches of one plugin at the same time; more wait.
+    pub(crate) concurrent: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(30),
+            connect: Duration::from_secs(5),
+            request_bytes: 1 << 20,
+            response_bytes: 1 << 20,
+            header_bytes: 64 << 10,
+            headers: 100,
+            concurrent: 4,
+        }
+    }
+}
+
+/// Carries out the HTTP requests of plugins. Clones share the turns.
+#[derive(Clone)]
+pub(crate) struct Egress(Arc<Shared>);
+
+struct Shared {
+    limits: HttpLimits,
+    trust: Trust,
+    resolver: Arc<dyn Resolve>,
+    api_server: ApiServer,
+    totals: HttpTotals,
+    /// By plugin: who takes its turn.
+    turns: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+}
+
+/// Held by all that works for a fetch, a look-up that nobody waits for any more included.
+type Turn = Arc<OwnedSemaphorePermit>;
+
+impl Egress {
+    /// Nothing is sent, and no certificate is read, before the first fetch.
+    pub(crate) fn new(
+        limits: HttpLimits,
+        trust: Trust,
+        resolver: Arc<dyn Resolve>,
+        api_server: ApiServer,
+        totals: HttpTotals,
+    ) -> Self {
+        Self(Arc::new(Shared { limits, trust, resolver, api_server, totals, turns: Mutex::default() }))
+    }
+}
+
+impl Shared {
+    async fn carry_out(&self, call: &CallContext, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let grants = &call.principal.grants;
+        let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
+        let outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
+        // What is denied waits for no turn.
+        allowed(grants, &outgoing)?;
+        let sent = async {
+            let turn = self.turn(&call.principal.plugin).await?;
+            self.send(outgoing, grants, &turn).await
+        };
+        let late = || failed(HttpReason::Timeout, format!("the exchange had not ended after {time:?}"));
+        tokio::time::timeout(time, sent).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn send(&self, outgoing: Outgoing, grants: &LiveGrants, turn: &Turn) -> Result<HttpResponse, HttpError> {
+        // The operator may have revoked it while it waited, and may again until it is sent.
+        let reach = allowed(grants, &outgoing)?;
+        let addresses = self.checked_addresses(&outgoing.target, &reach, turn).await?.map_err(|denied| {
+            let denial = egress::deny(grants, outgoing.request.method().as_str(), &outgoing.target, &denied);
+            failed(HttpReason::NotGranted, denial.to_string())
+        })?;
+        let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
+        match outgoing.target.scheme {
+            Scheme::Http => {
+                allowed(grants, &outgoing)?;
+                exchange(stream, outgoing.request, &self.limits).await
+            }
+            Scheme::Https => {
+                let stream = tls::handshake(self.trust.config()?, &outgoing.target.host, stream).await?;
+                allowed(grants, &outgoing)?;
+                exchange(stream, outgoing.request, &self.limits).await
+            }
+        }
+    }
+
+    async fn turn(&self, plugin: &Arc<str>) -> Result<Turn, HttpError> {
+        let turns = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Semaphore::new(self.limits.concurrent));
+            turns.entry(plugin.clone()).or_insert_with(new).clone()
+        };
+        let permit = turns.acquire_owned().await;
+        permit.map(Arc::new).map_err(|_| failed(HttpReason::Other, "the host stops".to_owned()))
+    }
+
+    /// Counts how a fetch ended and tells of it. Neither path nor query is told, nor any header: they may hold secrets.
+    fn tell(&self, call: &CallContext, told: &Told, result: &Result<HttpResponse, HttpError>, took: Duration) {
+        let plugin = &call.principal.plugin;
+        let reason = result.as_ref().err().map(|error| reason(error.reason));
+        self.totals.count(plugin, reason.unwrap_or("ok"));
+        let (status, bytes) = match result {
+            Ok(response) => (Some(response.status), Some(answer::size(&response.body))),
+            Err(_) => (None, None),
+        };
+        tracing::debug!(
+            %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id,
+            method = told.method, target = told.target, status, bytes, reason,
+            error = result.as_ref().err().map(|error| error.message.as_str()), ?took, "fetched"
+        );
+    }
+}
+
+/// What the log may say of a request.
+struct Told {
+    method: String,
+    target: String,
+}
+
+impl Told {
+    fn of(request: &HttpRequest) -> Self {
+        let target = Target::parse(&request.url).map_or_else(|_| "malformed".to_owned(), |target| target.to_string());
+        let method = if egress::is_method(&request.method) { request.method.as_str() } else { "malformed" };
+        Self { method: method.to_owned(), target }
+    }
+}
+
+impl Http for Egress {
+    fn fetch(
+        &self,
+        call: Arc<CallContext>,
+        request: HttpRequest,
+    ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
+        let egress = self.0.clone();
+        async move {
+            let (told, began) = (Told::of(&request), Instant::now());
+            let result = egress.carry_out(&call, request).await;
+            egress.tell(&call, &told, &result, began.elapsed());
+            result
+        }
+        .in_current_span()
+        .boxed()
+    }
+}
+
+/// Where the request may go now.
+fn allowed(grants: &LiveGrants, Outgoing { target, request }: &Outgoing) -> Result<Reach, HttpError> {
+    egress::allow(grants, request.method().as_str(), target)
+        .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))
+}
+
+fn failed(reason: HttpReason, message: String) -> HttpError {
+    HttpError { reason, message }
+}
+
+/// The label of metrics.
+fn reason(reason: HttpReason) -> &'static str {
+    match reason {
+        HttpReason::NotGranted => "not-granted",
+        HttpReason::InvalidRequest => "invalid-request",
+        HttpReason::Dns => "dns",
+        HttpReason::Connect => "connect",
+        HttpReason::Tls => "tls",
+        HttpReason::Timeout => "timeout",
+        HttpReason::TooLarge => "too-large",
+        HttpReason::Protocol => "protocol",
+        HttpReason::Other => "other",
+    }
+}

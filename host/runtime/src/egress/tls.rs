@@ -1,0 +1,110 @@
+//! Whom a plugin's HTTPS connections trust: what the platform trusts, and the authorities that the operator adds.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls_platform_verifier::Verifier;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use windlass_core::egress::Host;
+use windlass_core::http::{HttpError, HttpReason};
+
+use super::failed;
+
+/// Why a file of authorities cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// It cannot be read, or holds something else.
+    #[error("cannot read certificates from {} (--http-ca): {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It holds none.
+    #[error("no certificate in {} (--http-ca): it takes PEM, beginning with -----BEGIN CERTIFICATE-----", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The platform's authorities, which are read when they are first needed, and the operator's.
+#[derive(Debug, Default)]
+pub(crate) struct Trust {
+    added: Vec<CertificateDer<'static>>,
+    config: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Trust {
+    /// What the platform trusts, and the authorities in the PEM file `added`.
+    pub(crate) fn with(added: Option<&Path>) -> Result<Self, TrustError> {
+        let Some(path) = added else { return Ok(Self::default()) };
+        let unreadable = |reason: String| TrustError::Unreadable { path: path.to_owned(), reason };
+        let pem = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        let added: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|error| unreadable(error.to_string()))?;
+        if added.is_empty() {
+            return Err(TrustError::Empty { path: path.to_owned() });
+        }
+        Ok(Self { added, config: OnceLock::new() })
+    }
+
+    /// How a handshake is done.
+    pub(super) fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
+        let made = self.config.get_or_init(|| config(&self.added).map(Arc::new).map_err(|error| error.to_string()));
+        made.clone().map_err(|error| {
+            failed(HttpReason::Tls, format!("the host trusts no authority ({error}): add some with --http-ca"))
+        })
+    }
+}
+
+fn config(added: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = Verifier::new_with_extra_roots(added.iter().cloned(), provider.clone())?;
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // A resumed session would tie the requests of plugins together.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// Speaks TLS on `stream` with a peer that proves to be `host`.
+pub(super) async fn handshake(
+    config: Arc<ClientConfig>,
+    host: &Host,
+    stream: TcpStream,
+) -> Result<TlsStream<TcpStream>, HttpError> {
+    let tls = |message: String| failed(HttpReason::Tls, message);
+    let name = match host {
+        Host::Address(address) => ServerName::IpAddress((*address).into()),
+        Host::Name(name) => ServerName::try_from(name.clone()).map_err(|error| tls(error.to_string()))?,
+    };
+    let shaken = TlsConnector::from(config).connect(name, stream).await;
+    shaken.map_err(|error| tls(format!("no TLS with {host}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_certificates_is_refused_at_the_start() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("ca.pem");
+        assert!(matches!(Trust::with(Some(&path)), Err(TrustError::Unreadable { .. })));
+        std::fs::write(&path, "no certificate\n").expect("written");
+        let error = Trust::with(Some(&path)).expect_err("nothing in it").to_string();
+        assert!(error.contains("ca.pem") && error.contains("--http-ca"), "{error}");
+        assert!(Trust::with(None).is_ok());
+    }
+}

@@ -1,0 +1,127 @@
+//! The parts of a running host that its controllers and plugins share.
+
+use std::sync::Arc;
+
+use windlass_core::features::{Feature, Features};
+use windlass_kube::client::Connection;
+use windlass_kube::{Discovery, InformerOptions, Informers, LiveReader, Recorder, Secrets, Writer};
+
+use crate::admission::kinds::Kinds;
+use crate::admission::reviews::ServerReviews;
+use crate::dispatch::guards::Guards;
+use crate::dispatch::outage::Outages;
+use crate::egress::tls::Trust;
+use crate::egress::{ApiServer, Egress, HttpLimits, SystemResolver};
+use crate::leadership::Leadership;
+use crate::observe::admin::Admin;
+use crate::observe::metrics::{HostMetrics, Sources};
+use crate::observe::status::Status;
+use crate::plugins::config::ConfigFiles;
+use crate::policies::Policies;
+use crate::settings::{Settings, processors};
+use crate::supervise::Panics;
+
+/// What all controllers share.
+pub(crate) struct Host {
+    pub(crate) discovery: Discovery,
+    pub(crate) informers: Informers,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) recorder: Arc<Recorder>,
+    /// Nothing is changed in the cluster, so no Kubernetes Event is sent either.
+    pub(crate) read_only: bool,
+    pub(crate) outages: Outages,
+    pub(crate) kinds: Kinds,
+    pub(crate) panics: Panics,
+    pub(crate) status: Status,
+    pub(crate) metrics: HostMetrics,
+    pub(crate) egress: Egress,
+    pub(crate) policies: Policies,
+    pub(crate) reviews: ServerReviews,
+    /// The only namespace that this host may watch.
+    pub(crate) namespace: Option<String>,
+    pub(crate) definitions: windlass_kube::Definitions,
+    /// Which plugins run here, and which elsewhere.
+    pub(crate) leadership: Leadership,
+    /// What is carried out and what is not.
+    pub(crate) features: Features,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) configs: ConfigFiles,
+    /// The most that the caches of one plugin may hold together, in bytes.
+    pub(crate) plugin_cache: usize,
+    /// Reads of the API server itself; each plugin has such with a budget of its own.
+    pub(crate) live: LiveReader,
+    /// What is kept of each plugin over all its calls.
+    pub(crate) guards: Guards,
+    /// What holding a permit for a second keeps from others, in seconds of CPU.
+    pub(crate) place_worth: f64,
+    /// Which process this is, for those who read its writes in an audit log.
+    pub(crate) replica: Arc<str>,
+}
+
+impl Host {
+    pub(crate) fn new(
+        connection: Connection,
+        settings: &Settings,
+        policies: Policies,
+        leadership: Leadership,
+        replica: Arc<str>,
+        shown: Admin,
+        trust: Trust,
+    ) -> Self {
+        let Admin { status, metrics } = shown;
+        let discovery = Discovery::new(connection.client.clone())
+            .compare_versions(settings.features.enabled(Feature::ComparableResourceVersions));
+        let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
+        let defaults = InformerOptions::default();
+        let options = InformerOptions {
+            streaming_lists: settings.features.enabled(Feature::WatchList),
+            cold_after: defaults.cold_after.filter(|_| settings.features.enabled(Feature::ColdCompression)),
+            most_bytes: settings.cache,
+            silence: defaults.silence,
+            reachability: connection.reachability.clone(),
+        };
+        let informers = Informers::with_options(connection.client.clone(), discovery.clone(), options);
+        let api_server = ApiServer::at(&connection.server);
+        let totals = metrics.http().clone();
+        let egress = Egress::new(HttpLimits::default(), trust, Arc::new(SystemResolver), api_server, totals);
+        let recorder = Recorder::new(connection.client.clone()).read_only(settings.read_only);
+        let guards = Guards::new(settings.guards);
+        metrics.collect(Box::new(guards.clone()));
+        let panics = Panics::default();
+        let writer = Writer::new(connection.client.clone(), discovery.clone()).read_only(settings.read_only);
+        metrics.show(Sources {
+            status: status.clone(),
+            panics: panics.clone(),
+            informers: informers.clone(),
+            recorder: recorder.clone(),
+            writer: writer.clone(),
+        });
+        Self {
+            informers,
+            writer: Arc::new(writer),
+            definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
+            secrets: Arc::new(Secrets::new(connection.client.clone())),
+            recorder: Arc::new(recorder),
+            outages: Outages::new(connection.reachability.watch()),
+            kinds: Kinds::default(),
+            panics,
+            policies,
+            leadership,
+            reviews: ServerReviews::new(connection, &replica),
+            read_only: settings.read_only,
+            status,
+            metrics,
+            egress,
+            discovery,
+            features: settings.features.clone(),
+            namespace: settings.namespace.clone(),
+            // Unless they have a directory of their own, they are beside their plugins.
+            configs: ConfigFiles::of(settings.config_dir.as_deref().unwrap_or(&settings.plugins)),
+            plugin_cache: settings.plugin_cache,
+            live,
+            guards,
+            place_worth: f64::from(processors()) / f64::from(settings.places),
+            replica,
+        }
+    }
+}

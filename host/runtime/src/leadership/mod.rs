@@ -1,0 +1,247 @@
+//! Which plugins this process runs (§3.8): plugins go by leases, and run while theirs is held here.
+//!
+//! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for one lease,
+//! [`replicas`] follows who else there is, [`seats`] knows which plugins go by which lease, [`serve`] runs a plugin from one tenure to the next. What may be written is asked of
+//! the [`fence`] by the writer, last before sending. Nothing here knows what a controller does.
+
+mod elector;
+mod fence;
+mod metrics;
+mod rejected;
+mod replicas;
+mod seats;
+mod settings;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use windlass_core::clock::Clock;
+use windlass_core::fence::Fenced;
+use windlass_core::lease::{Election, Found};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::sharing::{Members, Membership, Part};
+use windlass_kube::client::Connection;
+use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
+
+use self::elector::Elector;
+pub(crate) use self::rejected::Rejected;
+use self::replicas::Replicas;
+pub(crate) use self::seats::Seat;
+use self::seats::{Place, Places};
+pub use self::settings::{LeaseMode, LeaseSettings};
+use crate::clock::BootClock;
+use crate::supervise::{Panics, supervise};
+
+/// How long the first list of leases may take before elections go on without it: by asking.
+const FIRST_LIST: Duration = Duration::from_secs(5);
+/// How long releasing may take in the end. What is not released by then, expires.
+const RELEASE: Duration = Duration::from_secs(3);
+
+/// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go of.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenure {
+    /// What every principal of the plugin carries.
+    pub(crate) fence: Fenced,
+    /// It is to end: what runs may end in order, as when the host stops.
+    pub(crate) ends: CancellationToken,
+    /// It has ended: nothing that is begun now may be finished.
+    pub(crate) lost: CancellationToken,
+    /// Others may have had it before.
+    pub(crate) is_shared: bool,
+}
+
+impl Tenure {
+    /// One that nobody else can have, until `stop`.
+    pub(crate) fn unshared(stop: &CancellationToken) -> Self {
+        Self { fence: Fenced::default(), ends: stop.child_token(), lost: CancellationToken::new(), is_shared: false }
+    }
+}
+
+/// Where a lease stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    /// Held here, and whoever goes by it may begin.
+    tenure: Option<Tenure>,
+    /// Who holds it, as far as is known.
+    pub(crate) holder: Option<Arc<str>>,
+}
+
+/// All leases of this process.
+pub(crate) struct Leadership {
+    settings: LeaseSettings,
+    me: Arc<str>,
+    clock: Arc<dyn Clock>,
+    leases: Leases,
+    places: Places,
+    rejected: watch::Sender<Rejected>,
+    /// The first list of leases is there, or cannot be had.
+    listed: CancellationToken,
+    /// This replica has all its plugins, and others may count on it.
+    joined: CancellationToken,
+    membership: watch::Sender<Membership>,
+    stop: CancellationToken,
+    /// Electors let go first, then this ends what follows the leases.
+    over: CancellationToken,
+    electors: TaskTracker,
+    started: Mutex<bool>,
+}
+
+impl Leadership {
+    /// For no plugin yet; nothing is asked for. `replica` is this process, and never another.
+    pub(crate) fn new(
+        settings: LeaseSettings,
+        connection: &Connection,
+        replica: &Arc<str>,
+        stop: &CancellationToken,
+    ) -> Result<Self, LeaseError> {
+        let role = Principal::of_host(Role::Lease, replica.clone());
+        let namespace = settings.namespace.as_deref().unwrap_or(&connection.default_namespace);
+        let leases = Leases::new(connection.client.clone(), role, namespace, &*settings.instance)?;
+        let clock: Arc<dyn Clock> = Arc::new(BootClock::new());
+        let nobody_else = Members::new(replica.clone(), clock.now()).at(clock.now()).clone();
+        Ok(Self {
+            membership: watch::Sender::new(nobody_else),
+            settings,
+            me: replica.clone(),
+            clock,
+            leases,
+            places: Places::default(),
+            rejected: watch::Sender::default(),
+            listed: CancellationToken::new(),
+            joined: CancellationToken::new(),
+            stop: stop.child_token(),
+            over: CancellationToken::new(),
+            electors: TaskTracker::new(),
+            started: Mutex::new(false),
+        })
+    }
+
+    /// The namespace of the leases.
+    pub(crate) fn namespace(&self) -> &Arc<str> {
+        self.leases.namespace()
+    }
+
+    /// Whether caches of plugins are kept that others run.
+    pub(crate) fn is_warm_standby(&self) -> bool {
+        self.settings.warm_standby && self.settings.mode != LeaseMode::None
+    }
+
+    /// The plugins that there are have been loaded: from now on this replica says that it lives, so that others hand over to it. Not
+    /// sooner, for what was handed over to it could not run.
+    pub(crate) fn join(&self) {
+        self.joined.cancel();
+    }
+
+    /// Follows who else lives from now on. Plugins that take a place run when its lease is won.
+    pub(crate) fn start(&self, informers: &Informers, panics: &Panics) {
+        if self.settings.mode == LeaseMode::None {
+            return;
+        }
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        tracing::info!(
+            replica = %self.me, instance = self.settings.instance,
+            "standing for election: plugins run here while their leases are held"
+        );
+        let member = format!("{}{}", self.settings.member_prefix(), self.me);
+        // By its own requests alone.
+        let (outside, unseen) = (self.outside(), watch::channel(None).1);
+        let elector = self.elector(member.into(), LeaseKind::Member, &outside, unseen, self.stop.clone());
+        let replicas = Replicas {
+            leases: self.leases.clone(),
+            clock: self.clock.clone(),
+            prefix: self.settings.member_prefix(),
+            rejected_lease: self.settings.rejected_lease(),
+            rejected: self.rejected.clone(),
+            duration: self.settings.timing.duration(),
+            members: Members::new(self.me.clone(), self.clock.now()),
+            membership: self.membership.clone(),
+            places: self.places.clone(),
+            versions: HashMap::new(),
+        };
+        self.follow(informers, panics, replicas);
+        let (elector, panics) = (AsyncMutex::new(elector), panics.clone());
+        let (stop, listed, joined) = (self.stop.clone(), self.listed.clone(), self.joined.clone());
+        self.electors.spawn(async move {
+            let turn = async { tokio::join!(listed.cancelled(), joined.cancelled()) };
+            stop.run_until_cancelled(turn).await;
+            let stand = async || elector.lock().await.run().await;
+            supervise("lease", &panics, &CancellationToken::new(), stand).await;
+        });
+        self.electors.close();
+    }
+
+    fn elector(
+        &self,
+        lease: Arc<str>,
+        kind: LeaseKind,
+        place: &Place,
+        sightings: watch::Receiver<Found>,
+        stop: CancellationToken,
+    ) -> Elector {
+        let LeaseSettings { mode, timing, stability, .. } = &self.settings;
+        let is_shared = kind == LeaseKind::Plugins && *mode != LeaseMode::Single;
+        let part = || Part::new(lease.clone(), self.me.clone(), *stability, timing.retry_period());
+        Elector {
+            part: is_shared.then(part),
+            figures: place.figures.clone(),
+            lease,
+            kind,
+            me: self.me.clone(),
+            election: Election::new(self.me.clone(), *timing),
+            leases: self.leases.clone(),
+            clock: self.clock.clone(),
+            sightings,
+            members: self.membership.subscribe(),
+            standing: place.standing(),
+            stop,
+            current: None,
+            letting_go: None,
+            told: String::new(),
+        }
+    }
+
+    /// Starts what follows the leases, and says when the first list is there.
+    fn follow(&self, informers: &Informers, panics: &Panics, replicas: Replicas) {
+        let subscription = informers.subscribe(self.leases.watch());
+        let synced = subscription.when(|status| status.synced);
+        let error = subscription.when(|status| status.error.is_some());
+        let (over, follow_panics) = (self.over.clone(), panics.clone());
+        let followed = AsyncMutex::new((replicas, subscription));
+        tokio::spawn(async move {
+            let follow = async || {
+                let (replicas, subscription) = &mut *followed.lock().await;
+                replicas.follow(subscription).await;
+            };
+            over.run_until_cancelled(supervise("replicas", &follow_panics, &over, follow)).await;
+        });
+        let (over, listed) = (self.over.clone(), self.listed.clone());
+        tokio::spawn(async move {
+            let in_time = tokio::time::timeout(FIRST_LIST, synced).await.is_ok();
+            listed.cancel();
+            if !in_time && over.run_until_cancelled(error).await.is_some() {
+                tracing::warn!("leases cannot be watched: replicas learn of each other late, if at all");
+            }
+        });
+    }
+
+    /// Whether there is anything to let go of.
+    pub(crate) fn has_started(&self) -> bool {
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of everything, after all that ran here has ended. False: not of everything, since something that was begun may
+    /// not have ended, or the API server does not answer.
+    pub(crate) async fn end(&self) -> bool {
+        self.stop.cancel();
+        let released = !self.has_started() || tokio::time::timeout(RELEASE, self.electors.wait()).await.is_ok();
+        self.over.cancel();
+        released
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! What was rolled back, for all replicas: annotations of one lease of the installation that nobody holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use windlass_core::lease::Found;
+use windlass_kube::Leases;
+
+use super::{Leadership, LeaseMode};
+use crate::plugins::directory::{Rejection, Verdicts};
+
+/// What stands before the plugin's name in an annotation's.
+const PREFIX: &str = "rejected.windlass.dev/";
+/// How long one request may take.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Of each plugin, the last.
+pub(crate) type Rejected = BTreeMap<Arc<str>, Rejection>;
+
+/// What the lease says. What cannot be read is passed over.
+pub(super) fn read(found: &Found) -> Rejected {
+    let notes = Leases::notes(found).into_iter();
+    notes
+        .filter_map(|(note, value)| Some((note.strip_prefix(PREFIX)?.into(), serde_json::from_str(&value).ok()?)))
+        .collect()
+}
+
+impl Leadership {
+    /// What all replicas know to be rejected.
+    pub(crate) fn rejected(&self) -> watch::Receiver<Rejected> {
+        self.rejected.subscribe()
+    }
+
+    /// Completes when the leases have been listed, or cannot be.
+    pub(crate) async fn listed(&self) {
+        if self.settings.mode != LeaseMode::None {
+            self.listed.cancelled().await;
+        }
+    }
+
+    /// Has all replicas know these `verdicts` about `plugin`. Err: they do not, and why.
+    pub(crate) async fn tell(&self, plugin: &str, verdicts: &Verdicts) -> Result<(), String> {
+        if self.settings.mode == LeaseMode::None {
+            return Ok(());
+        }
+        let lease = self.settings.rejected_lease();
+        let told = self.leases.note(&lease, &format!("{PREFIX}{plugin}"), |there| over(verdicts, there), LIMIT).await;
+        match told {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("others write the lease {lease} all the time")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// What the lease is to say of a plugin, where it says `there` now.
+fn over(verdicts: &Verdicts, there: Option<&str>) -> Option<String> {
+    let known = there.and_then(|text| serde_json::from_str::<Rejection>(text).ok());
+    let all_know = verdicts.over(known.clone());
+    // As it was written, perhaps by another version.
+    if all_know == known { there.map(str::to_owned) } else { serde_json::to_string(&all_know?).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugins::directory::{JudgedAt, Verdict};
+
+    #[test]
+    fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {
+        let rejection = Rejection::new("d".into(), "it traps".into(), None);
+        let metadata = json!({"name": "windlass-main-rejected", "annotations": {
+            "rejected.windlass.dev/webapp": serde_json::to_string(&rejection).expect("text"),
+            "rejected.windlass.dev/other": "no JSON",
+            "example.com/webapp": "{}",
+        }});
+        let lease = json!({"metadata": metadata}).to_string();
+        assert_eq!(read(&Leases::watched(&lease)), BTreeMap::from([("webapp".into(), rejection)]));
+        assert_eq!(read(&None), Rejected::new());
+    }
+
+    #[test]
+    fn what_another_version_has_written_stays_as_it_is_unless_there_is_news() {
+        let there = Some(r#"{"digest": "d1", "because": "it traps", "since": "today"}"#);
+        let told = |verdict| {
+            let mut verdicts = Verdicts::default();
+            verdicts.add(verdict);
+            verdicts
+        };
+        let pardoned = |digest: &str| told(Verdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+        let (d1, d2) = (pardoned("d1"), pardoned("d2"));
+        assert_eq!(over(&d2, there).as_deref(), there);
+        assert_eq!(over(&d1, there), None);
+        assert_eq!(over(&d1, Some("no JSON")).as_deref(), Some("no JSON"));
+        let rejection = Rejection::new("d3".into(), "it traps".into(), None);
+        let written = over(&told(Verdict::Rejected(rejection.clone())), there).expect("news");
+        assert_eq!(serde_json::from_str::<Rejection>(&written).expect("a rejection"), rejection);
+    }
+}

@@ -1,0 +1,61 @@
+//! How replicas share out plugins, as the command line says it.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use windlass_core::lease::Timing;
+
+/// By which leases plugins are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LeaseMode {
+    /// One lease: one replica runs all plugins.
+    Single,
+    /// 32 leases, each for the plugins whose names fall into it.
+    Shards,
+    /// A lease for each plugin.
+    PerPlugin,
+    /// None: this process runs all plugins, and whoever starts a second one answers for it.
+    None,
+}
+
+/// The same, checked.
+#[derive(Clone, Debug)]
+pub struct LeaseSettings {
+    /// How plugins go by leases.
+    pub mode: LeaseMode,
+    /// Where the leases are. None: where the host is, or works.
+    pub namespace: Option<String>,
+    /// The installation's name.
+    pub instance: String,
+    /// How long leases last, and how often they are renewed.
+    pub timing: Timing,
+    /// How long replicas must be the same before plugins move between them.
+    pub stability: Duration,
+    /// Caches of plugins that others run are kept.
+    pub warm_standby: bool,
+}
+
+impl LeaseSettings {
+    /// The lease by which `plugin` goes. None: it goes by none.
+    pub(super) fn lease_of(&self, plugin: &str) -> Option<String> {
+        let Self { mode, instance, .. } = self;
+        match mode {
+            LeaseMode::None => None,
+            LeaseMode::Single => Some(format!("windlass-{instance}-all")),
+            LeaseMode::Shards => {
+                Some(format!("windlass-{instance}-shard-{:02}", windlass_core::sharing::shard_of(plugin)))
+            }
+            LeaseMode::PerPlugin => Some(format!("windlass-{instance}-plugin-{plugin}")),
+        }
+    }
+
+    /// The lease that says what was rolled back.
+    pub(super) fn rejected_lease(&self) -> String {
+        format!("windlass-{}-rejected", self.instance)
+    }
+
+    /// What the names of members' leases begin with.
+    pub(super) fn member_prefix(&self) -> String {
+        format!("windlass-{}-member-", self.instance)
+    }
+}

@@ -1,0 +1,163 @@
+//! Three replicas in one process, on the embedded API server, ten times as fast as by default.
+
+use std::time::Instant;
+
+use windlass_apiserver::{ApiServer, Config};
+use windlass_core::lease::{Answer, Timing};
+use windlass_kube::Discovery;
+use windlass_kube::client::{self, ConnectOptions};
+
+use super::*;
+use crate::plugins::directory::{JudgedAt, Rejection, Verdict, Verdicts};
+
+const PLUGINS: usize = 1_000;
+const REPLICAS: usize = 3;
+const RETRY: Duration = Duration::from_millis(200);
+/// What the bar of sixty requests a second is in a retry period of two seconds.
+const MOST_IN_A_PERIOD: f64 = 120.0;
+
+fn settings() -> LeaseSettings {
+    LeaseSettings {
+        mode: LeaseMode::Shards,
+        namespace: Some("default".to_owned()),
+        instance: "many".to_owned(),
+        timing: Timing::new(Duration::from_secs(2), Duration::from_secs(1), RETRY).expect("they fit together"),
+        stability: Duration::from_secs(1),
+        warm_standby: false,
+    }
+}
+
+fn requests(server: &ApiServer) -> u64 {
+    let counts = server.requests();
+    counts.iter().filter(|it| it.resource == "leases.coordination.k8s.io").map(|it| it.count).sum()
+}
+
+/// A connection of its own to `server`, as a process has one.
+async fn connected(server: &ApiServer) -> Connection {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    std::fs::write(&path, server.kubeconfig()).expect("it can be written");
+    let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
+    client::connect(&options).await.expect("it answers")
+}
+
+/// Waits until `condition` holds.
+async fn until(condition: impl Fn() -> bool) {
+    let reached = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), reached).await.expect("it comes about");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_second() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let names: Vec<String> = (0..PLUGINS).map(|number| format!("plugin-{number}")).collect();
+    let stop = CancellationToken::new();
+    let mut replicas = Vec::new();
+    for number in 0..REPLICAS {
+        let connection = connected(&server).await;
+        let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+        let name: Arc<str> = format!("replica-{number}").into();
+        let leadership = Leadership::new(settings(), &connection, &name, &stop).expect("names that can be");
+        leadership.start(&informers, &Panics::default());
+        let take = |plugin: &String| leadership.take(&plugin.as_str().into(), &stop, &Panics::default());
+        let seats: Vec<Seat> = names.iter().map(take).collect();
+        leadership.join();
+        replicas.push((leadership, informers, seats));
+    }
+    let seats = || replicas.iter().map(|(.., seats)| seats);
+    let held = || seats().map(|seats| seats.iter().filter(|seat| seat.is_held()).count()).collect::<Vec<_>>();
+    until(|| held().iter().sum::<usize>() == PLUGINS && held().iter().all(|held| *held > 0)).await;
+
+    let (before, since) = (requests(&server), Instant::now());
+    until(|| requests(&server) >= before + 500).await;
+    let periods = since.elapsed().as_secs_f64() / RETRY.as_secs_f64();
+    #[allow(clippy::cast_precision_loss, reason = "hundreds of requests")]
+    let in_a_period = (requests(&server) - before) as f64 / periods;
+    println!("{in_a_period:.1} requests in a retry period, with {:?} plugins each", held());
+    assert!(in_a_period <= MOST_IN_A_PERIOD, "{in_a_period}");
+    stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let connection = connected(&server).await;
+    let stop = CancellationToken::new();
+    let replica = |name: &str| {
+        let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+        let leadership = Leadership::new(settings(), &connection, &name.into(), &stop).expect("names that can be");
+        leadership.start(&informers, &Panics::default());
+        (leadership, informers)
+    };
+    let (one, other) = (replica("one"), replica("other"));
+    let known = |replica: &(Leadership, Informers)| replica.0.rejected().borrow().clone();
+    let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into(), None);
+    let verdict = |verdict| {
+        let mut verdicts = Verdicts::default();
+        verdicts.add(verdict);
+        verdicts
+    };
+    let rejected = |digest| verdict(Verdict::Rejected(rejection(digest)));
+    let pardoned = |digest: &str| verdict(Verdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+    other.0.tell("c", &pardoned("d3")).await.expect("the server answers");
+    let lease = settings().rejected_lease();
+    let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
+    assert_eq!(there, Answer::Found(None), "there is nothing to say");
+    let (d1, d2) = (rejected("d1"), rejected("d2"));
+    let told = tokio::join!(one.0.tell("a", &d1), other.0.tell("b", &d2));
+    assert_eq!(told, (Ok(()), Ok(())));
+    let both = Rejected::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
+    until(|| known(&one) == both && known(&other) == both).await;
+    // One whose file changes late: what it pardons was rejected before.
+    other.0.tell("a", &pardoned("d0")).await.expect("the server answers");
+    let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
+    let Answer::Found(there) = there else { panic!("{there:?}") };
+    assert_eq!(super::rejected::read(&there), both);
+    other.0.tell("a", &pardoned("d1")).await.expect("the server answers");
+    until(|| known(&one).len() == 1).await;
+    // A replica that comes later.
+    let third = replica("third");
+    third.0.listed().await;
+    until(|| known(&third) == Rejected::from([("b".into(), rejection("d2"))])).await;
+    stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_stood_for_again_when_one_comes() {
+    let server = ApiServer::start(Config::default()).await.expect("loopback");
+    let connection = connected(&server).await;
+    let stop = CancellationToken::new();
+    let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
+    // Whose tenure ends by renewals that come late, beside a thousand plugins in one process, is no matter here.
+    let timing = Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY).expect("they fit together");
+    let settings = LeaseSettings { mode: LeaseMode::Single, timing, ..settings() };
+    let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");
+    let panics = Panics::default();
+    leadership.start(&informers, &panics);
+    leadership.join();
+    let (stop_a, stop_b) = (stop.child_token(), stop.child_token());
+    let (a, b) = (leadership.take(&"a".into(), &stop_a, &panics), leadership.take(&"b".into(), &stop_b, &panics));
+    let (of_a, of_b) = tokio::join!(a.tenure(), b.tenure());
+    stop_a.cancel();
+    of_a.ends.cancelled().await;
+    assert!(!of_b.ends.is_cancelled(), "the other's goes on");
+    drop(of_a);
+    leadership.leave("a");
+    // Who holds it is what the watch shows, a little later.
+    until(|| b.is_held()).await;
+    assert!(!of_b.ends.is_cancelled());
+    leadership.leave("b");
+    of_b.ends.cancelled().await;
+    // It is let go of when nothing can be written under it any more.
+    let again = leadership.take(&"a".into(), &stop, &panics);
+    assert!(b.is_held(), "the former tenure still holds it");
+    drop(of_b);
+    let tenure = again.tenure().await;
+    until(|| again.is_held()).await;
+    assert!(tenure.fence.may_start(Duration::ZERO).is_ok());
+    stop.cancel();
+}

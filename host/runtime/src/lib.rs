@@ -1,0 +1,32 @@
+//! The runtime of Windlass: it follows the files of plugins, runs their controllers, and shares them out among replicas.
+//!
+//! Data flows one way. `plugins` decides what runs and starts it. A `controller` waits for `admission`, and feeds
+//! `dispatch`, which calls the plugin once for each key. `leadership`, `policies` and `egress` say what may be done,
+//! `observe` shows what is done. [`run`] starts all of it and stops it again.
+
+mod admission;
+mod clock;
+mod controller;
+mod dispatch;
+mod egress;
+mod files;
+mod host;
+mod leadership;
+mod manager;
+mod observe;
+mod phases;
+mod plugins;
+mod policies;
+mod settings;
+mod supervise;
+
+pub use dispatch::guards::GuardSettings;
+pub use dispatch::ports::places;
+pub use egress::tls::TrustError;
+pub use leadership::{LeaseMode, LeaseSettings};
+pub use manager::{HostError, run};
+pub use observe::admin::ListenError;
+pub use plugins::directory::{AllowedError, DirectoryError};
+pub use plugins::leftovers::NamedKinds;
+pub use policies::{GrantMode, PoliciesError, PolicySettings, SUFFIX as POLICY_SUFFIX, read_ceiling, read_policy};
+pub use settings::{Settings, processors};

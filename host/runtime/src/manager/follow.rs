@@ -1,0 +1,146 @@
+//! What the host follows as long as it runs: the files of plugins and the list of those that are allowed, the definitions of kinds,
+//! configurations, the operator's policies, and what plugins leave behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+use windlass_kube::{InformerError, RequestError};
+use windlass_wasm::Plugin;
+
+use crate::admission::kinds;
+use crate::files::{Change, Files};
+use crate::host::Host;
+use crate::plugins::directory::Allowed;
+use crate::plugins::leftovers;
+use crate::plugins::reload::News;
+use crate::policies::PolicyFiles;
+use crate::supervise::{caught, supervise};
+
+/// How long no other plugin must have been started before it is looked at what they have left behind: a look is at the whole
+/// cluster, and a directory is often filled at once.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// The directory of plugins as it was seen first.
+pub(super) struct Seen {
+    pub(super) files: Files,
+    pub(super) first: Vec<Change>,
+    /// The digests that may run. None: all may.
+    pub(super) allowed: Option<Allowed>,
+}
+
+/// Tells of what changes in the directory of plugins, and in what may be run of it, until `stop`.
+pub(super) async fn plugins(host: Arc<Host>, seen: Seen, tell: mpsc::UnboundedSender<News>, stop: CancellationToken) {
+    let Seen { files, first, allowed } = seen;
+    let rejected = host.leadership.rejected();
+    // What other replicas have rolled back is not even begun here.
+    stop.run_until_cancelled(host.leadership.listed()).await;
+    // Whoever listens ends with the host.
+    let _ = tell.send(News::Files(first));
+    let files = Mutex::new(files);
+    let of_files = async || {
+        let mut files = files.lock().await;
+        while tell.send(News::Files(files.changes().await)).is_ok() {}
+    };
+    let list = Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::MOST_BYTES), allowed)));
+    let of_list = async || {
+        let mut list = list.lock().await;
+        let Some((files, known)) = &mut *list else { return std::future::pending().await };
+        loop {
+            files.changes().await;
+            let read = Allowed::read(known.path());
+            if read.as_ref().is_ok_and(|read| read == known) {
+                continue;
+            }
+            if let Ok(read) = &read {
+                *known = read.clone();
+            }
+            let _ = tell.send(News::Allowed(read));
+        }
+    };
+    let of_replicas = async || {
+        let mut rejected = rejected.clone();
+        loop {
+            let now = rejected.borrow_and_update().clone();
+            let _ = tell.send(News::Rejected(now));
+            if rejected.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(
+        stop.run_until_cancelled(supervise("directory", &host.panics, &stop, of_files)),
+        stop.run_until_cancelled(supervise("allowed", &host.panics, &stop, of_list)),
+        stop.run_until_cancelled(supervise("rejected", &host.panics, &stop, of_replicas)),
+    );
+}
+
+/// Looks once for what each plugin that is started has left behind, until `stop`.
+pub(super) async fn leftovers(
+    host: Arc<Host>,
+    mut started: mpsc::UnboundedReceiver<Arc<Plugin>>,
+    stop: CancellationToken,
+) {
+    let look = async {
+        while let Some(first) = started.recv().await {
+            let mut plugins = vec![first];
+            while let Ok(Some(another)) = tokio::time::timeout(QUIET, started.recv()).await {
+                plugins.push(another);
+            }
+            let host = host.clone();
+            let stop = stop.clone();
+            // One look may wait long for what starts, and holds up no other.
+            tokio::spawn(stop.run_until_cancelled_owned(async move {
+                caught("leftovers", &host.panics, leftovers::tell(&host, &plugins)).await;
+            }));
+        }
+    };
+    stop.run_until_cancelled(look).await;
+}
+
+/// Follows the definitions of kinds, from the moment that a controller needs one, until `stop`.
+pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
+    let Host { kinds, informers, discovery, panics, .. } = &*host;
+    if stop.run_until_cancelled(kinds.wanted()).await.is_none() {
+        return;
+    }
+    let subscription = informers.subscribe(kinds::definitions());
+    let forbidden = subscription.when(|status| {
+        let error = status.error.as_deref();
+        matches!(error, Some(InformerError::List(RequestError::Refused { status, .. })) if status.code == 403)
+    });
+    let tell = async {
+        forbidden.await;
+        tracing::info!(
+            "this host may not list and watch CustomResourceDefinitions: kinds that come and go are noticed later"
+        );
+        std::future::pending::<()>().await;
+    };
+    let subscription = tokio::sync::Mutex::new(subscription);
+    let follow = async || kinds.follow(&mut *subscription.lock().await, |group| discovery.invalidate(group)).await;
+    tokio::select! {
+        // First: a host that stops ends its watches, and that is no cache that has grown too large.
+        biased;
+        () = stop.cancelled() => {}
+        () = tell => {}
+        _ = supervise("kinds", panics, &stop, follow) => tracing::warn!(
+            "the cache of CustomResourceDefinitions is larger than one may be: kinds that come and go are noticed later"
+        ),
+    }
+}
+
+/// Follows the files of configurations until `stop`.
+pub(super) async fn configs(host: Arc<Host>, stop: CancellationToken) {
+    stop.run_until_cancelled(supervise("configs", &host.panics, &stop, || host.configs.follow())).await;
+}
+
+/// Follows the files of policies until `stop`.
+pub(super) async fn policies(host: Arc<Host>, files: PolicyFiles, stop: CancellationToken) {
+    let files = tokio::sync::Mutex::new(files);
+    let follow = async || {
+        let mut files = files.lock().await;
+        tokio::join!(host.policies.follow(&mut files), host.policies.show(&host.status));
+    };
+    stop.run_until_cancelled(supervise("policies", &host.panics, &stop, follow)).await;
+}

@@ -1,0 +1,220 @@
+//! The order in which everything starts and, the other way round, stops.
+
+mod follow;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_core::fair::Fair;
+use windlass_core::features::{Feature, Features, GateState};
+use windlass_kube::client::{self, Connection};
+use windlass_kube::{ConnectError, LeaseError};
+use windlass_wasm::SandboxError;
+
+use self::follow::Seen;
+use crate::controller::running::End;
+use crate::egress::tls::{Trust, TrustError};
+use crate::files::Files;
+use crate::host::Host;
+use crate::leadership::Leadership;
+use crate::observe::admin::{self, Admin, ListenError};
+use crate::observe::metrics::{Guests, HostMetrics};
+use crate::observe::status::Status;
+use crate::phases::{self, Phases};
+use crate::plugins::directory::{self, Allowed, AllowedError, DirectoryError};
+use crate::plugins::reload::{Reload, Servings};
+use crate::policies::{Policies, PoliciesError};
+use crate::settings::Settings;
+use crate::supervise::{Panics, caught, supervise};
+
+/// Why a host cannot do its job at all, or did not stop cleanly.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The policies leave nothing to do, or cannot be read.
+    #[error(transparent)]
+    Policies(#[from] PoliciesError),
+    /// The admin address cannot be listened on.
+    #[error(transparent)]
+    Admin(#[from] ListenError),
+    /// The file of certificate authorities is of no use.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The sandbox cannot be set up on this machine.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The API server does not answer, or not as one.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The leases cannot have the names that they were given.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// The plugin directory cannot be read.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The list of allowed digests cannot be read.
+    #[error(transparent)]
+    Allowed(#[from] AllowedError),
+    /// Something was cut or lost at the end.
+    #[error("not everything ended cleanly: the log says what")]
+    NotClean,
+}
+
+/// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
+/// or that it did not stop cleanly.
+pub async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> Result<(), HostError> {
+    settings.policies.check(settings.namespace.as_deref())?;
+    let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
+    tell_features(&settings.features, &shown.metrics);
+    // To the very end: how it stops is shown too.
+    let _admin = start_admin(&shown, settings.admin_address).await?;
+    let trust = Trust::with(settings.http_ca.as_deref())?;
+    let sandbox = settings.sandbox()?;
+    let settings = Settings { places: sandbox.concurrent_calls(), ..settings };
+    shown.metrics.collect(Box::new(Guests(sandbox.clone())));
+    // A server that does not answer must not hold up a stop.
+    let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings)).await else {
+        tracing::info!("stopped before the first controller started");
+        return Ok(());
+    };
+    let seen = seen?;
+    if settings.read_only {
+        tracing::warn!(
+            "read-only: plugins are called, and whatever they write is refused; no Kubernetes Events are sent"
+        );
+    }
+    let (policies, files) = Policies::read(settings.policies.clone()).await?;
+    let replica: Arc<str> = replica().into();
+    let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop)?;
+    shown.metrics.collect(leadership.collector());
+    let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
+    host.leadership.start(&host.informers, &host.panics);
+    let phases = Phases::of(stop.clone());
+    let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
+    // What binds calls is followed until the last of them has ended.
+    let followed = tokio::spawn(follow::policies(host.clone(), files, phases.over.clone()));
+    let configs = tokio::spawn(follow::configs(host.clone(), phases.over.clone()));
+    let (leave, left) = mpsc::unbounded_channel();
+    let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
+    let fair = fair(&host.features, settings.concurrent_calls, settings.places);
+    let reload = Reload::new(
+        host.clone(),
+        sandbox,
+        fair,
+        phases.clone(),
+        seen.allowed.clone(),
+        leave,
+        settings.cache_dir.as_deref(),
+    );
+    let seeing = tokio::spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
+    let reload = AsyncMutex::new(reload);
+    supervise("plugins", &host.panics, &stop, async || reload.lock().await.run().await).await;
+    let (servings, tellers) = reload.into_inner().into_rest();
+    let clean = end(&host, servings, &phases).await;
+    // They have nothing to say any more, and a panic in them has been told of.
+    let _ = kinds.await;
+    let _ = configs.await;
+    let _ = followed.await;
+    let _ = leftovers.await;
+    let _ = seeing.await;
+    tellers.join_all().await;
+    if clean { Ok(()) } else { Err(HostError::NotClean) }
+}
+
+/// Stops, and says whether that was clean.
+async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
+    if !host.outages.is_over() {
+        tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
+    }
+    let ended = async {
+        let mut cut = 0;
+        while let Some(ended) = servings.join_next().await {
+            // A panic has been told of.
+            if !matches!(ended, Ok((_, Some(End::Clean | End::Impossible)))) {
+                cut += 1;
+            }
+        }
+        cut
+    };
+    let flushed = async { caught("flush", &host.panics, host.recorder.flush(phases::EVENTS)).await == Some(true) };
+    let release = host.leadership.has_started().then(|| host.leadership.end());
+    phases.end(ended, flushed, release, host.informers.stop()).await
+}
+
+/// All that comes before the first plugin: looks at the directory, asks the server for its version.
+async fn prepare(connection: &Connection, settings: &Settings) -> Result<Seen, HostError> {
+    let mut files = Files::follow(&settings.plugins, settings.limits.file_bytes, directory::is_plugin);
+    let first = files.changes().await;
+    if let Some(problem) = files.problem() {
+        let (path, problem) = (settings.plugins.clone(), problem.to_owned());
+        return Err(DirectoryError::Unreadable { path, problem }.into());
+    }
+    let allowed = settings.allowed_digests.as_deref().map(Allowed::read).transpose()?;
+    if first.is_empty() {
+        tracing::warn!(
+            "no plugin in {} yet: put a component there, as NAME.wasm, and it is started",
+            settings.plugins.display()
+        );
+    }
+    let version = client::check(connection).await?;
+    tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
+    Ok(Seen { files, first, allowed })
+}
+
+/// Serves the admin endpoint, if there is to be one, until the result is dropped.
+async fn start_admin(shown: &Admin, address: Option<SocketAddr>) -> Result<Option<DropGuard>, HostError> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = admin::listen(address).await?;
+    let (stop, shown) = (CancellationToken::new(), shown.clone());
+    let until = stop.clone();
+    tokio::spawn(async move {
+        supervise("admin", &Panics::default(), &until, || shown.clone().serve(&listener, &until)).await;
+    });
+    Ok(Some(stop.drop_guard()))
+}
+
+/// The permits for calls.
+fn fair(features: &Features, turns: u32, places: u32) -> Fair {
+    let new = if features.enabled(Feature::FairDispatch) { Fair::new } else { Fair::first_come };
+    new(turns, places)
+}
+
+/// Shows what is enabled, and warns of what should not have been set.
+fn tell_features(features: &Features, metrics: &HostMetrics) {
+    metrics.show_features(features);
+    let unusual = features.states().iter().filter(|state| state.enabled != state.gate.default);
+    for state in unusual {
+        tracing::info!(gate = %state, about = state.gate.description, "a feature gate is not at its default");
+    }
+    for warning in features.states().iter().filter_map(GateState::warning) {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// The Pod's name, where one says it, else the machine's; and something that no other process has, not even the Pod's next:
+/// what it was told, and what it may still be about to do, is not the next one's.
+fn replica() -> String {
+    let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
+    unique(&said.unwrap_or_else(|| "process".to_owned()), rand::random())
+}
+
+/// `name` as it may stand in an object's name, and something random.
+fn unique(name: &str, random: u32) -> String {
+    const MOST: usize = 63;
+    let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().take(MOST).map(plain).collect();
+    format!("{}-{random:08x}", name.trim_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processes_of_one_pod_are_two_replicas() {
+        assert_eq!(unique("windlass-7d4b9c-x2x", 0xab), "windlass-7d4b9c-x2x-000000ab");
+        assert_eq!(unique("Host.Example.", 1), "host-example-00000001");
+        assert!(unique(&"a".repeat(300), 1).len() <= 72);
+    }
+}

@@ -1,0 +1,185 @@
+//! The admin endpoint: `/healthz`, `/readyz`, `/metrics`, `/plugins`. It reads and never changes anything, and shows
+//! nothing that is secret; who may reach it is a matter of where it listens (`--admin-address`).
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::observe::metrics::HostMetrics;
+use crate::observe::status::Status;
+
+/// Connections at the same time; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 64;
+/// How long a request's headers may take to arrive, and how long a connection may be idle between two requests.
+const HEADER_LIMIT: Duration = Duration::from_secs(10);
+/// The size of a request's headers.
+const HEADER_BYTES: usize = 16 << 10;
+/// How long a connection lasts. Whoever reads slowly does not hold it for ever.
+const CONNECTION_LIMIT: Duration = Duration::from_mins(5);
+/// The pause after a connection could not be accepted, as when files run out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is shown.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) status: Status,
+    pub(crate) metrics: HostMetrics,
+}
+
+/// Why the endpoint cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} (--admin-address): {source}")]
+pub struct ListenError {
+    address: SocketAddr,
+    source: std::io::Error,
+}
+
+/// Listens on `address`; port 0 is any.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let listening = async {
+        let listener = TcpListener::bind(address).await?;
+        tracing::info!(address = %listener.local_addr()?, "admin endpoint: /healthz /readyz /metrics /plugins");
+        Ok(listener)
+    };
+    listening.await.map_err(|source| ListenError { address, source })
+}
+
+impl Admin {
+    /// Answers on `listener` until `stop`.
+    pub(crate) async fn serve(self, listener: &TcpListener, stop: &CancellationToken) {
+        let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let accepting = async {
+            loop {
+                let Ok(permit) = connections.clone().acquire_owned().await else { return };
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        let (admin, stop) = (self.clone(), stop.clone());
+                        tokio::spawn(async move {
+                            stop.run_until_cancelled(admin.connection(stream)).await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "the admin endpoint cannot accept a connection");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        };
+        stop.run_until_cancelled(accepting).await;
+    }
+
+    async fn connection(&self, stream: TcpStream) {
+        let answer = |request: Request<_>| async move { Ok::<_, Infallible>(self.answer(&request)) };
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_LIMIT).max_buf_size(HEADER_BYTES);
+        let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
+        // What a client does wrong is the client's.
+        let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
+    }
+
+    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".to_owned());
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match request.uri().path() {
+            "/healthz" => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),
+            "/readyz" => match self.status.ready() {
+                Ok(()) => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),
+                Err(why) => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("not ready: {why}\n")),
+            },
+            "/metrics" => respond(StatusCode::OK, OPEN_METRICS, self.metrics.text()),
+            "/plugins" => respond(StatusCode::OK, JSON, format!("{:#}\n", self.status.to_json())),
+            _ => {
+                let known = "not found; there are /healthz, /readyz, /metrics and /plugins\n";
+                respond(StatusCode::NOT_FOUND, TEXT, known.to_owned())
+            }
+        }
+    }
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn serving(stop: &CancellationToken) -> SocketAddr {
+        let listener = listen("127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
+        let stop = stop.clone();
+        tokio::spawn(async move { admin.serve(&listener, &stop).await });
+        address
+    }
+
+    async fn asked(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let request = format!("{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("answered");
+        answer
+    }
+
+    #[tokio::test]
+    async fn each_path_answers_in_its_form() {
+        let stop = CancellationToken::new();
+        let address = serving(&stop).await;
+        assert!(asked(address, "GET /healthz").await.starts_with("HTTP/1.1 200 OK"));
+        let unready = asked(address, "GET /readyz").await;
+        assert!(unready.starts_with("HTTP/1.1 503") && unready.contains("being loaded"), "{unready}");
+        let metrics = asked(address, "GET /metrics?x=y").await;
+        assert!(metrics.contains("openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
+        assert!(asked(address, "GET /plugins").await.contains(r#""plugins": []"#));
+        assert!(asked(address, "GET /").await.starts_with("HTTP/1.1 404"));
+        let refused = asked(address, "POST /plugins").await;
+        assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("allow: GET, HEAD"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn its_connections_end_with_the_host() {
+        let stop = CancellationToken::new();
+        let mut idle = TcpStream::connect(serving(&stop).await).await.expect("it listens");
+        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+        let mut first = [0; 12];
+        idle.read_exact(&mut first).await.expect("answered");
+        stop.cancel();
+        let mut rest = Vec::new();
+        tokio::time::timeout(HEADER_LIMIT / 2, idle.read_to_end(&mut rest)).await.expect("soon").expect("closed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_nothing_is_sent_away() {
+        let stop = CancellationToken::new();
+        let mut silent = TcpStream::connect(serving(&stop).await).await.expect("it listens");
+        silent.write_all(b"GET /healthz HTTP/1.1\r\n").await.expect("sent");
+        let mut rest = Vec::new();
+        silent.read_to_end(&mut rest).await.expect("closed, after a time that this clock skips");
+    }
+}

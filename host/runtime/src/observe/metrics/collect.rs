@@ -1,0 +1,257 @@
+//! What is looked up when somebody asks: queues, caches, plugins, denials, panics.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
+use prometheus_client::metrics::MetricType;
+use windlass_core::breaker;
+use windlass_core::expectations::Counts;
+use windlass_core::queue::{self, Histogram};
+use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
+
+use crate::observe::status::{ControllerStatus, Status};
+use crate::supervise::Panics;
+
+/// Where it is looked up.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    pub(crate) status: Status,
+    pub(crate) panics: Panics,
+    pub(crate) informers: Informers,
+    pub(crate) recorder: Recorder,
+    pub(crate) writer: Writer,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sources")
+    }
+}
+
+/// One line's labels.
+pub(crate) type Owned = Vec<(&'static str, String)>;
+
+impl Collector for Sources {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.plugins(&mut encoder)?;
+        self.queues(&mut encoder)?;
+        self.caches(&mut encoder)?;
+        let panics = self.panics.snapshot().into_iter().map(|(task, times)| (vec![("task", task.to_owned())], times));
+        counters(&mut encoder, "windlass_task_panics", "Panics of the host's own tasks", panics)?;
+        let mutations = WriteOutcome::ALL
+            .map(|outcome| (vec![("outcome", outcome.as_str().replace(' ', "_"))], self.writer.count(outcome)));
+        let help = "Mutations of plugins and, for them, of the host, by how they ended at the API server";
+        counters(&mut encoder, "windlass_mutations", help, mutations)?;
+        let dropped = [(vec![], self.recorder.dropped())];
+        let help = "Kubernetes Events that were dropped because too many waited";
+        counters(&mut encoder, "windlass_events_dropped", help, dropped)
+    }
+}
+
+impl Sources {
+    fn plugins(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let plugins = self.status.plugins();
+        let loaded = plugins.iter().filter_map(|plugin| Some((plugin, plugin.generation()?)));
+        let loaded: Vec<_> = loaded.collect();
+        let info = loaded.iter().map(|(plugin, generation)| {
+            let state = serde_json::to_value(plugin.state()).ok();
+            let state = state.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+            let labels = vec![
+                ("plugin", plugin.name.to_string()),
+                ("version", generation.manifest().version.clone()),
+                ("digest", generation.short_digest().to_owned()),
+                ("state", state.to_owned()),
+            ];
+            (labels, 1_i64)
+        });
+        gauges(encoder, "windlass_loaded_plugin", "The plugins that are loaded, and what they do", info)?;
+        let loads = plugins.iter().flat_map(|plugin| {
+            plugin.loads().into_iter().map(|(result, times)| {
+                (vec![("plugin", plugin.name.to_string()), ("result", result.to_owned())], times)
+            })
+        });
+        let help = "How often a plugin's file was looked at, by what became of it";
+        counters(encoder, "windlass_plugin_loads", help, loads)?;
+        let lines = loaded.iter().map(|(plugin, generation)| {
+            (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_log_lines)
+        });
+        counters(encoder, "windlass_log_lines_dropped", "Log lines of plugins beyond what a call may log", lines)?;
+        let values = loaded.iter().map(|(plugin, generation)| {
+            (vec![("plugin", plugin.name.to_string())], generation.stats().dropped_metric_values)
+        });
+        let help = "Values of plugins' metrics beyond what a call may give";
+        counters(encoder, "windlass_metric_values_over_limit", help, values)?;
+        let denials = plugins.iter().flat_map(|plugin| {
+            plugin.denials.snapshot().into_iter().map(|denial| {
+                let labels = vec![
+                    ("plugin", plugin.name.to_string()),
+                    ("verb", denial.verb),
+                    ("resource", denial.resource),
+                    ("cause", denial.cause.to_owned()),
+                ];
+                (labels, denial.count)
+            })
+        });
+        counters(encoder, "windlass_grants_denied", "What plugins were denied", denials)
+    }
+
+    fn queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let plugins = self.status.plugins();
+        let controllers: Vec<_> = plugins.iter().flat_map(|plugin| plugin.controllers()).collect();
+        let workers = controllers.iter().map(|it| (labels(it), i64::from(it.workers())));
+        gauges(encoder, "controller_runtime_max_concurrent_reconciles", "How many calls may run at once", workers)?;
+        let given_up = controllers.iter().map(|it| (labels(it), gauge(it.given_up())));
+        let help = "Keys that have used up their retries and are tried rarely";
+        gauges(encoder, "windlass_keys_given_up", help, given_up)?;
+        let breakers = controllers.iter().filter_map(|it| Some((labels(it), breaker(it.circuit()?.state()))));
+        let help = "Whether a controller's calls are made (0), one is made to see (1), or none is (2), as they end without an answer";
+        gauges(encoder, "windlass_controller_breaker_state", help, breakers)?;
+        let slowed = controllers.iter().map(|it| (labels(it), gauge(it.slowed())));
+        let help = "Keys that write one object over and over, and are tried rarely";
+        gauges(encoder, "windlass_keys_in_slow_lane", help, slowed)?;
+        let queues: Vec<_> =
+            controllers.iter().filter_map(|it| Some((queue_labels(it), it.queue()?.metrics()))).collect();
+        let gauge_of = |value: fn(&queue::Metrics) -> f64| queues.iter().map(move |(it, at)| (it.clone(), value(at)));
+        #[allow(clippy::cast_precision_loss, reason = "no queue has 2^52 keys")]
+        let depth = gauge_of(|at| at.depth as f64);
+        gauges(encoder, "workqueue_depth", "Keys that are ready for a worker", depth)?;
+        #[allow(clippy::cast_precision_loss, reason = "no queue has 2^52 keys")]
+        let parked = gauge_of(|at| at.parked as f64);
+        gauges(encoder, "windlass_workqueue_parked", "Keys that are held until their own writes are seen", parked)?;
+        let unfinished = gauge_of(|at| at.unfinished_work.as_secs_f64());
+        let help = "How long all that is being worked on has taken so far, together";
+        gauges(encoder, "workqueue_unfinished_work_seconds", help, unfinished)?;
+        let longest = gauge_of(|at| at.longest_running.as_secs_f64());
+        let help = "How long the longest running worker has had its key";
+        gauges(encoder, "workqueue_longest_running_processor_seconds", help, longest)?;
+        let adds = queues.iter().map(|(it, at)| (it.clone(), at.adds));
+        counters(encoder, "workqueue_adds", "Additions to the queue", adds)?;
+        let retries = queues.iter().map(|(it, at)| (it.clone(), at.retries));
+        counters(encoder, "workqueue_retries", "Rate-limited additions to the queue", retries)?;
+        let waited = queues.iter().map(|(it, at)| (it.clone(), at.queue_duration));
+        histograms(encoder, "workqueue_queue_duration_seconds", "From addition to worker", waited)?;
+        let worked = queues.iter().map(|(it, at)| (it.clone(), at.work_duration));
+        histograms(encoder, "workqueue_work_duration_seconds", "From worker to done", worked)?;
+        expectations(encoder, &controllers)
+    }
+
+    fn caches(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let caches = self.informers.figures();
+        let labelled = |at: usize| vec![("watch", caches[at].watch.to_string())];
+        let all = 0..caches.len();
+        let objects = all.clone().map(|at| (labelled(at), gauge(caches[at].objects as u64)));
+        gauges(encoder, "windlass_informer_objects", "Objects in a cache", objects)?;
+        let bytes = all.clone().map(|at| (labelled(at), gauge(caches[at].bytes as u64)));
+        gauges(encoder, "windlass_informer_bytes", "Roughly what a cache occupies in memory", bytes)?;
+        let synced = all.clone().map(|at| (labelled(at), i64::from(caches[at].status.synced)));
+        gauges(encoder, "windlass_informer_synced", "Whether a cache holds its first complete list", synced)?;
+        let lists = all.clone().map(|at| (labelled(at), caches[at].status.lists));
+        counters(encoder, "windlass_informer_lists", "Complete lists that a cache has taken over", lists)?;
+        let malformed = all.map(|at| (labelled(at), caches[at].status.malformed));
+        let help = "Lists and events that could not be read, or came out of order";
+        counters(encoder, "windlass_informer_malformed", help, malformed)
+    }
+}
+
+fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
+    type Count = fn(&Counts) -> u64;
+    let counts: Vec<_> = controllers.iter().filter_map(|it| Some((labels(it), it.gate()?.counts()))).collect();
+    let counted: [(&str, &str, Count); 5] = [
+        ("raised", "What written objects were still to be seen in a cache when the write was answered", |it| it.raised),
+        ("observed", "What a cache showed already when the write was answered", |it| it.observed),
+        (
+            "satisfied",
+            "What a cache has shown since; not what was given up, or what the expectation of a later write does for too",
+            |it| it.satisfied,
+        ),
+        ("expired", "What a cache has not shown for five minutes", |it| it.expired),
+        ("held", "How often a key was held because a cache did not show its own writes yet", |it| it.held),
+    ];
+    for (name, help, count) in counted {
+        let lines = counts.iter().map(|(labels, counts)| (labels.clone(), count(counts)));
+        counters(encoder, &format!("windlass_expectations_{name}"), help, lines)?;
+    }
+    let waits = counts.iter().map(|(labels, counts)| (labels.clone(), counts.wait));
+    histograms(
+        encoder,
+        "windlass_expectations_wait_seconds",
+        "From the answer to a write until a cache shows it",
+        waits,
+    )
+}
+
+fn labels(controller: &ControllerStatus) -> Owned {
+    let name = controller.name.split_once('/').map_or(&*controller.name, |(_, name)| name);
+    vec![("controller", name.to_owned()), ("plugin", controller.plugin.to_string())]
+}
+
+/// client-go's `name`, and what it is made of.
+fn queue_labels(controller: &ControllerStatus) -> Owned {
+    let mut labels = labels(controller);
+    labels.push(("name", controller.name.to_string()));
+    labels
+}
+
+fn breaker(state: breaker::State) -> i64 {
+    match state {
+        breaker::State::Closed => 0,
+        breaker::State::HalfOpen => 1,
+        breaker::State::Open => 2,
+    }
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn counters(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    lines: impl IntoIterator<Item = (Owned, u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in lines {
+        family.encode_family(&labels)?.encode_counter::<Owned, _, f64>(&value, None)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn gauges<V: EncodeGaugeValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    lines: impl IntoIterator<Item = (Owned, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in lines {
+        family.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
+}
+
+fn histograms(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    lines: impl IntoIterator<Item = (Owned, Histogram)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (labels, Histogram { buckets, count, sum }) in lines {
+        let mut bound = 1e-9;
+        let mut bounded: Vec<(f64, u64)> = buckets
+            .iter()
+            .map(|count| {
+                bound *= 10.0;
+                (bound, *count)
+            })
+            .collect();
+        bounded.push((f64::INFINITY, count - buckets.iter().sum::<u64>()));
+        #[allow(clippy::cast_precision_loss, reason = "a sum of nanoseconds need not be exact")]
+        let seconds = sum as f64 / 1e9;
+        family.encode_family(&labels)?.encode_histogram::<Owned>(seconds, count, &bounded, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! What each plugin and each of its controllers is doing, for the admin endpoint.
+//!
+//! Whoever changes something writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
+//! nobody decides anything by it. `admin` and `metrics` read.
+
+mod controller;
+mod plugin;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::controller::{ControllerState, ControllerStatus};
+pub(crate) use self::plugin::{NotTaken, PluginState, PluginStatus};
+
+/// An error as it is shown; the log has all of it.
+const MOST_ERROR_BYTES: usize = 1024;
+
+/// The status of everything. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Status(Arc<Shared>);
+
+struct Shared {
+    plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
+    /// The plugins of the directory have been loaded, or have failed to.
+    loaded: AtomicBool,
+    /// The host stops.
+    stop: CancellationToken,
+}
+
+impl Status {
+    /// Of a host that has not loaded anything yet, and that ends with `stop`.
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self(Arc::new(Shared { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
+    }
+
+    /// The plugin `name`, which is known from now on.
+    pub(crate) fn plugin(&self, name: &str) -> Arc<PluginStatus> {
+        let mut plugins = self.plugins_by_name();
+        if let Some(known) = plugins.get(name) {
+            return known.clone();
+        }
+        let (name, new): (Arc<str>, _) = (name.into(), Arc::new(PluginStatus::new(name)));
+        plugins.insert(name, new.clone());
+        new
+    }
+
+    /// The plugin `name`, if it is known.
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<PluginStatus>> {
+        self.plugins_by_name().get(name).cloned()
+    }
+
+    /// There is nothing of the plugin `name` any more.
+    pub(crate) fn forget(&self, name: &str) {
+        self.plugins_by_name().remove(name);
+    }
+
+    /// All plugins, by name.
+    pub(crate) fn plugins(&self) -> Vec<Arc<PluginStatus>> {
+        self.plugins_by_name().values().cloned().collect()
+    }
+
+    /// The plugins of the directory are known now.
+    pub(crate) fn loaded(&self) {
+        self.0.loaded.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the host does its work. If not, why not.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        if self.0.stop.is_cancelled() {
+            return Err("the host stops".to_owned());
+        }
+        if !self.0.loaded.load(Ordering::Relaxed) {
+            return Err("plugins are being loaded".to_owned());
+        }
+        let plugins = self.plugins();
+        let controllers = plugins.iter().flat_map(|plugin| plugin.controllers());
+        let unready = controllers
+            .filter(|controller| matches!(controller.state().0, ControllerState::Starting | ControllerState::Syncing));
+        let names: Vec<_> = unready.map(|controller| controller.name.to_string()).collect();
+        if names.is_empty() { Ok(()) } else { Err(format!("these controllers are starting: {}", names.join(", "))) }
+    }
+
+    /// Everything, for `/plugins`.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"plugins": self.plugins().iter().map(|plugin| plugin.to_json()).collect::<Vec<_>>()})
+    }
+
+    fn plugins_by_name(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<PluginStatus>>> {
+        locked(&self.0.plugins)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MOST_ERROR_BYTES {
+        text.truncate(text.floor_char_boundary(MOST_ERROR_BYTES));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKey;
+
+    use super::controller::MOST_GIVEN_UP;
+    use super::*;
+    use crate::observe::metrics::HostMetrics;
+
+    fn controller(status: &Status) -> Arc<ControllerStatus> {
+        status.plugin("webapp").controller("web", 1, HostMetrics::new().controller("webapp", "web"))
+    }
+
+    #[test]
+    fn a_host_is_ready_once_every_controller_works_or_says_what_it_waits_for() {
+        let stop = CancellationToken::new();
+        let status = Status::new(stop.clone());
+        assert!(status.ready().is_err_and(|why| why.contains("loaded")));
+        let controller = controller(&status);
+        status.loaded();
+        assert!(status.ready().is_err_and(|why| why.contains("webapp/web")));
+        controller.set(ControllerState::Waiting, Some("no such kind".to_owned()));
+        assert_eq!(status.ready(), Ok(()));
+        controller.set(ControllerState::Syncing, None);
+        assert!(status.ready().is_err());
+        controller.set(ControllerState::Running, None);
+        assert_eq!(status.ready(), Ok(()));
+        stop.cancel();
+        assert!(status.ready().is_err_and(|why| why.contains("stops")));
+    }
+
+    #[tokio::test]
+    async fn a_key_is_given_up_until_it_ends_well() {
+        let status = Status::new(CancellationToken::new());
+        let controller = controller(&status);
+        let key = ObjectKey::namespaced("prod", "shop");
+        controller.gave_up(&key, "it cannot");
+        let shown = status.to_json();
+        let web = &shown["plugins"][0]["controllers"][0];
+        assert_eq!(web["givenUp"][0], json!({"key": "prod/shop", "error": "it cannot"}));
+        assert_eq!(web["lastError"]["error"], "it cannot");
+        controller.succeeded(&key, false);
+        assert_eq!(controller.given_up(), 0);
+        assert_eq!(controller.metrics.success.get(), 1);
+    }
+
+    #[test]
+    fn what_comes_back_is_shown_to_wait_also_when_something_newer_has_come() {
+        let pending = |digest: &str| NotTaken { digest: Some(digest.into()), reason: "it waits".to_owned() };
+        let status = Status::new(CancellationToken::new());
+        let plugin = status.plugin("webapp");
+        let shown = || status.to_json()["plugins"][0]["pending"]["digest"].clone();
+        plugin.pends(Some(pending("a")));
+        plugin.is_newest(Some("a"));
+        assert_eq!(shown(), "a");
+        plugin.pends(Some(pending("c")));
+        plugin.is_newest(Some("a"));
+        assert_eq!(shown(), Value::Null);
+        plugin.pends(Some(pending("a")));
+        plugin.is_newest(None);
+        assert_eq!(shown(), Value::Null);
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_given_up_keys_is_counted_and_not_kept() {
+        let status = Status::new(CancellationToken::new());
+        let controller = controller(&status);
+        for index in 0..=MOST_GIVEN_UP {
+            controller.gave_up(&ObjectKey::cluster(format!("a{index}")), &"long".repeat(1000));
+        }
+        assert_eq!(controller.given_up(), MOST_GIVEN_UP as u64 + 1);
+        assert!(status.to_json().to_string().len() < (MOST_ERROR_BYTES + 100) * (MOST_GIVEN_UP + 2));
+    }
+}

@@ -1,0 +1,272 @@
+//! What one controller is doing, and what its calls have come to.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::clock::Moment;
+use windlass_core::gate::Gate;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::Queue;
+
+use super::{locked, shortened};
+use crate::dispatch::circuit::Circuit;
+use crate::dispatch::middleware::slow_lane::Lane;
+use crate::observe::metrics::ControllerMetrics;
+
+/// Keys of one controller that are listed as given up. More are only counted.
+pub(super) const MOST_GIVEN_UP: usize = 1000;
+/// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
+const MOST_HELD: usize = 10;
+/// What a controller is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ControllerState {
+    /// Another replica runs it.
+    StandingBy,
+    /// It looks for what it needs.
+    Starting,
+    /// For what is not there: a kind, a policy, the API server; or for calls of what was at work before it.
+    Waiting,
+    /// Its caches take their first lists.
+    Syncing,
+    /// Its workers work.
+    Running,
+    /// It will not run again under this host's settings.
+    Stopped,
+}
+
+/// The status of one controller, over all its rounds.
+pub(crate) struct ControllerStatus {
+    pub(crate) plugin: Arc<str>,
+    /// `PLUGIN/CONTROLLER`
+    pub(crate) name: Arc<str>,
+    workers: AtomicU32,
+    pub(crate) metrics: ControllerMetrics,
+    doing: Mutex<Doing>,
+}
+
+struct Doing {
+    state: ControllerState,
+    reason: Option<String>,
+    queue: Option<Queue<ObjectKey>>,
+    /// What holds keys, and its caches by name.
+    gate: Option<(Weak<Gate>, Vec<String>)>,
+    given_up: BTreeMap<ObjectKey, String>,
+    /// How many are given up that `given_up` had no room for.
+    unlisted: u64,
+    last_error: Option<(ObjectKey, String, Instant)>,
+    /// What keeps the plugin from being called in vain, and from going round in circles.
+    guards: Option<(Circuit, Arc<Lane>)>,
+}
+
+impl Default for Doing {
+    fn default() -> Self {
+        Self {
+            state: ControllerState::Starting,
+            reason: None,
+            queue: None,
+            gate: None,
+            given_up: BTreeMap::new(),
+            unlisted: 0,
+            last_error: None,
+            guards: None,
+        }
+    }
+}
+
+/// A call that runs; counted as long as this lives.
+pub(crate) struct Active<'a>(&'a ControllerMetrics);
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.active.dec();
+    }
+}
+
+impl ControllerStatus {
+    /// Of the controller `name` of `plugin`, shown nowhere.
+    pub(crate) fn unlisted(plugin: &Arc<str>, name: &str, workers: u32, metrics: ControllerMetrics) -> Arc<Self> {
+        Arc::new(Self {
+            plugin: plugin.clone(),
+            name: format!("{plugin}/{name}").into(),
+            workers: AtomicU32::new(workers),
+            metrics,
+            doing: Mutex::new(Doing::default()),
+        })
+    }
+
+    /// How many workers it has.
+    pub(crate) fn workers(&self) -> u32 {
+        self.workers.load(Ordering::Relaxed)
+    }
+
+    /// It has so many workers now.
+    pub(crate) fn works_with(&self, workers: u32) {
+        self.workers.store(workers, Ordering::Relaxed);
+    }
+
+    /// It does `state` now, and why.
+    pub(crate) fn set(&self, state: ControllerState, reason: Option<String>) {
+        let mut doing = locked(&self.doing);
+        doing.state = state;
+        doing.reason = reason.map(shortened);
+    }
+
+    /// What it does, and why.
+    pub(crate) fn state(&self) -> (ControllerState, Option<String>) {
+        let doing = locked(&self.doing);
+        (doing.state, doing.reason.clone())
+    }
+
+    /// A round begins, with this queue. What the last one had given up is queued again like all else.
+    pub(crate) fn begins(&self, queue: Queue<ObjectKey>) {
+        let mut doing = locked(&self.doing);
+        *doing = Doing { state: ControllerState::Syncing, queue: Some(queue), ..Doing::default() };
+    }
+
+    /// The keys of the round are held by `gate`, which waits for these caches.
+    pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Vec<String>) {
+        locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
+    }
+
+    /// The calls of the round pass `circuit` and `lane`.
+    pub(crate) fn guarded_by(&self, circuit: Circuit, lane: Arc<Lane>) {
+        locked(&self.doing).guards = Some((circuit, lane));
+    }
+
+    /// Whether the calls of the current round are made.
+    pub(crate) fn circuit(&self) -> Option<Circuit> {
+        Some(locked(&self.doing).guards.as_ref()?.0.clone())
+    }
+
+    /// How many keys are called about rarely because they loop.
+    pub(crate) fn slowed(&self) -> u64 {
+        locked(&self.doing).guards.as_ref().map_or(0, |(_, lane)| lane.count() as u64)
+    }
+
+    /// What holds the keys of the current round.
+    pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
+        locked(&self.doing).gate.as_ref()?.0.upgrade()
+    }
+
+    /// The keys that are held, and why.
+    fn held(&self) -> Vec<Value> {
+        let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
+        let Some(gate) = gate.upgrade() else { return vec![] };
+        let (waiting, now) = gate.waiting(MOST_HELD);
+        let held = waiting.into_iter().map(|it| {
+            let seconds = |since: Moment| now.0.saturating_sub(since.0).as_secs();
+            json!({
+                "key": it.key.to_string(),
+                "heldSeconds": it.held.map(seconds),
+                "waitsSeconds": seconds(it.since),
+                "watch": caches.get(it.cache),
+                "waitsFor": shortened(it.what),
+            })
+        });
+        held.collect()
+    }
+
+    /// The queue of the current round.
+    pub(crate) fn queue(&self) -> Option<Queue<ObjectKey>> {
+        locked(&self.doing).queue.clone()
+    }
+
+    /// How many keys are given up (§3.1).
+    pub(crate) fn given_up(&self) -> u64 {
+        let doing = locked(&self.doing);
+        doing.given_up.len() as u64 + doing.unlisted
+    }
+
+    /// A call runs, until the result is dropped.
+    pub(crate) fn call(&self) -> Active<'_> {
+        self.metrics.active.inc();
+        Active(&self.metrics)
+    }
+
+    /// A call took so long.
+    pub(crate) fn called(&self, took: Duration) {
+        self.metrics.time.observe(took.as_secs_f64());
+    }
+
+    /// A call about `key` ended well; it asks to run again, or not.
+    pub(crate) fn succeeded(&self, key: &ObjectKey, again: bool) {
+        if again { &self.metrics.requeue_after } else { &self.metrics.success }.inc();
+        self.forget(key);
+    }
+
+    /// A call ended without an answer.
+    pub(crate) fn trapped(&self, reason: &'static str) {
+        self.metrics.trapped(reason);
+    }
+
+    /// The circuit has opened.
+    pub(crate) fn opened(&self) {
+        self.metrics.openings.inc();
+    }
+
+    /// A hot loop was found.
+    pub(crate) fn looped(&self) {
+        self.metrics.hot_loops.inc();
+    }
+
+    /// A call about `key` failed, and is made again after a while.
+    pub(crate) fn failed(&self, key: &ObjectKey, error: &str) {
+        self.note_error(key, error);
+    }
+
+    /// A call about `key` failed for good.
+    pub(crate) fn failed_for_good(&self, key: &ObjectKey, error: &str) {
+        self.metrics.terminal.inc();
+        self.note_error(key, error);
+        self.forget(key);
+    }
+
+    /// A call about `key` failed, and it is tried rarely from now on.
+    pub(crate) fn gave_up(&self, key: &ObjectKey, error: &str) {
+        self.note_error(key, error);
+        let mut doing = locked(&self.doing);
+        if doing.given_up.len() < MOST_GIVEN_UP || doing.given_up.contains_key(key) {
+            doing.given_up.insert(key.clone(), shortened(error.to_owned()));
+        } else {
+            doing.unlisted += 1;
+        }
+    }
+
+    fn note_error(&self, key: &ObjectKey, error: &str) {
+        self.metrics.error.inc();
+        self.metrics.errors.inc();
+        locked(&self.doing).last_error = Some((key.clone(), shortened(error.to_owned()), Instant::now()));
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        locked(&self.doing).given_up.remove(key);
+    }
+
+    pub(super) fn to_json(&self, name: &str) -> Value {
+        let (queue, held) = (self.queue().map(|queue| queue.metrics()), self.held());
+        let doing = locked(&self.doing);
+        let guards = doing.guards.as_ref();
+        let given_up = doing.given_up.iter().map(|(key, error)| json!({"key": key.to_string(), "error": error}));
+        let last_error = doing.last_error.as_ref().map(
+            |(key, error, at)| json!({"key": key.to_string(), "error": error, "secondsAgo": at.elapsed().as_secs()}),
+        );
+        json!({
+            "name": name,
+            "state": doing.state,
+            "reason": doing.reason,
+            "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked})),
+            "held": held,
+            "givenUp": given_up.collect::<Vec<_>>(),
+            "givenUpUnlisted": doing.unlisted,
+            "breaker": guards.map(|(circuit, _)| circuit.to_json()),
+            "slowLane": guards.map_or_else(Vec::new, |(_, lane)| lane.to_json()),
+            "lastError": last_error,
+        })
+    }
+}

@@ -1,0 +1,290 @@
+//! What one plugin is doing, and what has become of its files.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass_core::grants::Denials;
+use windlass_wasm::Plugin;
+
+use super::{ControllerStatus, locked, shortened};
+use crate::leadership::Seat;
+use crate::plugins::leftovers::LeftBehind;
+
+/// What a plugin is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PluginState {
+    /// Its file is being read, compiled and asked what it is.
+    Loading,
+    /// Its file cannot be run.
+    NotLoaded,
+    /// Its file is gone, or may not run any more: what runs of it ends.
+    Ending,
+    /// There is no policy for it.
+    WaitingForPolicy,
+    /// The operator has paused it.
+    Paused,
+    /// Its controllers work, or wait for what they need.
+    Running,
+    /// The host has stopped it until it is replaced.
+    Suspended,
+}
+
+/// What the directory of plugins holds that does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct NotTaken {
+    /// Of the file, if it could be read.
+    pub(crate) digest: Option<Arc<str>>,
+    /// Why it was not taken.
+    pub(crate) reason: String,
+}
+
+/// The status of one plugin, whichever of its generations runs.
+pub(crate) struct PluginStatus {
+    pub(crate) name: Arc<str>,
+    /// What it was denied.
+    pub(crate) denials: Denials,
+    current: Mutex<Current>,
+    controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
+    left_behind: Mutex<Vec<LeftBehind>>,
+    /// By which lease it goes, and who holds that.
+    seat: Mutex<Option<Seat>>,
+}
+
+#[derive(Clone, Debug)]
+struct Current {
+    state: PluginState,
+    reason: Option<String>,
+    plugin: Option<Arc<Plugin>>,
+    /// The newest generation, where it does not run yet, and why not.
+    pending: Option<NotTaken>,
+    /// The file as it is, where it is not what runs.
+    not_taken: Option<NotTaken>,
+    /// What was rolled back.
+    rejected: Option<NotTaken>,
+    /// Why other replicas do not know yet what was rolled back, or is tried again.
+    untold: Option<String>,
+    /// How loading its file went, by result.
+    loads: BTreeMap<&'static str, u64>,
+}
+
+impl PluginStatus {
+    pub(super) fn new(name: &str) -> Self {
+        let current = Current {
+            state: PluginState::Loading,
+            reason: None,
+            plugin: None,
+            pending: None,
+            not_taken: None,
+            rejected: None,
+            untold: None,
+            loads: BTreeMap::new(),
+        };
+        Self {
+            name: name.into(),
+            denials: Denials::default(),
+            current: Mutex::new(current),
+            controllers: Mutex::default(),
+            left_behind: Mutex::default(),
+            seat: Mutex::default(),
+        }
+    }
+
+    /// It runs where its lease is held.
+    pub(crate) fn goes_by(&self, seat: Seat) {
+        *locked(&self.seat) = Some(seat);
+    }
+
+    /// It does `state` now, and why.
+    pub(crate) fn set(&self, state: PluginState, reason: Option<String>) {
+        let mut current = locked(&self.current);
+        current.state = state;
+        current.reason = reason.map(shortened);
+    }
+
+    /// Where its state is one that follows its policy, it is the one that the policy `says` now, if that says any. Nobody sets another
+    /// meanwhile: of two who look and then set, the one that has looked first would have the last word.
+    pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginState, Option<String>)>) {
+        let mut current = locked(&self.current);
+        let follows =
+            matches!(current.state, PluginState::WaitingForPolicy | PluginState::Paused | PluginState::Running);
+        if follows && let Some((state, reason)) = says() {
+            (current.state, current.reason) = (state, reason.map(shortened));
+        }
+    }
+
+    /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What the operator has
+    /// said of the plugin holds for each generation, but not that one of them is suspended.
+    pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
+        let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
+        locked(&self.controllers).retain(|name, _| has(name));
+        let mut current = locked(&self.current);
+        if !matches!(current.state, PluginState::Paused | PluginState::WaitingForPolicy | PluginState::Ending) {
+            (current.state, current.reason) = (PluginState::Running, None);
+        }
+        (current.plugin, current.pending) = (Some(plugin), None);
+    }
+
+    /// Nothing of it runs any more.
+    pub(crate) fn has_ended(&self) {
+        {
+            let mut current = locked(&self.current);
+            (current.plugin, current.pending) = (None, None);
+            if current.state == PluginState::Ending {
+                let reason = current.not_taken.as_ref().map(|it| shortened(it.reason.clone()));
+                let state = if reason.is_some() { PluginState::NotLoaded } else { PluginState::Loading };
+                (current.state, current.reason) = (state, reason);
+            }
+        }
+        locked(&self.controllers).clear();
+        *locked(&self.seat) = None;
+    }
+
+    /// The newest generation does not run yet; or, with None, there is none that waits.
+    pub(crate) fn pends(&self, pending: Option<NotTaken>) {
+        locked(&self.current).pending = pending;
+    }
+
+    /// Another generation is the newest: what one before it waited for says nothing of this one. Unless that is the one that `returns` in
+    /// the place of what runs: it has its turn before this.
+    pub(crate) fn is_newest(&self, returns: Option<&str>) {
+        locked(&self.current).pending.take_if(|pending| returns.is_none() || pending.digest.as_deref() != returns);
+    }
+
+    /// The file as it is now was not taken; or, with None, it is what runs.
+    pub(crate) fn has_not_taken(&self, not_taken: Option<NotTaken>) {
+        locked(&self.current).not_taken = not_taken;
+    }
+
+    /// This was rolled back and is not run again; or, with None, nothing is.
+    pub(crate) fn has_rejected(&self, rejected: Option<NotTaken>) {
+        locked(&self.current).rejected = rejected;
+    }
+
+    /// Other replicas do not know yet what was rolled back or is tried again; or, with None, they do.
+    pub(crate) fn is_untold(&self, why: Option<String>) {
+        locked(&self.current).untold = why.map(shortened);
+    }
+
+    /// Its file was loaded, or was not, with this result.
+    pub(crate) fn count_load(&self, result: &'static str) {
+        *locked(&self.current).loads.entry(result).or_default() += 1;
+    }
+
+    /// How often its file was loaded with which result.
+    pub(crate) fn loads(&self) -> Vec<(&'static str, u64)> {
+        locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
+    }
+
+    /// What it does.
+    pub(crate) fn state(&self) -> PluginState {
+        locked(&self.current).state
+    }
+
+    /// Why it does that.
+    pub(crate) fn reason(&self) -> Option<String> {
+        locked(&self.current).reason.clone()
+    }
+
+    /// The lease that it goes by.
+    pub(crate) fn lease(&self) -> Option<Arc<str>> {
+        locked(&self.seat).as_ref()?.lease.clone()
+    }
+
+    /// Whether this process ran it, or was the last to.
+    pub(crate) fn ran_here(&self) -> bool {
+        locked(&self.seat).as_ref().is_some_and(Seat::is_held)
+    }
+
+    /// The generation that runs.
+    pub(crate) fn generation(&self) -> Option<Arc<Plugin>> {
+        locked(&self.current).plugin.clone()
+    }
+
+    /// The controller whose status this is, by its name in the manifest, is one of its own from now on.
+    pub(crate) fn list(&self, name: &str, controller: &Arc<ControllerStatus>) {
+        locked(&self.controllers).insert(name.to_owned(), controller.clone());
+    }
+
+    /// The controller `name`, which is known from now on.
+    #[cfg(test)]
+    pub(crate) fn controller(
+        &self,
+        name: &str,
+        workers: u32,
+        metrics: crate::observe::metrics::ControllerMetrics,
+    ) -> Arc<ControllerStatus> {
+        let new = || ControllerStatus::unlisted(&self.name, name, workers, metrics);
+        locked(&self.controllers).entry(name.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Its controllers, by name.
+    pub(crate) fn controllers(&self) -> Vec<Arc<ControllerStatus>> {
+        locked(&self.controllers).values().cloned().collect()
+    }
+
+    /// Its earlier versions have left this behind, as was found when the host started.
+    pub(crate) fn has_left_behind(&self, found: Vec<LeftBehind>) {
+        *locked(&self.left_behind) = found;
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let Current { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
+            locked(&self.current).clone();
+        let controllers: Vec<_> =
+            locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();
+        let denials = self.denials.snapshot().into_iter().map(|denial| {
+            json!({
+                "verb": denial.verb, "resource": denial.resource, "cause": denial.cause,
+                "count": denial.count, "last": denial.last,
+            })
+        });
+        let seat = locked(&self.seat).clone().filter(|seat| seat.lease.is_some());
+        let lease = seat.map(|seat| {
+            json!({"name": seat.lease.as_deref(), "heldHere": seat.is_held(), "holder": seat.holder().as_deref()})
+        });
+        json!({
+            "name": &*self.name,
+            "state": state,
+            "reason": reason,
+            "lease": lease,
+            "version": plugin.as_ref().map(|plugin| &plugin.manifest().version),
+            "digest": plugin.as_ref().map(|plugin| plugin.digest().to_string()),
+            "pending": pending,
+            "notTaken": not_taken,
+            "rejected": rejected,
+            "untold": untold,
+            "controllers": controllers,
+            "denials": denials.collect::<Vec<_>>(),
+            "leftBehind": *locked(&self.left_behind),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_sets_another_state_between_what_a_policy_says_and_that_it_is_shown() {
+        let plugin = PluginStatus::new("webapp");
+        plugin.set(PluginState::Running, None);
+        plugin.follows_policy(|| {
+            assert!(plugin.current.try_lock().is_err(), "an end that is shown now would be lost");
+            Some((PluginState::Paused, Some("by its policy".to_owned())))
+        });
+        assert_eq!((plugin.state(), plugin.reason().as_deref()), (PluginState::Paused, Some("by its policy")));
+    }
+
+    #[test]
+    fn a_policy_says_nothing_of_a_plugin_that_ends_or_is_suspended() {
+        let plugin = PluginStatus::new("webapp");
+        for state in [PluginState::Loading, PluginState::NotLoaded, PluginState::Ending, PluginState::Suspended] {
+            plugin.set(state, None);
+            plugin.follows_policy(|| Some((PluginState::Running, None)));
+            assert_eq!(plugin.state(), state);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The operator's configuration of a plugin: what a `NAME.config.yaml` says, whether it fits the manifest's schema, and the
+//! document that the plugin gets, with the values of Secrets in their places. [`follow`] keeps it up to date.
+//!
+//! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, its patterns run
+//! in linear time, and what its references [`unfold`] to is bounded.
+
+mod files;
+mod follow;
+mod unfold;
+
+use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonschema::{PatternOptions, Validator};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use windlass_core::confidential::Confidential;
+use windlass_kube::SecretError;
+use windlass_wasm::Manifest;
+
+use windlass_policy::regular::read_whole;
+
+pub(crate) use files::ConfigFiles;
+#[cfg(test)]
+use follow::Source;
+pub(crate) use follow::{Configured, Follower, requeue_on_change};
+
+const API_VERSION: &str = "windlass.dev/v1alpha1";
+const KIND: &str = "PluginConfig";
+/// How the names of its files end.
+const SUFFIX: &str = ".config.yaml";
+/// Beyond what anyone writes; what is larger is something else by mistake.
+const LARGEST: u64 = 1 << 20;
+/// Steps to where a value of a Secret goes. What is nested without end costs a thread its stack.
+const DEEPEST: usize = 32;
+/// How long a document may take to be checked. Schemas can be made that take for ever.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
+/// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take megabytes.
+const MOST_PATTERNS: usize = 100;
+const PATTERN_BYTES: usize = 1 << 20;
+/// Problems that a message lists.
+const MOST_PROBLEMS: usize = 10;
+
+/// Why a configuration cannot be taken. No case holds the value of a Secret.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{}: it has more than the {LARGEST} bytes that a configuration may have: is it the right file?", path.display())]
+    TooLarge { path: PathBuf },
+    #[error("{}: {message}", path.display())]
+    Wrong { path: PathBuf, message: String },
+    #[error("{}: {}", path.display(), problems.join("; "))]
+    Misfit { path: PathBuf, problems: Vec<String> },
+    #[error("{} does not exist, and without it: {}", path.display(), problems.join("; "))]
+    Missing { path: PathBuf, problems: Vec<String> },
+    #[error("{}: the value for {at}: {source}", path.display())]
+    Secret { path: PathBuf, at: String, source: SecretError },
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    api_version: String,
+    kind: String,
+    /// Whom it is for: a file that was renamed or copied configures nobody by accident.
+    plugin: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+    #[serde(default)]
+    secrets: Vec<FromSecret>,
+}
+
+/// A value that is read from a Secret, and where in the document it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FromSecret {
+    /// A JSON pointer.
+    path: String,
+    secret_key_ref: SecretKeyRef,
+}
+
+/// A key of a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SecretKeyRef {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) key: String,
+}
+
+/// The file of the plugin `name` in `directory`.
+pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}{SUFFIX}"))
+}
+
+/// Reads what the file at `path` says to `plugin`. None: there is no file.
+async fn read(path: &Path, plugin: &str) -> Result<Option<File>, ConfigError> {
+    let path = path.to_owned();
+    let file = path.clone();
+    let read = tokio::task::spawn_blocking(move || read_whole(&file, LARGEST)).await;
+    let text = read.unwrap_or_else(|error| Err(error.into())).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
+    });
+    match text {
+        Ok(text) => parse(&text, plugin).map(Some).map_err(|message| ConfigError::Wrong { path, message }),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            ErrorKind::FileTooLarge => Err(ConfigError::TooLarge { path }),
+            _ => Err(ConfigError::Unreadable { path, source: error }),
+        },
+    }
+}
+
+fn parse(text: &str, plugin: &str) -> Result<File, String> {
+    let file: File = serde_saphyr::from_str(text).map_err(|error| one_line(&error.to_string()))?;
+    if (&*file.api_version, &*file.kind) != (API_VERSION, KIND) {
+        return Err(format!(
+            "it is a {} of {}, and should be `kind: {KIND}` of `apiVersion: {API_VERSION}`",
+            file.kind, file.api_version
+        ));
+    }
+    if file.plugin != plugin {
+        return Err(format!("it says `plugin: {}`, but it is where the configuration of {plugin} is", file.plugin));
+    }
+    Ok(file)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Puts `value` where `pointer` says, making the objects on the way. What is there already stays: one of the two would be
+/// a mistake.
+fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), String> {
+    let Some(steps) = pointer.strip_prefix('/') else {
+        return Err(format!("{pointer:?} is no JSON pointer, which is like `/smtp/password`"));
+    };
+    let mut place = document;
+    let mut passed = String::new();
+    if steps.split('/').count() > DEEPEST {
+        return Err(format!("a pointer of a Secret's value has more than {DEEPEST} steps"));
+    }
+    for step in steps.split('/') {
+        let key = step.replace("~1", "/").replace("~0", "~");
+        let _ = write!(passed, "/{step}");
+        place = match place {
+            Value::Object(fields) => fields.entry(key).or_insert(Value::Null),
+            Value::Array(items) => key
+                .parse()
+                .ok()
+                .and_then(|index: usize| items.get_mut(index))
+                .ok_or_else(|| format!("{pointer} leads to no item of the list before {passed}"))?,
+            _ => return Err(format!("{pointer} leads through a value that is neither an object nor a list")),
+        };
+        if place.is_null() && passed.len() < pointer.len() {
+            *place = Value::Object(Map::new());
+        }
+    }
+    if !place.is_null() {
+        return Err(format!("{pointer} has a value in `config` already"));
+    }
+    *place = Value::from(&**value);
+    Ok(())
+}
+
+/// What a plugin's configuration must fit. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Schema {
+    validator: Option<Arc<Validator>>,
+    /// Held by the check that runs, also when nobody waits for it any more.
+    turn: Arc<Semaphore>,
+}
+
+impl Schema {
+    /// The schema of `manifest`. Without one, a plugin takes no configuration.
+    pub(crate) fn of(manifest: &Manifest) -> Result<Self, String> {
+        let turn = Arc::new(Semaphore::new(1));
+        let Some(config) = &manifest.config else { return Ok(Self { validator: None, turn }) };
+        let schema = Value::Object(config.schema.clone());
+        // First of all: the rest follows its references.
+        if let Some(problem) = unfold::problem(&schema) {
+            return Err(format!("config.schema: {problem}"));
+        }
+        let patterns = patterns(&schema);
+        if patterns > MOST_PATTERNS {
+            return Err(format!("config.schema: it has {patterns} patterns, at most {MOST_PATTERNS} are compiled"));
+        }
+        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+        let options = jsonschema::options().with_pattern_options(patterns);
+        let validator = options.build(&schema);
+        let validator =
+            validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
+        Ok(Self { validator: Some(Arc::new(validator)), turn })
+    }
+
+    /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
+    async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
+        let endless = || vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")];
+        // One that does not end has its thread for good; it must not get another each time that the file changes.
+        let Ok(turn) = self.turn.clone().try_acquire_owned() else { return endless() };
+        let schema = self.clone();
+        let check = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            schema.problems(&document, confidential)
+        });
+        match tokio::time::timeout(CHECK_LIMIT, check).await {
+            Ok(Ok(problems)) => problems,
+            Ok(Err(_)) => vec!["config.schema: the host fails over it".to_owned()],
+            Err(_) => endless(),
+        }
+    }
+
+    /// Where `document` does not fit. Nothing of its values is repeated if they are confidential.
+    fn problems(&self, document: &Value, confidential: bool) -> Vec<String> {
+        let Some(validator) = &self.validator else {
+            let empty = document.as_object().is_some_and(Map::is_empty);
+            let what = "the plugin takes no configuration: its manifest has no config.schema";
+            return if empty { vec![] } else { vec![what.to_owned()] };
+        };
+        let mut problems = Vec::new();
+        for error in validator.iter_errors(document).take(MOST_PROBLEMS) {
+            let at = error.instance_path().to_string();
+            let at = if at.is_empty() { "config".to_owned() } else { format!("config{at}") };
+            let what = if confidential { error.masked().to_string() } else { error.to_string() };
+            problems.push(format!("{at}: {what}"));
+        }
+        problems
+    }
+}
+
+/// How many patterns `schema` may have; what only looks like one is counted too.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(fields) => {
+            let of_names = fields.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+            let own = usize::from(fields.get("pattern").is_some_and(Value::is_string)) + of_names;
+            own + fields.values().map(patterns).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

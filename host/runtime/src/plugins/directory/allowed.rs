@@ -1,0 +1,118 @@
+//! The digests that an operator allows (`--allowed-digests`): no other file is loaded.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::Digest;
+use windlass_policy::regular::read_whole;
+
+/// Why a list cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AllowedError {
+    /// It cannot be read.
+    #[error("cannot read the list of allowed digests {} (--allowed-digests): {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// There is nothing in it at all, as when somebody is just writing it.
+    #[error(
+        "the list of allowed digests {} is empty: if no plugin is to run, say so in a comment (# …)", path.display()
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line is none.
+    #[error(
+        "{}:{line}: {text:?} does not begin with a SHA-256 of 64 hexadecimal digits, as sha256sum prints it", path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Which, from 1.
+        line: usize,
+        /// What is there.
+        text: String,
+    },
+}
+
+/// The digests that may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    path: PathBuf,
+    digests: HashSet<Digest>,
+}
+
+impl Allowed {
+    /// Of a list: a million digests would fit.
+    pub(crate) const MOST_BYTES: u64 = 64 << 20;
+
+    /// Reads the list in the file `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, AllowedError> {
+        let text = read_whole(path, Self::MOST_BYTES)
+            .map_err(|source| AllowedError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(path, &String::from_utf8_lossy(&text))
+    }
+
+    /// One digest a line, what follows it is a remark; `#` begins a comment.
+    fn parse(path: &Path, text: &str) -> Result<Self, AllowedError> {
+        if text.trim().is_empty() {
+            return Err(AllowedError::Empty { path: path.to_owned() });
+        }
+        let mut digests = HashSet::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            let Some(word) = line.split_whitespace().next() else { continue };
+            let digest = word.strip_prefix("sha256:").unwrap_or(word);
+            if digest.len() != 64 || !digest.chars().all(|digit| digit.is_ascii_hexdigit()) {
+                let text = line.chars().take(80).collect();
+                return Err(AllowedError::Line { path: path.to_owned(), line: at + 1, text });
+            }
+            digests.insert(digest.to_ascii_lowercase().into());
+        }
+        Ok(Self { path: path.to_owned(), digests })
+    }
+
+    /// Whether `digest` may run.
+    pub(crate) fn holds(&self, digest: &str) -> bool {
+        self.digests.contains(digest)
+    }
+
+    /// How many may.
+    pub(crate) fn len(&self) -> usize {
+        self.digests.len()
+    }
+
+    /// Where the list is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Allowed, String> {
+        Allowed::parse(Path::new("allowed"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_list_is_what_sha256sum_prints_with_comments() {
+        let (a, b) = ("a".repeat(64), "B".repeat(64));
+        let list = parse(&format!("# reviewed\n{a}  webapp.wasm\n\nsha256:{b} # by hand\n")).expect("a list");
+        assert!(list.holds(&a) && list.holds(&b.to_lowercase()) && !list.holds(&"c".repeat(64)));
+        assert_eq!(list.len(), 2);
+        assert_eq!(parse("# none is trusted\n").expect("a list").len(), 0);
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_with_its_line() {
+        let error = parse(&format!("{}\nwebapp.wasm\n", "a".repeat(64))).expect_err("no digest");
+        assert!(error.contains("allowed:2") && error.contains("webapp.wasm"), "{error}");
+        assert!(parse("").expect_err("nothing at all").contains("is empty"));
+    }
+}

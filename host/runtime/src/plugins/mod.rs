@@ -1,0 +1,20 @@
+//! The life of a plugin's file, from its drop into the directory to what it leaves behind.
+//!
+//! `directory` decides what is to be done as a value, `reload` carries it out. `serve` runs one plugin, `swap` puts a new
+//! generation into the place of the one that runs.
+
+pub(crate) mod config;
+pub(crate) mod directory;
+pub(crate) mod generation;
+pub(crate) mod install;
+pub(crate) mod leftovers;
+pub(crate) mod prepare;
+pub(crate) mod reload;
+mod replicas;
+pub(crate) mod serve;
+#[cfg(test)]
+pub(crate) mod stage;
+mod swap;
+mod tell;
+mod unload;
+mod waiting;

@@ -1,0 +1,211 @@
+//! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers started, and
+//! what it is denied told. When, and for which generation, is decided by `reload`.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_core::error::explained;
+use windlass_core::fair::Fair;
+use windlass_core::fence::Fenced;
+use windlass_core::grants::{DenialCount, LiveGrants};
+use windlass_core::principal::{Principal, Role};
+use windlass_kube::Selector;
+use windlass_wasm::{Manifest, Plugin, Sandbox};
+
+use crate::host::Host;
+use crate::phases::Phases;
+use crate::plugins::config::{self, Configured};
+use crate::plugins::directory::Refusal;
+use crate::plugins::generation::Reports;
+use crate::plugins::install::{self, Installer, Ready};
+use crate::plugins::serve::Serving;
+use crate::supervise::supervise;
+
+/// How soon a denial that goes on is told of again.
+const DENIALS_AGAIN: Duration = Duration::from_mins(10);
+
+/// The weight of each plugin's share of the permits.
+const EQUAL: NonZeroU32 = NonZeroU32::MIN;
+
+/// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
+pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, Refusal> {
+    let plugin = sandbox.load(path).await.map_err(|error| {
+        let reason = error.problem.reason();
+        Refusal::NotLoaded { reason, message: explained(&error) }
+    })?;
+    match problem(plugin.manifest()) {
+        Some(problem) => {
+            Err(Refusal::NotLoaded { reason: "manifest", message: format!("{}: {problem}", path.display()) })
+        }
+        None => Ok(plugin),
+    }
+}
+
+/// What of the manifest nobody could carry out.
+fn problem(manifest: &Manifest) -> Option<String> {
+    if let Err(problem) = config::Schema::of(manifest) {
+        return Some(format!("its manifest describes its configuration by what is no schema for this host: {problem}"));
+    }
+    if let Err(error) = install::definitions(manifest) {
+        return Some(error.to_string());
+    }
+    unreadable_selector(manifest)
+}
+
+/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would wait
+/// for ever.
+fn unreadable_selector(manifest: &Manifest) -> Option<String> {
+    let controllers = manifest.controllers.iter();
+    let watches = controllers.flat_map(|it| std::iter::once(&it.primary).chain(&it.owns).chain(&it.watches));
+    let mut selectors = watches.filter_map(|watch| Some((watch, watch.label_selector.as_deref()?)));
+    selectors.find_map(|(watch, text)| {
+        let error = text.parse::<Selector>().err()?;
+        Some(format!("its manifest selects {} by {text:?}, which is no label selector: {error}", watch.object_kind()))
+    })
+}
+
+/// What runs `plugin`, which waits by itself for its lease, and its controllers for what they need, until the plugin's own stop;
+/// and where its newer generations are delivered. What becomes of those is told in `reports`.
+pub(super) fn serving(
+    host: &Arc<Host>,
+    fair: &Fair,
+    plugin: &Arc<Plugin>,
+    reports: Reports,
+    phases: Phases,
+) -> (Serving, watch::Sender<Arc<Plugin>>) {
+    let seat = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
+    host.status.plugin(plugin.name()).goes_by(seat.clone());
+    let (newest, wanted) = watch::channel(plugin.clone());
+    let serving = Serving {
+        host: host.clone(),
+        wanted,
+        reports,
+        share: fair.share(EQUAL),
+        live: host.live.for_another(),
+        cache: host.plugin_cache,
+        seat,
+        phases,
+        install,
+        configure,
+    };
+    (serving, newest)
+}
+
+/// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
+fn install(host: &Arc<Host>, plugin: &Plugin, fence: Fenced, stop: &CancellationToken) -> Option<Ready> {
+    let definitions = install::definitions(plugin.manifest()).ok()?;
+    let (sender, ready) = watch::channel(definitions.is_empty());
+    if definitions.is_empty() {
+        return Some(ready);
+    }
+    let names = definitions.iter().map(|definition| definition.name().to_owned()).collect();
+    let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
+    let installer = Installer {
+        host: host.clone(),
+        asked: plugin.manifest().asked(vec![]),
+        definitions,
+        role: Principal {
+            role: Role::Definitions,
+            plugin: plugin.name().clone(),
+            digest: plugin.short_digest().into(),
+            replica: host.replica.clone(),
+            grants: LiveGrants::new(keeping),
+            impersonate: None,
+            fence,
+        },
+        ready: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("definitions", &panics, &stop, || installer.run())).await;
+    });
+    Some(ready)
+}
+
+/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
+/// it was loaded.
+fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
+    let schema = config::Schema::of(plugin.manifest()).ok()?;
+    let (sender, configured) = watch::channel(None);
+    let path = config::path_in(host.configs.directory(), plugin.name());
+    let follower = config::Follower {
+        plugin: plugin.name().clone(),
+        changes: host.configs.changes_of(&path),
+        path,
+        schema,
+        source: host.secrets.clone(),
+        configured: sender,
+    };
+    let (panics, stop) = (host.panics.clone(), stop.clone());
+    tokio::spawn(async move {
+        stop.run_until_cancelled(supervise("config", &panics, &stop, || follower.run())).await;
+    });
+    Some(configured)
+}
+
+/// Tells of what the plugin is denied: each kind of denial once in an interval.
+pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
+    let denials = host.policies.denials(&plugin);
+    let mut interval = tokio::time::interval(DENIALS_AGAIN);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = interval.tick() => denials.renew(),
+            denied = denials.to_tell() => {
+                for DenialCount { count, last, .. } in denied {
+                    tracing::warn!(%plugin, times = count, error = last, "denied");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selecting(selector: &str) -> Manifest {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "a",
+                "primary": {"apiVersion": "v1", "kind": "ConfigMap"},
+                "owns": [{"apiVersion": "v1", "kind": "Secret", "labelSelector": selector}],
+            }],
+        });
+        Manifest::from_json(&manifest.to_string()).expect("valid but for its selector")
+    }
+
+    #[test]
+    fn a_manifest_that_nobody_could_carry_out_is_refused_and_not_just_passed_over() {
+        let with = |field: &str, value: serde_json::Value| {
+            let mut manifest = serde_json::json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+                "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+            });
+            manifest[field] = value;
+            Manifest::from_json(&manifest.to_string()).expect("it has the shape")
+        };
+        let schema = |schema| with("config", serde_json::json!({"schema": schema}));
+        assert_eq!(problem(&schema(serde_json::json!({"type": "object"}))), None);
+        let said = problem(&schema(serde_json::json!({"type": "strnig"}))).expect("no schema");
+        assert!(said.contains("config.schema"), "{said}");
+        let definition = serde_json::json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "as.example.com"}, "spec": {"group": "example.com", "names": {"plural": "as"}},
+        });
+        let said = problem(&with("crds", serde_json::json!([definition]))).expect("no definition");
+        assert!(said.contains("no versions"), "{said}");
+    }
+
+    #[test]
+    fn a_label_selector_that_no_server_would_read_is_named() {
+        assert_eq!(unreadable_selector(&selecting("app=web,tier in (front,back)")), None);
+        let problem = unreadable_selector(&selecting("app in front")).expect("no parentheses");
+        assert!(problem.contains("v1 Secret") && problem.contains("app in front"), "{problem}");
+    }
+}

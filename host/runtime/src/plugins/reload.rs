@@ -1,0 +1,250 @@
+//! The plugin directory, live: carries out what `directory` decides. Loads files beside everything else, starts plugins as soon
+//! as they are loaded, gives those that run their newer generations, and ends those whose files go.
+//!
+//! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back. How files are loaded
+//! is in [`load`], what is done with those that run in [`started`], and with those that do not any more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of a plugin that goes in
+//! `unload`.
+
+mod fallen;
+mod load;
+mod started;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use windlass_core::fair::Fair;
+use windlass_wasm::{Plugin, Sandbox};
+
+use self::started::Handle;
+use super::{replicas, tell};
+use crate::controller::running::End;
+use crate::files::Change;
+use crate::host::Host;
+use crate::leadership::Rejected;
+use crate::phases::Phases;
+use crate::plugins::directory::{Allowed, AllowedError, Catalog, Digest, Loaded, Refusal, Rejection, Rejections, Step};
+use crate::plugins::generation::{Reports, Swapped};
+
+/// What this task is told.
+pub(crate) enum News {
+    /// Files have changed.
+    Files(Vec<Change>),
+    /// The list of allowed digests has changed.
+    Allowed(Result<Allowed, AllowedError>),
+    /// A replica has rolled something back, or tries it again.
+    Rejected(Rejected),
+    /// A file was loaded, or was not. None: it was another one by then.
+    Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, Refusal>> },
+    /// What ran before the rejected file is in the cache.
+    Revived { rejection: Rejection, former: Arc<Plugin> },
+    /// A file has been as it is for a while.
+    Settled { plugin: Arc<str>, digest: Digest },
+    /// What fell may be started again.
+    Again { plugin: Arc<str> },
+}
+
+/// Plugins that run, and end.
+pub(crate) type Servings = JoinSet<(Arc<str>, Option<End>)>;
+
+/// All that follows from the directory.
+pub(crate) struct Reload {
+    host: Arc<Host>,
+    sandbox: Sandbox,
+    fair: Fair,
+    phases: Phases,
+    catalog: Catalog<Arc<Plugin>>,
+    /// What the catalog takes as done: a panic at one of them must not lose the others.
+    steps: VecDeque<Step<Arc<Plugin>>>,
+    rejections: Rejections,
+    news: mpsc::UnboundedReceiver<News>,
+    tell: mpsc::UnboundedSender<News>,
+    swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
+    reports: Reports,
+    handles: BTreeMap<Arc<str>, Handle>,
+    servings: Servings,
+    /// What tells of denials.
+    tellers: JoinSet<()>,
+    /// What other replicas are to know.
+    replicas: mpsc::UnboundedSender<replicas::News>,
+    /// Whose leftovers are to be looked for.
+    leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
+    /// The files have been seen once.
+    has_looked: bool,
+    /// Something has come of all files that there were at first.
+    is_settled: bool,
+}
+
+impl Reload {
+    /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there; what was rolled back is kept in `cache`.
+    /// Must be called within a runtime.
+    pub(crate) fn new(
+        host: Arc<Host>,
+        sandbox: Sandbox,
+        fair: Fair,
+        phases: Phases,
+        allowed: Option<Allowed>,
+        leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
+        cache: Option<&Path>,
+    ) -> Self {
+        let (tell, news) = mpsc::unbounded_channel();
+        let (reports, swapped) = mpsc::unbounded_channel();
+        let (replicas, untold) = mpsc::unbounded_channel();
+        tokio::spawn(phases.stop.clone().run_until_cancelled_owned(replicas::tell(host.clone(), untold)));
+        let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self {
+            host,
+            sandbox,
+            fair,
+            phases,
+            catalog: Catalog::new(slots, allowed),
+            steps: VecDeque::new(),
+            rejections: Rejections::kept_in(cache),
+            news,
+            tell,
+            swapped,
+            reports,
+            handles: BTreeMap::new(),
+            servings: JoinSet::new(),
+            tellers: JoinSet::new(),
+            replicas,
+            leftovers,
+            has_looked: false,
+            is_settled: false,
+        }
+    }
+
+    /// Where news is told.
+    pub(crate) fn teller(&self) -> mpsc::UnboundedSender<News> {
+        self.tell.clone()
+    }
+
+    /// Goes on until the host stops.
+    pub(crate) async fn run(&mut self) {
+        // This may have begun before, and panicked.
+        self.act();
+        self.find_fallen();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.phases.stop.cancelled() => return,
+                // Before its end, which may follow at once: a later start would be taken for what it tells of.
+                Some((plugin, swapped)) = self.swapped.recv() => self.swapped(&plugin, swapped),
+                Some(ended) = self.servings.join_next() => {
+                    // Its panics are caught within.
+                    if let Ok((plugin, end)) = ended {
+                        self.ended(&plugin, end);
+                    }
+                }
+                Some(news) = self.news.recv() => self.take(news),
+            }
+            self.act();
+        }
+    }
+
+    /// What still runs when the host stops, and what must end after it.
+    pub(crate) fn into_rest(self) -> (Servings, JoinSet<()>) {
+        (self.servings, self.tellers)
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::Files(changes) => {
+                self.catalog.take(&changes);
+                self.forget_stale();
+                self.reject();
+            }
+            News::Allowed(Ok(allowed)) => {
+                tracing::info!(
+                    file = %allowed.path().display(), digests = allowed.len(), "the list of allowed digests is in force"
+                );
+                self.catalog.allow(allowed);
+            }
+            News::Allowed(Err(error)) => {
+                tracing::error!(%error, "the list of allowed digests cannot be used: the former one stays in force");
+            }
+            News::Rejected(rejected) => {
+                self.rejections.hear(rejected);
+                self.reject();
+            }
+            News::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
+            News::Revived { rejection, former } => self.revived(&rejection, &former),
+            News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
+            News::Again { plugin } => self.catalog.again(&plugin),
+        }
+    }
+
+    /// Once, of what was kept: files that have changed while no host ran may be tried.
+    fn forget_stale(&mut self) {
+        if std::mem::replace(&mut self.has_looked, true) {
+            return;
+        }
+        for (plugin, digest) in self.rejections.stale(|plugin, digest| self.catalog.is_other(plugin, digest)) {
+            self.pardon(plugin, &digest);
+        }
+    }
+
+    /// Holds what was rolled back against the files as they are now.
+    fn reject(&mut self) {
+        for (plugin, rejection) in self.rejections.known() {
+            if self.catalog.reject(&plugin, &rejection) {
+                // Until this process' own file changes, whatever the others' do.
+                self.rejections.add(&plugin, &rejection);
+            }
+        }
+    }
+
+    fn act(&mut self) {
+        loop {
+            while let Some(step) = self.steps.pop_front() {
+                self.carry_out(step);
+            }
+            self.steps.extend(self.catalog.next());
+            if self.steps.is_empty() {
+                break;
+            }
+        }
+        if !self.is_settled && self.catalog.is_settled() {
+            self.is_settled = true;
+            self.host.policies.registered_all();
+            self.host.status.loaded();
+            self.host.leadership.join();
+            tell::begun(self.catalog.running());
+        }
+    }
+
+    fn carry_out(&mut self, step: Step<Arc<Plugin>>) {
+        match step {
+            Step::Load { plugin, path, digest } => self.load(plugin, path, digest),
+            Step::Start { loaded, .. } => self.start(&loaded.generation),
+            Step::Replace { loaded, .. } => self.deliver(&loaded.generation),
+            Step::Stop { plugin, why } => self.stop(&plugin, &why),
+            Step::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
+            Step::Refuse { plugin, digest, refusal, runs } => {
+                tell::refused(&self.host, &plugin, digest, &refusal, runs);
+                if let Refusal::Rejected { path, digest, because, former: Some(former) } = refusal
+                    && !runs
+                {
+                    self.revive(plugin, path, former.clone(), Rejection::new(digest, because, Some(&former)));
+                }
+            }
+            Step::Agree { plugin } => tell::agreed(&self.host, &plugin),
+            Step::Pardon { plugin, digest } => self.pardon(plugin, &digest),
+            Step::Forget { plugin } => {
+                self.host.policies.unregister(&plugin);
+                self.host.status.forget(&plugin);
+                tracing::info!(%plugin, "plugin gone");
+            }
+        }
+    }
+}
+
+/// `generation` as the catalog knows it.
+fn as_loaded(generation: &Arc<Plugin>) -> Loaded<Arc<Plugin>> {
+    let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
+    Loaded { digest: generation.digest().clone(), definitions, generation: generation.clone() }
+}

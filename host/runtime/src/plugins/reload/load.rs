@@ -1,0 +1,93 @@
+//! Loads files, and what ran before one that was rejected, beside everything else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_wasm::Plugin;
+
+use super::{News, Reload, as_loaded};
+use crate::observe::status::PluginState;
+use crate::plugins::directory::{Digest, Refusal, Rejection};
+use crate::plugins::{prepare, tell};
+use crate::supervise::caught;
+
+/// How long a file that does not load must have stayed as it is before that is told: somebody may still be writing it.
+const SETTLED: Duration = Duration::from_secs(1);
+/// How soon a file is loaded again that was not what it had been when it was looked at.
+const READ_AGAIN: Duration = Duration::from_millis(500);
+
+impl Reload {
+    pub(super) fn load(&self, plugin: Arc<str>, path: PathBuf, digest: Digest) {
+        let status = self.host.status.plugin(&plugin);
+        if status.generation().is_none() && status.state() != PluginState::Ending {
+            status.set(PluginState::Loading, None);
+        }
+        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        let stop = self.phases.stop.clone();
+        tokio::spawn(stop.run_until_cancelled_owned(async move {
+            let result = match caught("load", &panics, prepare::load(&sandbox, &path)).await {
+                Some(Ok(loaded)) if *loaded.digest() != digest => {
+                    tokio::time::sleep(READ_AGAIN).await;
+                    None
+                }
+                Some(result) => Some(result),
+                None => {
+                    let message = format!("{}: the host's loader panicked", path.display());
+                    Some(Err(Refusal::NotLoaded { reason: "host", message }))
+                }
+            };
+            let failed = matches!(result, Some(Err(_)));
+            let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
+            // Whoever listens ends with the host.
+            let _ = tell.send(News::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
+            if failed {
+                tokio::time::sleep(settles).await;
+                let _ = tell.send(News::Settled { plugin, digest });
+            }
+        }));
+    }
+
+    pub(super) fn loaded(&mut self, plugin: &Arc<str>, digest: &Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
+        let result = result.map(|result| {
+            result.map(|generation| {
+                tell::loaded(&self.host, &generation);
+                as_loaded(&generation)
+            })
+        });
+        self.catalog.loaded(plugin, digest, result);
+    }
+
+    /// Looks in the cache of compiled plugins for what ran before the file that was rejected.
+    pub(super) fn revive(&self, plugin: Arc<str>, path: PathBuf, former: String, rejection: Rejection) {
+        let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
+        tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
+            match caught("load", &panics, sandbox.load_digest(&plugin, &path, &former)).await {
+                Some(Ok(Some(former))) => {
+                    // Whoever listens ends with the host.
+                    let _ = tell.send(News::Revived { rejection, former });
+                }
+                Some(Ok(None)) => tracing::warn!(%plugin, former, "what ran before is not in the cache any more"),
+                Some(Err(error)) => tracing::error!(%plugin, former, %error, "what ran before cannot be loaded"),
+                None => {}
+            }
+        }));
+    }
+
+    pub(super) fn revived(&mut self, rejection: &Rejection, former: &Arc<Plugin>) {
+        match self.catalog.revive(former.name(), &as_loaded(former)) {
+            Ok(()) => {
+                self.start(former);
+                tell::revived(&self.host, former, rejection);
+            }
+            Err(problem) => tell::not_revived(former, &problem),
+        }
+    }
+}
+
+/// How long it takes until nobody can still be writing the file `path`.
+async fn settles_in(path: &Path) -> Duration {
+    let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
+    let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();
+    SETTLED.saturating_sub(age)
+}

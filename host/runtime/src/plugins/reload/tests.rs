@@ -1,0 +1,192 @@
+//! What becomes of plugins when those of the host's own tasks panic that run them, on the embedded API server.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::with_default;
+use tracing::{Event, Metadata, Subscriber};
+use windlass_core::fence::Fenced;
+
+use super::*;
+use crate::files::Files;
+use crate::leadership::LeaseMode;
+use crate::observe::status::PluginState;
+use crate::plugins::directory::is_plugin;
+use crate::plugins::install::Ready;
+use crate::plugins::stage::{Stage, until};
+use crate::policies::GrantMode;
+
+/// The same, while `reload` runs.
+async fn meanwhile(reload: &mut Reload, condition: impl Fn() -> bool) {
+    tokio::select! {
+        () = reload.run() => panic!("the host does not stop"),
+        () = until(condition) => {}
+    }
+}
+
+/// The digests of the generations that have begun, or were about to.
+static BEGUN: Mutex<Vec<Arc<str>>> = Mutex::new(Vec::new());
+
+/// Panics whenever a generation begins for the first time.
+#[allow(clippy::unnecessary_wraps, reason = "the other that there is may have nothing to install")]
+fn panics_at_first(_: &Arc<Host>, plugin: &Plugin, _: Fenced, _: &CancellationToken) -> Option<Ready> {
+    let is_first = {
+        let mut begun = BEGUN.lock().expect("nobody panics with it");
+        begun.push(plugin.digest().clone());
+        begun.iter().filter(|digest| *digest == plugin.digest()).count() == 1
+    };
+    assert!(!is_first, "on purpose");
+    Some(tokio::sync::watch::channel(true).1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_whose_own_task_panics_goes_on_with_what_was_at_work_and_then_with_what_was_to_come() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (reports, _reported) = mpsc::unbounded_channel();
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, newest) = stage.serving(&one, reports, stop.clone());
+    serving.install = panics_at_first;
+    let status = stage.host.status.plugin("chameleon");
+    stage.host.policies.register(&one, &status);
+    let served = tokio::spawn(serving.run());
+    until(|| stage.works() && stage.panics() == 1).await;
+    newest.send_replace(other.clone());
+    let runs = || status.generation().is_some_and(|now| now.digest() == other.digest());
+    until(|| runs() && stage.works() && stage.panics() == 2).await;
+    let begun: Vec<_> = BEGUN.lock().expect("nobody panics with it").clone();
+    let [one, other] = [&one, &other].map(|plugin| plugin.digest().clone());
+    assert_eq!(begun, [one.clone(), one.clone(), other.clone(), one, other], "none is promoted by a panic");
+    stop.cancel();
+    assert_eq!(served.await.expect("no panic"), End::Clean);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
+    let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
+    stage.put(1);
+    let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
+    let mut reload = stage.reload();
+    reload.take(News::Files(first));
+    let status = stage.host.status.plugin(&name);
+    meanwhile(&mut reload, || stage.works()).await;
+    // As if it had panicked where nothing of its own starts it again.
+    reload.servings.abort_all();
+    while reload.servings.join_next().await.is_some() {}
+    reload.ended(&name, None);
+    reload.act();
+    let says_so = || status.reason().is_some_and(|why| why.contains("has panicked") && why.contains("started again"));
+    assert!(status.state() == PluginState::NotLoaded && says_so(), "{:?}", status.reason());
+    assert!(status.controllers().is_empty() && status.generation().is_none());
+    assert_eq!(stage.host.status.ready(), Ok(()), "others run, and this one by itself soon");
+    reload.take(News::Again { plugin: name.clone() });
+    meanwhile(&mut reload, || stage.works()).await;
+    assert_eq!((status.state(), reload.catalog.running()), (PluginState::Running, 1));
+    stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_at_whose_start_the_task_panics_that_starts_all_is_not_forgotten() {
+    let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
+    stage.put(1);
+    let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
+    let mut reload = stage.reload();
+    reload.take(News::Files(first));
+    reload.act();
+    let loaded = reload.news.recv().await.expect("it sends to itself");
+    reload.take(loaded);
+    // Such a panic loses the step at which it happens.
+    assert!(matches!(&*reload.catalog.next(), [Step::Start { .. }]));
+    let status = stage.host.status.plugin(&name);
+    meanwhile(&mut reload, || status.state() == PluginState::NotLoaded).await;
+    assert!(status.reason().is_some_and(|why| why.contains("started again")), "{:?}", status.reason());
+    reload.take(News::Again { plugin: name });
+    meanwhile(&mut reload, || stage.works()).await;
+    stage.phases.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to_take() {
+    let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
+    stage.put(1);
+    let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
+    let mut reload = stage.reload();
+    reload.take(News::Files(first));
+    meanwhile(&mut reload, || stage.works()).await;
+    let other = stage.another("other").await;
+    let seat = other.take(&name, &stage.phases.stop, &stage.host.panics);
+    until(|| seat.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
+    reload.servings.abort_all();
+    while reload.servings.join_next().await.is_some() {}
+    reload.ended(&name, None);
+    let tenure = tokio::time::timeout(Duration::from_mins(1), seat.tenure());
+    assert!(tenure.await.is_ok(), "it is let go of while this replica waits to start the plugin again");
+    stage.phases.stop.cancel();
+}
+
+#[tokio::test]
+async fn what_has_taken_over_before_it_was_heard_that_it_waits_is_not_shown_to_wait() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (mut reload, status) = (stage.reload(), stage.host.status.plugin("chameleon"));
+    // Nothing is waited for from here on, so that no other task has a turn.
+    reload.start(&one);
+    reload.deliver(&other);
+    status.is_now(other.clone());
+    let pending = || stage.host.status.to_json()["plugins"][0]["pending"].clone();
+    let waits = Swapped::Pending { digest: other.digest().clone(), reason: "for its kinds".to_owned() };
+    reload.swapped(other.name(), waits);
+    reload.swapped(other.name(), Swapped::Runs);
+    assert_eq!(pending(), serde_json::Value::Null);
+    stage.phases.stop.cancel();
+}
+
+/// Panics over whatever is told.
+struct Unwilling;
+
+impl Subscriber for Unwilling {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        panic!("on purpose")
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_a_plugin_that_has_ended_is_let_go_of_whatever_panics_over_that() {
+    let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
+    let file = stage.put(1);
+    let mut files = Files::follow(&stage.plugins, u64::MAX, is_plugin);
+    let mut reload = stage.reload();
+    reload.take(News::Files(files.changes().await));
+    meanwhile(&mut reload, || stage.works()).await;
+    let other = stage.another("other").await;
+    let seat = other.take(&name, &stage.phases.stop, &stage.host.panics);
+    until(|| seat.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
+    std::fs::remove_file(file).expect("it is there");
+    reload.take(News::Files(files.changes().await));
+    reload.act();
+    let (_, end) = reload.servings.join_next().await.expect("it runs").expect("it is not aborted");
+    let ended = AssertUnwindSafe(|| with_default(Unwilling, || reload.ended(&name, end)));
+    assert!(catch_unwind(ended).is_err(), "it tells of the end");
+    let tenure = tokio::time::timeout(Duration::from_mins(1), seat.tenure());
+    assert!(tenure.await.is_ok(), "this replica runs nothing that the lease is of");
+    stage.phases.stop.cancel();
+}

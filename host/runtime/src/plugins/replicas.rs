@@ -1,0 +1,154 @@
+//! Has other replicas know what was rolled back here, and what is tried again. What fails is tried again for as long as the host lives,
+//! and keeps no other plugin's waiting.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::tell;
+use crate::host::Host;
+use crate::plugins::directory::{Verdict, Verdicts};
+use crate::supervise::caught;
+
+/// The pauses between attempts; the last is that between all further ones. Nobody waits for it.
+const PAUSES: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
+
+/// What was decided here about a plugin.
+pub(super) type News = (Arc<str>, Verdict);
+
+/// What other replicas do not know yet, by plugin.
+#[derive(Debug, Default)]
+struct Untold(BTreeMap<Arc<str>, Telling>);
+
+/// What they do not know of one plugin.
+#[derive(Debug)]
+struct Telling {
+    verdicts: Verdicts,
+    failures: usize,
+    /// When it is tried.
+    due: Instant,
+}
+
+/// Tells whatever comes, until nothing more does.
+pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<News>) {
+    let mut untold = Untold::default();
+    loop {
+        tokio::select! {
+            biased;
+            came = news.recv() => match came {
+                Some((plugin, verdict)) => untold.put(plugin, verdict),
+                // What has failed, others find out by themselves.
+                None => return,
+            },
+            (plugin, telling) = untold.due() => {
+                let told = caught("rejected", &host.panics, host.leadership.tell(&plugin, &telling.verdicts)).await;
+                // A panic has been told of.
+                match told.unwrap_or_else(|| Err("the host's own task panicked".to_owned())) {
+                    Ok(()) => tell::replicas_know(&host, &plugin, telling.is_late()),
+                    Err(error) => {
+                        let late = untold.failed(plugin.clone(), telling);
+                        tell::replicas_do_not_know(&host, &plugin, &error, late);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Telling {
+    /// Whether it has failed for so long that somebody should know.
+    fn is_late(&self) -> bool {
+        self.failures > PAUSES.len()
+    }
+}
+
+impl Untold {
+    /// Newer than what there is of `plugin`, and told with it.
+    fn put(&mut self, plugin: Arc<str>, verdict: Verdict) {
+        let now = Instant::now();
+        let new = || Telling { verdicts: Verdicts::default(), failures: 0, due: now };
+        let telling = self.0.entry(plugin).or_insert_with(new);
+        telling.verdicts.add(verdict);
+        telling.due = now;
+    }
+
+    /// The next, as soon as it is time for it. Cancel-safe.
+    async fn due(&mut self) -> (Arc<str>, Telling) {
+        let next = self.0.iter().min_by_key(|(_, telling)| telling.due);
+        let Some((plugin, due)) = next.map(|(plugin, telling)| (plugin.clone(), telling.due)) else {
+            return std::future::pending().await;
+        };
+        sleep_until(due).await;
+        let telling = self.0.remove(&plugin).expect("it is the one that was found");
+        (plugin, telling)
+    }
+
+    /// It could not be told, and is tried again. Returns whether somebody should know that from now on.
+    fn failed(&mut self, plugin: Arc<str>, mut telling: Telling) -> bool {
+        let was_late = telling.is_late();
+        telling.due = Instant::now() + PAUSES[telling.failures.min(PAUSES.len() - 1)];
+        telling.failures += 1;
+        let is_late = telling.is_late();
+        self.0.insert(plugin, telling);
+        is_late && !was_late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::plugins::directory::JudgedAt;
+
+    fn pardoned(digest: &str) -> Verdict {
+        Verdict::Pardoned { digest: digest.into(), at: JudgedAt::default() }
+    }
+
+    fn of(verdicts: &[&str]) -> Verdicts {
+        let mut all = Verdicts::default();
+        for digest in verdicts {
+            all.add(pardoned(digest));
+        }
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_other_replicas_are_to_know_of_one_plugin_is_told_at_once() {
+        let mut untold = Untold::default();
+        for (plugin, digest) in [("a", "1"), ("b", "2"), ("a", "3")] {
+            untold.put(plugin.into(), pardoned(digest));
+        }
+        let mut told = [untold.due().await, untold.due().await].map(|(plugin, it)| (plugin, it.verdicts));
+        told.sort_by(|one, other| one.0.cmp(&other.0));
+        assert_eq!(told, [("a".into(), of(&["1", "3"])), ("b".into(), of(&["2"]))]);
+        assert!(untold.due().now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_told_is_tried_for_ever_keeps_nobody_waiting_and_is_said_once() {
+        let (mut untold, began) = (Untold::default(), Instant::now());
+        untold.put("a".into(), pardoned("1"));
+        let (plugin, failed) = untold.due().await;
+        assert!(!untold.failed(plugin, failed));
+        untold.put("b".into(), pardoned("2"));
+        assert_eq!((&*untold.due().await.0, began.elapsed()), ("b", Duration::ZERO));
+        let mut said = vec![];
+        for attempt in 2..=100 {
+            let (plugin, failed) = untold.due().await;
+            if untold.failed(plugin, failed) {
+                said.push((attempt, began.elapsed().as_secs()));
+            }
+        }
+        assert_eq!(said, [(5, 156)]);
+        assert_eq!(began.elapsed().as_secs(), 156 + 95 * 120, "no more often than that");
+        // Whatever is newer does not wait for the pause, and what is older is not lost.
+        untold.put("a".into(), pardoned("3"));
+        let (_, telling) = untold.due().now_or_never().expect("at once");
+        assert_eq!((&telling.verdicts, telling.is_late()), (&of(&["1", "3"]), true));
+    }
+}

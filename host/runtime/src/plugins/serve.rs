@@ -1,0 +1,312 @@
+//! Runs one plugin, from one tenure to the next: definitions and controllers begin when its lease is won and end before it is
+//! let go of. In between, it stands by. How one generation takes the other's place meanwhile is [`swap`](super::swap)'s matter.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures::future::join_all;
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use windlass_core::fair::Share;
+use windlass_core::fence::Fenced;
+use windlass_kube::{Budget, LiveReader};
+use windlass_wasm::Plugin;
+
+use super::swap::Swaps;
+use crate::controller::running::{End, kept_up};
+use crate::controller::{Controller, Lasting, Parts};
+use crate::host::Host;
+use crate::leadership::{Seat, Tenure};
+use crate::observe::status::ControllerStatus;
+use crate::phases::Phases;
+use crate::plugins::config::Configured;
+use crate::plugins::generation::{Reports, Swapped, Tally};
+use crate::plugins::install::Ready;
+
+/// One plugin and what it takes to run it.
+pub(crate) struct Serving {
+    pub(crate) host: Arc<Host>,
+    /// The newest generation that can be run. Those whose digest did not prove itself here are not run again.
+    pub(crate) wanted: watch::Receiver<Arc<Plugin>>,
+    /// Is told what becomes of each but the first.
+    pub(crate) reports: Reports,
+    /// The plugin's share of the host's permits.
+    pub(crate) share: Share,
+    pub(crate) live: LiveReader,
+    /// What the caches of one generation may hold together, in bytes.
+    pub(crate) cache: usize,
+    pub(crate) seat: Seat,
+    /// How the host stops, or this plugin is unloaded.
+    pub(crate) phases: Phases,
+    /// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
+    pub(crate) install: fn(&Arc<Host>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>,
+    /// Begins to follow a generation's configuration, until a token is cancelled. None: nothing could ever fit its schema.
+    pub(crate) configure: fn(&Arc<Host>, &Plugin, &CancellationToken) -> Option<Configured>,
+}
+
+/// One generation, ready to run.
+pub(crate) struct Generation {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) controllers: Vec<Controller>,
+    pub(crate) tally: Arc<Tally>,
+    /// Its configuration is followed until this is dropped.
+    _following: DropGuard,
+}
+
+/// What lasts as long as the plugin is served.
+#[derive(Default)]
+pub(crate) struct Past {
+    /// Of each controller, by its name.
+    lasting: BTreeMap<String, Arc<Lasting>>,
+    /// The digests of the generations that did not prove themselves.
+    pub(crate) rejected: HashSet<Arc<str>>,
+    /// What comes back if what runs does not prove itself, or has not. None: it has, or need not.
+    pub(super) former: Option<Proven>,
+    /// What is shown as running, and how its calls end.
+    at_work: Option<(Arc<Plugin>, Arc<Tally>)>,
+}
+
+/// A generation that has proven itself.
+pub(super) struct Proven {
+    pub(super) plugin: Arc<Plugin>,
+    /// How its calls ended here. It is its own again when it comes back.
+    pub(super) tally: Arc<Tally>,
+}
+
+impl Serving {
+    /// Runs the plugin whenever it is its turn, until the host stops, whatever panics. Its controllers are shown before this is polled.
+    pub(crate) fn run(mut self) -> impl Future<Output = End> + Send + 'static {
+        let mut past = Past::default();
+        let wanted = self.wanted.borrow_and_update().clone();
+        let first = self.generation(wanted, &mut past);
+        if let Some(first) = &first {
+            self.runs(&mut past, first);
+        }
+        async move {
+            if first.is_none() {
+                // That nothing could fit its schema was told of when it was loaded.
+                return End::Impossible;
+            }
+            let (panics, phases) = (self.host.panics.clone(), self.phases.clone());
+            let all = Mutex::new((self, past, first));
+            let all = &all;
+            let end = kept_up("serving", &panics, &phases, || Self::calls(all), || Self::attempt(all)).await;
+            // What is put back in the plugin's place knows nothing of calls that were cut. They have deadlines.
+            phases.unless_host_stops(Self::calls(all)).await;
+            end
+        }
+    }
+
+    /// Completes when no call runs.
+    async fn calls(all: &Mutex<(Self, Past, Option<Generation>)>) {
+        all.lock().await.1.calls().await;
+    }
+
+    /// With its first generation, or with the one that was at work when an attempt panicked.
+    async fn attempt(all: &Mutex<(Self, Past, Option<Generation>)>) -> End {
+        let (serving, past, first) = &mut *all.lock().await;
+        match first.take().or_else(|| serving.again(past)) {
+            Some(current) => serving.tenures(current, past).await,
+            None => End::Impossible,
+        }
+    }
+
+    /// What was at work, as far as it has come.
+    fn again(&self, past: &mut Past) -> Option<Generation> {
+        let (plugin, tally) = past.at_work.clone()?;
+        let generation = self.generation_of(plugin, tally, past)?;
+        self.runs(past, &generation);
+        Some(self.returned(past, generation))
+    }
+
+    /// `generation`; or the one that was to come back in its place, and could not any more.
+    pub(super) fn returned(&self, past: &mut Past, generation: Generation) -> Generation {
+        if !past.rejected.contains(generation.plugin.digest()) {
+            return generation;
+        }
+        let former = past.former.take().and_then(|former| self.generation_of(former.plugin, former.tally, past));
+        let Some(former) = former else { return generation };
+        self.runs(past, &former);
+        self.report(&former.plugin, Swapped::Runs);
+        former
+    }
+
+    async fn tenures(&mut self, mut current: Generation, past: &mut Past) -> End {
+        let stop = self.phases.stop.clone();
+        loop {
+            let mut wanted = self.wanted.clone();
+            let tenure = tokio::select! {
+                biased;
+                () = stop.cancelled() => return End::Clean,
+                Ok(()) = wanted.changed() => {
+                    self.take_up(&mut current, past);
+                    continue;
+                }
+                tenure = self.stand_by(&current) => tenure,
+            };
+            let end;
+            (end, current) = Swaps::of(self, past, &tenure).serve(current).await;
+            let is_over = tenure.ends.is_cancelled();
+            drop(tenure);
+            if stop.is_cancelled() || !is_over {
+                return end;
+            }
+            self.hold_back(&current, past);
+        }
+    }
+
+    /// The newest generation. It has been seen from now on.
+    pub(super) fn newest(&mut self, past: &mut Past) -> Arc<Plugin> {
+        let is_new = self.wanted.has_changed().unwrap_or(false);
+        let plugin = self.wanted.borrow_and_update().clone();
+        if is_new {
+            past.delivered(&plugin);
+        }
+        plugin
+    }
+
+    /// Whether the newest generation, which has been seen, is still to take the place of `current`.
+    pub(super) fn has_newer(&self, current: &Generation, past: &Past) -> bool {
+        let newest = self.wanted.borrow();
+        newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
+    }
+
+    /// A tenure has ended. What was to take over in it and has not is told that it waits: whatever held it back may still do so, which is
+    /// seen when the one before it is at work again.
+    fn hold_back(&mut self, current: &Generation, past: &mut Past) {
+        let newest = self.newest(past);
+        if !self.has_newer(current, past) {
+            return;
+        }
+        let reason = "the lease went before it could take over: it gets ready anew whenever the lease is won here";
+        tracing::warn!(
+            plugin = %newest.name(), digest = newest.short_digest(), reason, "the new generation does not take over yet"
+        );
+        let (digest, reason) = (newest.digest().clone(), reason.to_owned());
+        self.report(&newest, Swapped::Pending { digest, reason });
+    }
+
+    /// What is delivered while nothing is at work here simply takes the place, as it would in a host that starts.
+    fn take_up(&mut self, current: &mut Generation, past: &mut Past) {
+        let plugin = self.newest(past);
+        if !self.has_newer(current, past) {
+            return;
+        }
+        let Some(next) = self.generation(plugin, past) else { return };
+        past.succeeds(&next, current);
+        self.runs(past, &next);
+        self.report(&next.plugin, Swapped::Runs);
+        *current = next;
+    }
+
+    /// The generation of `plugin`, whose controllers keep what they have of those before.
+    pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
+        self.generation_of(plugin, Tally::new(), past)
+    }
+
+    pub(super) fn generation_of(&self, plugin: Arc<Plugin>, tally: Arc<Tally>, past: &mut Past) -> Option<Generation> {
+        let over = CancellationToken::new();
+        let configured = (self.configure)(&self.host, &plugin, &over)?;
+        let parts = Parts {
+            host: self.host.clone(),
+            plugin: plugin.clone(),
+            share: self.share.clone(),
+            budget: Budget::new(self.cache),
+            live: self.live.clone(),
+            tally: tally.clone(),
+            configured,
+        };
+        // One that is gone and comes back waits for the calls that it still has.
+        past.lasting.retain(|_, lasting| lasting.is_in_use());
+        let declared = plugin.manifest().controllers.iter().enumerate();
+        let controllers = declared.map(|(index, declared)| {
+            let lasting = past.lasting.entry(declared.name.clone()).or_insert_with(|| {
+                let metrics = self.host.metrics.controller(plugin.name(), &declared.name);
+                let workers = declared.options.workers;
+                Lasting::new(ControllerStatus::unlisted(plugin.name(), &declared.name, workers, metrics))
+            });
+            Controller::new(parts.clone(), lasting.clone(), index)
+        });
+        let controllers = controllers.collect();
+        Some(Generation { plugin, controllers, tally, _following: over.drop_guard() })
+    }
+
+    /// `generation` is what runs now.
+    pub(super) fn runs(&self, past: &mut Past, generation: &Generation) {
+        past.at_work = Some((generation.plugin.clone(), generation.tally.clone()));
+        let status = self.host.status.plugin(generation.plugin.name());
+        for controller in &generation.controllers {
+            status.list(controller.name(), controller.lasting().status());
+        }
+        status.is_now(generation.plugin.clone());
+    }
+
+    pub(super) fn report(&self, plugin: &Plugin, swapped: Swapped) {
+        // Whoever listened has ended, and the host with it.
+        let _ = self.reports.send((plugin.name().clone(), swapped));
+    }
+
+    /// Waits for a tenure, with its caches filled if that is wanted.
+    async fn stand_by(&self, current: &Generation) -> Tenure {
+        let warm = async {
+            if self.host.leadership.is_warm_standby() {
+                join_all(current.controllers.iter().map(Controller::keep_warm)).await;
+            }
+            std::future::pending().await
+        };
+        let shown = async {
+            if self.seat.lease.is_some() {
+                self.show(current).await;
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            tenure = self.seat.tenure() => tenure,
+            tenure = warm => tenure,
+            tenure = shown => tenure,
+        }
+    }
+
+    /// Says of each controller whom it waits for, as that changes.
+    async fn show(&self, current: &Generation) {
+        let mut standing = self.seat.standing.clone();
+        loop {
+            let holder = standing.borrow_and_update().holder.clone();
+            for controller in &current.controllers {
+                controller.stands_by(holder.as_deref());
+            }
+            if standing.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Past {
+    /// `plugin` is to run. Should it have been rolled back before, it is delivered anew because it may try again.
+    pub(super) fn delivered(&mut self, plugin: &Plugin) {
+        self.rejected.remove(plugin.digest());
+    }
+
+    /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no measure, nor to come
+    /// back. The one that has need not do so again, and beside one that was never called here nothing can be proven.
+    pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
+        let proven = || Proven { plugin: before.plugin.clone(), tally: before.tally.clone() };
+        let former = self.former.take().unwrap_or_else(proven);
+        if former.plugin.digest() != next.plugin.digest() && former.tally.record().calls > 0 {
+            next.tally.begin_probation(former.tally.record());
+            self.former = Some(former);
+        }
+    }
+
+    /// Whether `generation` is still to prove itself.
+    pub(super) fn is_on_probation(&self, generation: &Generation) -> bool {
+        self.former.is_some() && !self.rejected.contains(generation.plugin.digest())
+    }
+
+    /// Completes when no call of any generation runs.
+    async fn calls(&self) {
+        join_all(self.lasting.values().map(|lasting| lasting.calls())).await;
+    }
+}

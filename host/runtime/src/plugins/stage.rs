@@ -1,0 +1,177 @@
+//! A host without plugins on the embedded API server, for tests of what becomes of those that it is given.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::{ApiServer, Config};
+use windlass_core::fair::Fair;
+use windlass_core::features::Features;
+use windlass_core::lease::Timing;
+use windlass_kube::client::{self, ConnectOptions, Connection};
+use windlass_kube::{LiveBudget, WriteRate};
+use windlass_wasm::{Compiler, Limits, Plugin, Sandbox, SandboxOptions};
+
+use super::prepare;
+use super::reload::Reload;
+use crate::egress::tls::Trust;
+use crate::host::Host;
+use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
+use crate::observe::admin::Admin;
+use crate::observe::metrics::HostMetrics;
+use crate::observe::status::{ControllerState, Status};
+use crate::phases::Phases;
+use crate::plugins::generation::Reports;
+use crate::plugins::serve::Serving;
+use crate::policies::{GrantMode, Policies, PolicySettings};
+use crate::settings::Settings;
+use crate::{GuardSettings, places};
+
+/// A host without plugins.
+pub(crate) struct Stage {
+    pub(crate) host: Arc<Host>,
+    sandbox: Sandbox,
+    pub(crate) phases: Phases,
+    pub(crate) plugins: PathBuf,
+    settings: Settings,
+    kubeconfig: PathBuf,
+    _directory: TempDir,
+    _server: ApiServer,
+}
+
+impl Stage {
+    /// Without leases, and without policies.
+    pub(crate) async fn new() -> Self {
+        Self::with(LeaseMode::None, GrantMode::Manifest).await
+    }
+
+    pub(crate) async fn with(leases: LeaseMode, grants: GrantMode) -> Self {
+        let server = ApiServer::start(Config::default()).await.expect("loopback");
+        let directory = tempfile::tempdir().expect("a directory");
+        let (kubeconfig, plugins) = (directory.path().join("kubeconfig"), directory.path().join("plugins"));
+        std::fs::write(&kubeconfig, server.kubeconfig()).expect("it can be written");
+        std::fs::create_dir(&plugins).expect("a directory");
+        let connection = connection(&kubeconfig).await;
+        let settings = settings(&plugins, grants, leases);
+        let (policies, _) = Policies::read(settings.policies.clone()).await.expect("no policies");
+        let (stop, replica) = (CancellationToken::new(), Arc::from("one"));
+        let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop).expect("no leases");
+        let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
+        let trust = Trust::with(None).expect("the usual authorities");
+        let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
+        host.leadership.start(&host.informers, &host.panics);
+        let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
+        let sandbox = Sandbox::new(options).expect("a sandbox");
+        let phases = Phases::of(stop);
+        Self { host, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, _server: server }
+    }
+
+    /// Puts the plugin there, as its generation `number`.
+    pub(crate) fn put(&self, number: u8) -> PathBuf {
+        let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests");
+        let guests = std::env::var_os("WINDLASS_GUEST_DIR").map_or_else(default, PathBuf::from);
+        let guest = guests.join("chameleon.wasm");
+        let mut bytes = std::fs::read(&guest).unwrap_or_else(|error| {
+            panic!("cannot read the guest {} ({error}): run `make plugins`, or set WINDLASS_GUEST_DIR", guest.display())
+        });
+        // A section that nobody reads.
+        bytes.extend([0, 3, 1, b'n', number]);
+        let path = self.plugins.join("chameleon.wasm");
+        std::fs::write(&path, bytes).expect("it can be written");
+        path
+    }
+
+    pub(crate) async fn load(&self, number: u8) -> Arc<Plugin> {
+        prepare::load(&self.sandbox, &self.put(number)).await.unwrap_or_else(|refusal| panic!("{refusal}"))
+    }
+
+    /// Another replica's leases, with all its plugins.
+    pub(crate) async fn another(&self, name: &str) -> Leadership {
+        let connection = connection(&self.kubeconfig).await;
+        let leadership = Leadership::new(self.settings.leases.clone(), &connection, &name.into(), &self.phases.stop);
+        let leadership = leadership.expect("names that can be");
+        leadership.start(&self.host.informers, &self.host.panics);
+        leadership.join();
+        leadership
+    }
+
+    /// What runs `plugin`, and where newer generations are delivered.
+    pub(crate) fn serving(
+        &self,
+        plugin: &Arc<Plugin>,
+        reports: Reports,
+        stop: CancellationToken,
+    ) -> (Serving, watch::Sender<Arc<Plugin>>) {
+        prepare::serving(&self.host, &Self::fair(), plugin, reports, self.phases.of_plugin(stop))
+    }
+
+    fn fair() -> Fair {
+        Fair::new(2, 4)
+    }
+
+    pub(super) fn reload(&self) -> Reload {
+        let (host, sandbox) = (self.host.clone(), self.sandbox.clone());
+        Reload::new(host, sandbox, Self::fair(), self.phases.clone(), None, mpsc::unbounded_channel().0, None)
+    }
+
+    /// Whether the controller of the plugin works.
+    pub(crate) fn works(&self) -> bool {
+        let controllers = self.host.status.plugin("chameleon").controllers();
+        !controllers.is_empty() && controllers.iter().all(|it| it.state().0 == ControllerState::Running)
+    }
+
+    pub(crate) fn panics(&self) -> u64 {
+        self.host.panics.of("serving")
+    }
+}
+
+/// The defaults of the command line, for the plugins of one directory.
+fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
+    let seconds = Duration::from_secs;
+    Settings {
+        plugins: plugins.to_owned(),
+        allowed_digests: None,
+        config_dir: None,
+        namespace: None,
+        concurrent_calls: 2,
+        places: places(2),
+        limits: Limits::default(),
+        compiler: Compiler::InProcess,
+        cache_dir: None,
+        plugin_cache: 1 << 30,
+        cache: 1 << 30,
+        admin_address: None,
+        http_ca: None,
+        live: LiveBudget { per_second: 20, burst: 100 },
+        guards: GuardSettings { writes: WriteRate { per_second: 50, burst: 200 }, hot_loop_writes: 300 },
+        policies: PolicySettings { mode: grants, directory: plugins.to_owned(), ceiling: None, host_namespace: None },
+        read_only: false,
+        leases: LeaseSettings {
+            mode: leases,
+            namespace: None,
+            instance: "main".to_owned(),
+            timing: Timing::new(seconds(15), seconds(10), seconds(2)).expect("the usual timing"),
+            stability: seconds(60),
+            warm_standby: false,
+        },
+        features: Features::default(),
+    }
+}
+
+async fn connection(kubeconfig: &Path) -> Connection {
+    let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
+    client::connect(&options).await.expect("it answers")
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    let reached = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), reached).await.expect("it comes about");
+}

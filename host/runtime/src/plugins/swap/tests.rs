@@ -1,0 +1,122 @@
+//! One probation that ends, and one change in whose midst the host stops, on the embedded API server.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::*;
+use crate::plugins::stage::{Stage, until};
+
+#[tokio::test]
+async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_but_for_what_comes_later() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (reports, _reported) = mpsc::unbounded_channel();
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, newest) = stage.serving(&one, reports, stop.clone());
+    let mut past = Past::default();
+    let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
+    former.tally.called(None);
+    let generation = serving.generation(other.clone(), &mut past).expect("so can this");
+    past.succeeds(&generation, &former);
+    let tenure = Tenure::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let begun = swaps.begin(&generation, None).expect("it has no definitions");
+    let (mut current, mut next) = (Current { generation, begun, is_on_probation: true }, None);
+
+    newest.send_replace(other.clone());
+    swaps.judged(&Judged::Failed("it traps".to_owned()), &mut current, &mut next);
+    let next = next.expect("the one before it comes back");
+    assert!(next.comes_back && next.generation.plugin.digest() == one.digest());
+    drop(swaps);
+    serving.newest(&mut past);
+    assert!(past.rejected.contains(other.digest()), "it was delivered before");
+    newest.send_replace(other.clone());
+    serving.newest(&mut past);
+    assert!(!past.rejected.contains(other.digest()));
+    stop.cancel();
+}
+
+/// It may still wait for its definitions: they would come, and it would not hear of that.
+#[tokio::test]
+async fn what_runs_and_is_wanted_again_goes_on_installing_its_definitions() {
+    let stage = Stage::new().await;
+    let one = stage.load(1).await;
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
+    let mut past = Past::default();
+    let generation = serving.generation(one.clone(), &mut past).expect("it can be configured");
+    let tenure = Tenure::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let begun = swaps.begin(&generation, None).expect("it has no definitions");
+    let installing = begun.installing.clone();
+    let mut current = Current { generation, begun, is_on_probation: false };
+    swaps.want(&one, &mut current, &mut None);
+    assert!(!installing.is_cancelled());
+
+    installing.cancel();
+    swaps.want(&one, &mut current, &mut None);
+    assert!(!current.begun.installing.is_cancelled(), "another's were installed meanwhile");
+}
+
+/// Nobody is at work, and so it takes over before they are there.
+#[tokio::test]
+async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes_over() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let stop = stage.phases.stop.child_token();
+    let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
+    // They are there as soon as others run.
+    serving.install = |_, _, _, stop| {
+        let (sender, ready) = tokio::sync::watch::channel(false);
+        let (there, stop) = (async move { sender.send_replace(true) }, stop.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(there).await });
+        Some(ready)
+    };
+    stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
+    let mut past = Past::default();
+    let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
+    serving.runs(&mut past, &former);
+    former.tally.called(None);
+    let generation = serving.generation(other, &mut past).expect("so can this");
+    past.succeeds(&generation, &former);
+    let tenure = Tenure::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let begun = swaps.begin(&generation, None).expect("definitions");
+    let (mut current, mut next) = (Current { generation, begun, is_on_probation: true }, None);
+    swaps.want(&one, &mut current, &mut next);
+    let mut next = next.expect("it gets ready");
+    assert!(next.comes_back && swaps.is_due(&mut next, &current));
+    swaps.swap(&mut current, next);
+    until(|| stage.works()).await;
+    stop.cancel();
+}
+
+/// What takes over hears of its turn and of the stop at once. On one thread: nothing else runs between the two.
+#[tokio::test]
+async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() {
+    let stage = Stage::new().await;
+    let (one, other) = (stage.load(1).await, stage.load(2).await);
+    let (reports, _reported) = mpsc::unbounded_channel();
+    let stop = stage.phases.stop.child_token();
+    let (serving, newest) = stage.serving(&one, reports, stop.clone());
+    let status = stage.host.status.plugin("chameleon");
+    stage.host.policies.register(&one, &status);
+    let mut served = pin!(serving.run());
+    tokio::select! {
+        end = &mut served => panic!("nothing stops it: {end:?}"),
+        () = until(|| stage.works()) => {}
+    }
+    newest.send_replace(other.clone());
+    let end = poll_fn(|context| {
+        let polled = served.as_mut().poll(context);
+        if status.generation().is_some_and(|now| now.digest() == other.digest()) {
+            stop.cancel();
+        }
+        polled
+    });
+    assert_eq!(timeout(Duration::from_mins(1), end).await, Ok(End::Clean));
+}

@@ -1,0 +1,234 @@
+//! What an operator sees of the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::fence::Fenced;
+use windlass_core::grants::LiveGrants;
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::overlay::Overlay;
+use windlass_core::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::principal::{Principal, Role};
+use windlass_core::settle::Hold;
+use windlass_wasm::Plugin;
+
+use crate::host::Host;
+use crate::observe::status::{NotTaken, PluginState};
+use crate::plugins::directory::{Digest, NotRevived, Refusal, Rejection, Why};
+
+/// Something has come of all files that there were when the host started.
+pub(super) fn begun(running: usize) {
+    if running == 0 {
+        tracing::warn!("no plugin runs: the host waits for files in its plugin directory");
+    }
+}
+
+/// A file was loaded.
+pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
+    tracing::info!(
+        plugin = %plugin.name(), version = plugin.manifest().version, digest = plugin.short_digest(),
+        bytes = plugin.size(), "plugin loaded"
+    );
+    host.status.plugin(plugin.name()).count_load("loaded");
+}
+
+/// A file was not taken.
+///
+/// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it says.
+pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &Refusal, runs: bool) {
+    let (status, error) = (host.status.plugin(plugin), refusal.to_string());
+    status.count_load(refusal.reason());
+    status.has_not_taken(Some(NotTaken { digest: digest.clone(), reason: error.clone() }));
+    if let (Refusal::Rejected { because, .. }, Some(digest)) = (refusal, digest) {
+        status.has_rejected(Some(NotTaken { digest: Some(digest), reason: because.clone() }));
+    }
+    if runs {
+        let generation = status.generation();
+        let running = generation.as_ref().map(|plugin| plugin.short_digest()).unwrap_or_default();
+        tracing::error!(%plugin, running, error, "plugin file not taken: what ran before goes on");
+        return;
+    }
+    if status.state() != PluginState::Ending {
+        status.set(PluginState::NotLoaded, Some(error.clone()));
+    }
+    match refusal {
+        Refusal::Rival { .. } => tracing::error!(%plugin, error, "plugin not started"),
+        Refusal::Rejected { .. } => tracing::error!(
+            %plugin, error, "plugin not started: put another file in its place, or the one from before"
+        ),
+        _ => tracing::error!(%plugin, error, "plugin not loaded"),
+    }
+}
+
+/// In the place of a file that was rejected, what ran before it runs, from the cache.
+pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
+    let reason = format!("it was rolled back: {}", rejection.because);
+    let not_taken = NotTaken { digest: Some(rejection.digest.clone()), reason };
+    host.status.plugin(former.name()).has_not_taken(Some(not_taken));
+    tracing::warn!(
+        plugin = %former.name(), digest = former.short_digest(), rejected = &*rejection.digest,
+        "what ran before the file that was rolled back runs again: it was kept with the compiled plugins"
+    );
+}
+
+/// What ran before a file that was rejected is at hand, and not started.
+pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
+    let (plugin, digest) = (former.name(), former.short_digest());
+    if let NotRevived::Superfluous = problem {
+        tracing::debug!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
+    } else {
+        tracing::error!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
+    }
+}
+
+/// A file that was refused is the one that runs again.
+pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
+    host.status.plugin(plugin).has_not_taken(None);
+    tracing::info!(%plugin, "the plugin's file is what runs again");
+}
+
+/// What was to replace what runs must not run any more.
+pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
+    host.status.plugin(plugin).pends(None);
+    tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
+}
+
+/// What runs is told to end.
+pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
+    let reason = match why {
+        Why::Deleted => "its file is gone".to_owned(),
+        Why::NotAllowed { digest, list } => format!("its digest {digest} is no longer in {}", list.display()),
+        Why::Rejected { because, .. } => format!("another replica has rolled it back: {because}"),
+    };
+    host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
+    match why {
+        Why::Deleted => tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends"),
+        Why::NotAllowed { digest, list } => {
+            let list = list.display();
+            tracing::warn!(%plugin, digest = &**digest, %list, "the plugin is no longer allowed: it ends");
+        }
+        Why::Rejected { digest, because } => tracing::error!(
+            %plugin, digest = &**digest, because,
+            "another replica has rolled the plugin back: it ends here, where no generation before it is known"
+        ),
+    }
+}
+
+/// What ran of a plugin is no more, by a panic of the host's own, which has been told of.
+pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
+    let reason =
+        format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
+    host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason.clone()));
+    tracing::error!(%plugin, reason, "the plugin does not run");
+}
+
+/// The newest generation was rolled back.
+pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection: &Rejection) {
+    let Rejection { digest, because, .. } = rejection;
+    let status = host.status.plugin(plugin);
+    status.count_load("rolled-back");
+    status.has_rejected(Some(NotTaken { digest: Some(digest.clone()), reason: because.clone() }));
+    tracing::error!(
+        %plugin, rejected = &**digest, because, runs,
+        "rolled back: the generation before runs again, and this one is not run again before the file changes"
+    );
+    event(host, plugin, runs, &format!("the generation {digest} was rolled back: {because}"));
+}
+
+/// Other replicas know what was rolled back and what is tried again. `late`: it was said that they do not.
+pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
+    if late {
+        tracing::info!(%plugin, "other replicas know now which generation was rolled back or is tried again");
+    }
+    if let Some(status) = host.status.known(plugin) {
+        status.is_untold(None);
+    }
+}
+
+/// Other replicas could not be told that, which is tried again. `say`: for as long as that somebody should know.
+pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, say: bool) {
+    if say {
+        tracing::error!(
+            %plugin, error,
+            "other replicas could not be told which generation was rolled back or is tried again: it is tried again until this host \
+             stops; until then they find out by themselves"
+        );
+    }
+    if let Some(status) = host.status.known(plugin) {
+        status.is_untold(Some(error.to_owned()));
+    }
+}
+
+/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin.
+fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
+    let Some(lease) = host.status.known(plugin).and_then(|status| status.lease()) else { return };
+    let principal = Principal {
+        role: Role::Events,
+        plugin: plugin.clone(),
+        digest: runs.get(..12).unwrap_or(runs).into(),
+        replica: host.replica.clone(),
+        grants: LiveGrants::default(),
+        impersonate: None,
+        fence: Fenced::default(),
+    };
+    let call = CallContext {
+        principal: Arc::new(principal),
+        controller: "windlass".into(),
+        primary_kind: ObjectKind::new("coordination.k8s.io/v1", "Lease"),
+        primary_key: ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
+        primary: None,
+        trace_id: format!("{:032x}", rand::random::<u128>()).into(),
+        hold: Hold::detached(),
+        overlay: Overlay::default(),
+        turn: windlass_core::fair::Turn::default(),
+        config: "{}".into(),
+    };
+    let event = Event {
+        regarding: None,
+        related: None,
+        event_type: EventType::Warning,
+        reason: "PluginRolledBack".to_owned(),
+        action: "RollBack".to_owned(),
+        note: format!("plugin {plugin}: {note}"),
+    };
+    host.recorder.emit(&call, event);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+    use super::*;
+    use crate::observe::status::PluginStatus;
+    use crate::plugins::stage::Stage;
+
+    /// What is shown of a plugin whenever something is told.
+    #[derive(Clone)]
+    struct Shown {
+        status: Arc<PluginStatus>,
+        states: Arc<Mutex<Vec<PluginState>>>,
+    }
+
+    impl<S: tracing::Subscriber> Layer<S> for Shown {
+        fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+            self.states.lock().expect("not poisoned").push(self.status.state());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_told_of_a_plugin_is_shown_already() {
+        let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
+        let shown = Shown { status: stage.host.status.plugin(&plugin), states: Arc::default() };
+        let refusal = Refusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(shown.clone()), || {
+            stopping(&stage.host, &plugin, &Why::Deleted);
+            fell(&stage.host, &plugin, Duration::from_secs(1));
+            shown.status.set(PluginState::Loading, None);
+            refused(&stage.host, &plugin, None, &refusal, false);
+        });
+        let states = shown.states.lock().expect("not poisoned").clone();
+        assert_eq!(states, [PluginState::Ending, PluginState::NotLoaded, PluginState::NotLoaded]);
+    }
+}

@@ -1,0 +1,102 @@
+//! What is left of a plugin that has ended: nothing in the host, and in the cluster whatever it has made. Objects that wait for
+//! its finalizer are named, since nobody else takes it off.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use windlass_core::finalizer;
+use windlass_core::grants::resource_name;
+use windlass_kube::sweep::{self, Carrier, Scope, Sought};
+use windlass_wasm::Plugin;
+
+use crate::controller::running::End;
+use crate::host::Host;
+use crate::observe::status::PluginState;
+use crate::plugins::directory::Why;
+use crate::supervise::caught;
+
+/// How long the look for finalizers may take.
+const LOOK_LIMIT: Duration = Duration::from_mins(5);
+
+/// `plugin` has ended, and how. `ran_here`: not in another replica.
+pub(super) fn tell(
+    host: &Arc<Host>,
+    plugin: &Arc<Plugin>,
+    why: Option<&Why>,
+    end: Option<End>,
+    ran_here: bool,
+    stop: &CancellationToken,
+) {
+    let name = plugin.name();
+    host.policies.unregister(name);
+    let controllers =
+        plugin.manifest().controllers.iter().map(|controller| controller.name.clone()).collect::<Vec<_>>();
+    host.metrics.forget(name, &controllers);
+    host.guards.forget(name);
+    let status = host.status.plugin(name);
+    // Why it ends is said there already.
+    let reason = status.reason();
+    status.has_ended();
+    if let Some(Why::NotAllowed { .. } | Why::Rejected { .. }) = why {
+        status.set(PluginState::NotLoaded, reason);
+    }
+    let cut = end != Some(End::Clean);
+    tracing::info!(plugin = %name, digest = plugin.short_digest(), cut, "plugin unloaded: what it has made stays in the cluster");
+    let keeps = plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer);
+    if why == Some(&Why::Deleted) && keeps && ran_here {
+        let (host, plugin) = (host.clone(), plugin.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            caught("finalizers", &host.panics, tell_finalizers(&host, &plugin)).await;
+        }));
+    }
+}
+
+/// Names the kinds whose objects carry the plugin's finalizer.
+async fn tell_finalizers(host: &Host, plugin: &Plugin) {
+    let (name, finalizer) = (plugin.name(), finalizer::name(plugin.name()));
+    let release = format!(
+        "windlass finalizers release {name} {}",
+        host.namespace
+            .as_ref()
+            .map_or_else(|| "--all-namespaces".to_owned(), |namespace| format!("--namespace {namespace}"))
+    );
+    let kept = plugin.manifest().controllers.iter().filter(|controller| controller.options.finalizer);
+    let kinds = kept.map(|controller| controller.primary.object_kind().kind.to_string()).collect();
+    let scope = Scope { namespace: host.namespace.clone(), kinds, gently: true };
+    let carries = |carrier: &Carrier| carrier.finalizers.contains(&finalizer);
+    let swept = tokio::time::timeout(LOOK_LIMIT, sweep::sweep(&host.discovery, &scope, &Sought::Finalizers, carries));
+    let unseen = match swept.await {
+        Ok(Ok(swept)) => {
+            for (resource, (objects, deleting)) in counted(&swept.carriers) {
+                tracing::warn!(
+                    plugin = %name, finalizer, resource, objects, deleting,
+                    "objects carry the finalizer of the plugin that is gone: once deleted, they stay until it is back, or until \
+                     `{release}`"
+                );
+            }
+            swept.unseen.into_iter().map(|(kind, error)| format!("{kind}: {error}")).collect::<Vec<_>>().join("; ")
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("not within {LOOK_LIMIT:?}"),
+    };
+    if !unseen.is_empty() {
+        tracing::warn!(
+            plugin = %name, finalizer, error = unseen,
+            "cannot see which objects carry the finalizer of the plugin that is gone: `windlass finalizers list --plugin {name}`"
+        );
+    }
+}
+
+/// How many there are of each kind, and how many of them wait to go.
+fn counted(carriers: &[Carrier]) -> BTreeMap<String, (usize, usize)> {
+    let mut counts = BTreeMap::<String, (usize, usize)>::new();
+    for carrier in carriers {
+        let resource = resource_name(carrier.resource.group(), &carrier.resource.plural, "");
+        let count = counts.entry(resource).or_default();
+        count.0 += 1;
+        count.1 += usize::from(carrier.deleting);
+    }
+    counts
+}

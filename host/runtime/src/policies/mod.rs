@@ -1,0 +1,254 @@
+//! The policies that are in force: reads their files, follows them, and says what each plugin may do now.
+//!
+//! A file that cannot be read changes nothing: what was in force stays so, and where nothing was, the plugin waits. Who asks
+//! here are the controllers, which start and stop by the answer, and bind running calls to it.
+
+mod changes;
+pub(crate) mod custom;
+mod read;
+mod settings;
+mod standing;
+mod tell;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+use windlass_core::grants::{Allowance, Denials, Forbidden, ForeignKind};
+use windlass_wasm::Plugin;
+
+pub(crate) use self::changes::{Changes, InstancesOf, Pause};
+use self::custom::is_custom;
+pub use self::read::{SUFFIX, read_ceiling, read_policy};
+use self::read::{plugin_of, take_policy};
+pub use self::settings::{GrantMode, PoliciesError, PolicySettings};
+pub(crate) use self::standing::{Bounds, Standing};
+use self::tell::{tell_pauses, tell_taken};
+use crate::files::{Change, Content, Files};
+use crate::observe::status::PluginStatus;
+use windlass_policy::Policy;
+use windlass_policy::document::MOST_BYTES;
+
+/// What is in force.
+#[derive(Clone, Debug, Default)]
+struct State {
+    policies: BTreeMap<String, Arc<Policy>>,
+    /// Why there is none, of files that could not be used and had no predecessor.
+    broken: BTreeMap<String, String>,
+    ceiling: Option<Arc<Allowance>>,
+}
+
+/// The policies of all plugins of the host.
+pub(crate) struct Policies {
+    settings: PolicySettings,
+    state: watch::Sender<State>,
+    pauses: watch::Sender<BTreeMap<String, bool>>,
+    plugins: Mutex<BTreeMap<String, Brought>>,
+    /// Whatever plugins there were at first are among them.
+    knows_all: AtomicBool,
+}
+
+/// What is to be known of a loaded plugin.
+#[derive(Clone, Debug, Default)]
+struct Brought {
+    definitions: Vec<String>,
+    denials: Denials,
+}
+
+/// The files behind [`Policies`].
+pub(crate) struct PolicyFiles {
+    policies: Files,
+    ceiling: Option<Files>,
+}
+
+impl Policies {
+    /// Reads all files for the first time.
+    pub(crate) async fn read(settings: PolicySettings) -> Result<(Self, PolicyFiles), PoliciesError> {
+        let mut files = PolicyFiles {
+            policies: Files::follow(&settings.directory, MOST_BYTES, |path| plugin_of(path).is_some()),
+            ceiling: settings.ceiling.as_deref().map(|path| Files::follow_one(path, MOST_BYTES)),
+        };
+        let policies = Self {
+            settings,
+            state: watch::Sender::default(),
+            pauses: watch::Sender::default(),
+            plugins: Mutex::default(),
+            knows_all: AtomicBool::new(false),
+        };
+        let changes = files.policies.changes().await;
+        if let Some(problem) = files.policies.problem() {
+            let path = policies.settings.directory.clone();
+            return Err(PoliciesError::Directory { path, problem: problem.to_owned() });
+        }
+        policies.take(&changes);
+        if let (Some(files), Some(path)) = (&mut files.ceiling, &policies.settings.ceiling) {
+            // It is read here whatever the first look says.
+            let _ = files.changes().await;
+            let ceiling = read_ceiling(path).map_err(PoliciesError::Ceiling)?;
+            policies.state.send_modify(|state| state.ceiling = Some(ceiling));
+        }
+        Ok((policies, files))
+    }
+
+    /// Takes over what changes in the files, for ever.
+    pub(crate) async fn follow(&self, files: &mut PolicyFiles) {
+        let PolicyFiles { policies, ceiling } = files;
+        let of_ceiling = async |files: &mut Option<Files>| match files {
+            Some(files) => files.changes().await,
+            None => std::future::pending().await,
+        };
+        loop {
+            tokio::select! {
+                changes = policies.changes() => self.take(&changes),
+                _ = of_ceiling(ceiling) => self.take_ceiling(),
+            }
+        }
+    }
+
+    /// Makes a loaded plugin known, before its first controller starts, or its newer generation; and shows what it asks for if it
+    /// must wait. Its denials are counted in its `status`.
+    pub(crate) fn register(&self, plugin: &Plugin, status: &PluginStatus) {
+        let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
+        let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
+        let former = self.plugins().insert(plugin.name().to_string(), brought);
+        self.claimed(former.map(|former| former.definitions).unwrap_or_default() != definitions);
+        self.show_now(status);
+        self.tell_standing(plugin);
+    }
+
+    /// The plugin is not there any more. Its policy stays where it is, and in force should it come back.
+    pub(crate) fn unregister(&self, plugin: &str) {
+        let former = self.plugins().remove(plugin);
+        self.claimed(former.is_some_and(|former| !former.definitions.is_empty()));
+    }
+
+    /// What one plugin brings is denied to all others.
+    fn claimed(&self, changed: bool) {
+        if changed {
+            self.state.send_modify(|_| ());
+        }
+    }
+
+    /// All plugins that are there have been made known: policies without one are told of from now on.
+    pub(crate) fn registered_all(&self) {
+        if !self.knows_all.swap(true, Ordering::Relaxed) {
+            let state = self.state.borrow().clone();
+            self.tell_orphans(state.policies.into_keys().chain(state.broken.into_keys()));
+        }
+    }
+
+    /// What the plugin was denied so far.
+    pub(crate) fn denials(&self, plugin: &str) -> Denials {
+        self.plugins().get(plugin).map(|brought| brought.denials.clone()).unwrap_or_default()
+    }
+
+    /// What the plugin may do now.
+    pub(crate) fn standing(&self, plugin: &str) -> Standing {
+        let state = self.state.borrow();
+        let policy = state.policies.get(plugin);
+        if self.settings.mode == GrantMode::Policy && policy.is_none() {
+            return Standing::Waiting(state.broken.get(plugin).cloned());
+        }
+        Standing::Granted(Box::new(Bounds {
+            impersonate: policy.and_then(|policy| policy.impersonate.clone()),
+            policy: policy.map(|policy| policy.allowance.clone()),
+            ceiling: state.ceiling.clone(),
+            forbidden: Forbidden {
+                host_namespace: self.settings.host_namespace.clone(),
+                foreign: self.foreign(&state, plugin),
+            },
+        }))
+    }
+
+    /// Tells of each change of what is in force. Changes that were there before are not told of.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes(self.state.subscribe())
+    }
+
+    /// Whether the policy that is in force pauses the plugin: nothing is begun for it.
+    pub(crate) fn pauses(&self, plugin: &str) -> bool {
+        self.state.borrow().policies.get(plugin).is_some_and(|policy| policy.paused)
+    }
+
+    /// Whether calls of the plugin are paused.
+    pub(crate) fn pause(&self, plugin: &str) -> Pause {
+        Pause { plugin: plugin.to_owned(), paused: self.pauses.subscribe() }
+    }
+
+    /// In which instances calls of the plugin take place.
+    pub(crate) fn instances(&self, plugin: &str) -> InstancesOf {
+        InstancesOf { plugin: plugin.to_owned(), state: self.state.subscribe() }
+    }
+
+    /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.
+    fn foreign(&self, state: &State, plugin: &str) -> Vec<ForeignKind> {
+        let plugins = self.plugins();
+        let own = plugins.get(plugin).map(|brought| granted(state, plugin, brought).collect::<Vec<_>>());
+        let own = own.unwrap_or_default();
+        let others = plugins.iter().filter(|(name, _)| *name != plugin);
+        let names = others.flat_map(|(name, brought)| granted(state, name, brought).map(move |it| (name, it)));
+        names
+            .filter(|(_, definition)| !own.contains(definition))
+            .filter_map(|(name, definition)| {
+                let (resource, group) = definition.split_once('.')?;
+                let kind = || ForeignKind { group: group.into(), resource: resource.into(), plugin: name.clone() };
+                // Nobody takes a kind of Kubernetes' own from the others by claiming to bring it.
+                is_custom(group).then(kind)
+            })
+            .collect()
+    }
+
+    /// Takes over `changes`.
+    pub(crate) fn take(&self, changes: &[Change]) {
+        if self.settings.mode == GrantMode::Manifest {
+            if !changes.is_empty() {
+                let files: Vec<_> = changes.iter().map(|change| change.path.display().to_string()).collect();
+                tracing::warn!(files = files.join(", "), "policies are not looked at under --grants=manifest");
+            }
+            return;
+        }
+        let (mut state, mut taken) = (self.state.borrow().clone(), Vec::new());
+        for change in changes {
+            let Some(plugin) = plugin_of(&change.path) else { continue };
+            taken.extend(take_policy(&mut state, &plugin, change).map(|it| (plugin, &change.path, it)));
+        }
+        let pauses: BTreeMap<_, _> =
+            state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
+        // First what binds, then what wakes, and then what is told: whoever asks after that gets this. A controller at work takes it over
+        // when it wakes.
+        self.state.send_replace(state);
+        let before = self.pauses.send_replace(pauses.clone());
+        for (plugin, file, taken) in &taken {
+            tell_taken(plugin, file, taken);
+        }
+        tell_pauses(&before, &pauses);
+        let there = changes.iter().filter(|change| change.content != Content::Gone);
+        self.tell_orphans(there.filter_map(|change| plugin_of(&change.path)));
+    }
+
+    fn take_ceiling(&self) {
+        let Some(path) = &self.settings.ceiling else { return };
+        match read_ceiling(path) {
+            Ok(ceiling) => {
+                self.state.send_modify(|state| state.ceiling = Some(ceiling));
+                tracing::info!(file = %path.display(), "the ceiling has changed and is in force");
+            }
+            Err(error) => tracing::error!(error, "the ceiling cannot be used: the former one stays in force"),
+        }
+    }
+
+    fn plugins(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Brought>> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The definitions of a plugin that the operator lets it install.
+fn granted<'a>(state: &'a State, plugin: &str, brought: &'a Brought) -> impl Iterator<Item = &'a String> + 'a {
+    let policy = state.policies.get(plugin).map(|policy| policy.allowance.clone());
+    let bounds: Vec<_> = policy.into_iter().chain(state.ceiling.clone()).collect();
+    let holds = |bound: &Arc<Allowance>, name: &String| bound.crds.iter().any(|it| it == "*" || it == name);
+    brought.definitions.iter().filter(move |name| bounds.iter().all(|bound| holds(bound, name)))
+}

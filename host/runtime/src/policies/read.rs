@@ -1,0 +1,73 @@
+//! From files to what is in force.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_core::grants::Allowance;
+
+use super::State;
+use crate::files::{Change, Content};
+use windlass_policy::regular::read_whole;
+use windlass_policy::{Policy, document};
+
+/// What a policy's file is called, after the plugin's name.
+pub const SUFFIX: &str = ".policy.yaml";
+
+/// What has come of a policy's file.
+pub(super) enum Taken {
+    /// It is in force, with so many rules.
+    InForce(usize),
+    /// It is gone, and was in force.
+    Gone,
+    /// It cannot be used, and the one before it stays in force.
+    Kept(String),
+    /// It cannot be used, and there is none before it.
+    Broken(String),
+}
+
+/// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in force yet.
+pub(super) fn take_policy(state: &mut State, plugin: &str, change: &Change) -> Option<Taken> {
+    let file = change.path.display();
+    let read = match &change.content {
+        Content::Gone => {
+            state.broken.remove(plugin);
+            return state.policies.remove(plugin).map(|_| Taken::Gone);
+        }
+        Content::TooLarge(most) => Err(format!("{file}: it has more than {most} bytes, and is not read")),
+        Content::Unreadable(problem) => Err(format!("{file}: cannot read it: {problem}")),
+        Content::Is(_) => read_policy(&change.path, plugin),
+    };
+    Some(match read {
+        Ok(policy) => {
+            state.broken.remove(plugin);
+            let rules = policy.allowance.rules.len();
+            state.policies.insert(plugin.to_owned(), Arc::new(policy));
+            Taken::InForce(rules)
+        }
+        Err(error) if state.policies.contains_key(plugin) => Taken::Kept(error),
+        Err(error) => {
+            state.broken.insert(plugin.to_owned(), error.clone());
+            Taken::Broken(error)
+        }
+    })
+}
+
+/// Reads the policy of `plugin`.
+pub fn read_policy(path: &Path, plugin: &str) -> Result<Policy, String> {
+    let text = read_whole(path, document::MOST_BYTES)
+        .map_err(|error| format!("{}: cannot read it: {error}", path.display()))?;
+    document::policy(path, &text, plugin).map_err(|error| error.to_string())
+}
+
+/// Reads a ceiling.
+pub fn read_ceiling(path: &Path) -> Result<Arc<Allowance>, String> {
+    let text = read_whole(path, document::MOST_BYTES)
+        .map_err(|error| format!("{}: cannot read it: {error}", path.display()))?;
+    document::ceiling(path, &text).map_err(|error| error.to_string())
+}
+
+/// Which plugin's policy a file is, by its name.
+pub(super) fn plugin_of(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    (!name.is_empty()).then(|| name.to_owned())
+}

@@ -1,0 +1,60 @@
+//! Where policies come from, and what is no use to a host.
+
+use std::path::PathBuf;
+
+/// Who says what plugins may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum GrantMode {
+    /// The operator: what a plugin's manifest asks for and its policy allows.
+    Policy,
+    /// The plugin's author: whatever its manifest asks for.
+    Manifest,
+}
+
+/// Where policies come from.
+#[derive(Clone, Debug)]
+pub struct PolicySettings {
+    /// Who says what plugins may do.
+    pub mode: GrantMode,
+    /// The directory of `NAME.policy.yaml`.
+    pub directory: PathBuf,
+    /// The file of the ceiling over all policies.
+    pub ceiling: Option<PathBuf>,
+    /// The namespace in which the host itself lives, which is nobody else's.
+    pub host_namespace: Option<String>,
+}
+
+impl PolicySettings {
+    /// Whether anything is left on a host that is confined to the namespace `only`.
+    pub(crate) fn check(&self, only: Option<&str>) -> Result<(), PoliciesError> {
+        match (only, self.host_namespace.as_deref()) {
+            (Some(only), Some(host)) if only == host => Err(PoliciesError::OwnNamespace { namespace: only.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What cannot be done without a policy.
+#[derive(Debug, thiserror::Error)]
+pub enum PoliciesError {
+    /// The ceiling bounds all plugins: without it, each would have more than the operator wants.
+    #[error("the ceiling cannot be used, so no plugin is started: {0}")]
+    Ceiling(String),
+    /// The only namespace that the host may touch is the one that no plugin may.
+    #[error(
+        "the host lives in the namespace {namespace}, which is always denied to plugins, and --namespace {namespace} \
+         leaves nothing else: run it in a namespace of its own"
+    )]
+    OwnNamespace {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The directory of policies cannot be read.
+    #[error("cannot read the directory of policies {}: {problem}; name one with --policy-dir", .path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+}

@@ -1,0 +1,107 @@
+//! What an operator sees of policies: in the log, and of each plugin in the status.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use windlass_wasm::Plugin;
+
+use super::read::Taken;
+use super::{Policies, SUFFIX, Standing};
+use crate::observe::status::{PluginState, PluginStatus, Status};
+use windlass_policy::asks::in_one_line;
+
+impl Policies {
+    /// Shows in `status` which plugins wait for a policy or are paused, and each change of that, for ever.
+    pub(crate) async fn show(&self, status: &Status) {
+        let mut pauses = self.pauses.subscribe();
+        loop {
+            pauses.mark_unchanged();
+            for plugin in status.plugins() {
+                self.show_now(&plugin);
+            }
+            if pauses.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Shows in the `plugin`'s status whether it waits for a policy or is paused.
+    pub(super) fn show_now(&self, plugin: &PluginStatus) {
+        plugin.follows_policy(|| {
+            let is_there = self.plugins().contains_key(&*plugin.name);
+            is_there.then(|| self.state_of(&plugin.name))
+        });
+    }
+
+    /// What the policies have the `plugin` do now, and why.
+    fn state_of(&self, plugin: &str) -> (PluginState, Option<String>) {
+        match self.standing(plugin) {
+            Standing::Waiting(why) => (PluginState::WaitingForPolicy, why),
+            Standing::Granted(_) if self.pauses.borrow().get(plugin) == Some(&true) => {
+                (PluginState::Paused, Some("by its policy".to_owned()))
+            }
+            Standing::Granted(_) => (PluginState::Running, None),
+        }
+    }
+
+    /// One line that shows what a plugin asks for, and how the operator grants it.
+    pub(super) fn tell_standing(&self, plugin: &Plugin) {
+        let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
+        let file = self.settings.directory.join(format!("{}{SUFFIX}", plugin.name()));
+        let (file, path) = (file.display(), plugin.path().display());
+        let asks = in_one_line(plugin.manifest());
+        match broken {
+            None => tracing::warn!(
+                plugin = %plugin.name(), asks,
+                "the plugin waits: no policy grants it anything. To write one for review: windlass grant {path} \
+                 --output {file}"
+            ),
+            Some(error) => tracing::error!(
+                plugin = %plugin.name(), asks, error, "the plugin waits: its policy cannot be used"
+            ),
+        }
+    }
+
+    /// Says of which of the `policies` no plugin is there: their files may be misnamed.
+    pub(super) fn tell_orphans(&self, policies: impl IntoIterator<Item = String>) {
+        for plugin in self.orphans(policies) {
+            tracing::warn!(
+                file = format!("{plugin}{SUFFIX}"),
+                "a policy for a plugin that is not there: {plugin}.wasm"
+            );
+        }
+    }
+
+    /// None before the plugins are known.
+    pub(super) fn orphans(&self, policies: impl IntoIterator<Item = String>) -> Vec<String> {
+        let plugins = self.plugins();
+        let knows_all = self.knows_all.load(Ordering::Relaxed);
+        policies.into_iter().filter(|plugin| knows_all && !plugins.contains_key(plugin)).collect()
+    }
+}
+
+/// Says what has come of the file of `plugin`'s policy.
+pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
+    let file = file.display();
+    match taken {
+        Taken::InForce(rules) => tracing::info!(plugin, %file, rules, "policy in force"),
+        Taken::Gone => tracing::warn!(plugin, %file, "the policy is gone, and with it all that it granted"),
+        Taken::Kept(error) => {
+            tracing::error!(plugin, error, "the policy cannot be used: the former one stays in force");
+        }
+        Taken::Broken(error) => tracing::error!(plugin, error, "the policy cannot be used: the plugin waits"),
+    }
+}
+
+/// Says which plugins are paused `now` and were not `before`, and the other way round.
+pub(super) fn tell_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String, bool>) {
+    let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
+    for plugin in before.keys().chain(now.keys().filter(|plugin| !before.contains_key(*plugin))) {
+        match (of(before, plugin), of(now, plugin)) {
+            (false, true) => tracing::warn!(plugin, "paused by its policy: it is not called until that is lifted"),
+            (true, false) => tracing::info!(plugin, "no longer paused: it goes on where it was"),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The settings of a host, which the command line makes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use windlass_core::features::Features;
+use windlass_kube::LiveBudget;
+use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};
+
+use crate::dispatch::guards::GuardSettings;
+use crate::leadership::LeaseSettings;
+use crate::policies::PolicySettings;
+
+/// The settings of one host.
+#[derive(Debug)]
+pub struct Settings {
+    /// The directory of plugins.
+    pub plugins: PathBuf,
+    /// The list of digests that may run. None: all may.
+    pub allowed_digests: Option<PathBuf>,
+    /// The directory of `NAME.config.yaml`. None: beside the plugins.
+    pub config_dir: Option<PathBuf>,
+    /// The only namespace that this host may watch. None: all.
+    pub namespace: Option<String>,
+    /// How many calls may be at work at once.
+    pub concurrent_calls: u32,
+    /// How many calls may have begun at once, at work or waiting; see [`places`](crate::places).
+    pub places: u32,
+    /// The limits of each call, and of all calls together.
+    pub limits: Limits,
+    /// Compiles plugins, as a process of its own.
+    pub compiler: Compiler,
+    /// The directory of compiled plugins. None: they are not kept.
+    pub cache_dir: Option<PathBuf>,
+    /// The most that the caches of one plugin may hold together, in bytes.
+    pub plugin_cache: usize,
+    /// The most that any one cache may hold, in bytes.
+    pub cache: usize,
+    /// Where the admin endpoint listens. None: nowhere.
+    pub admin_address: Option<SocketAddr>,
+    /// Authorities that plugins' HTTPS requests trust too.
+    pub http_ca: Option<PathBuf>,
+    /// How often one plugin may read the API server itself.
+    pub live: LiveBudget,
+    /// What else one plugin may do, over all its calls.
+    pub guards: GuardSettings,
+    /// Where policies come from.
+    pub policies: PolicySettings,
+    /// Nothing is changed in the cluster.
+    pub read_only: bool,
+    /// How replicas share out plugins.
+    pub leases: LeaseSettings,
+    /// Which feature gates are on.
+    pub features: Features,
+}
+
+impl Settings {
+    /// What runs plugins.
+    pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
+        if self.cache_dir.is_none() {
+            tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");
+        }
+        let options = SandboxOptions {
+            limits: self.limits.clone(),
+            concurrent_calls: self.places,
+            compiler: self.compiler.clone(),
+            cache: self.cache_dir.clone(),
+            ..SandboxOptions::default()
+        };
+        let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;
+        if sandbox.concurrent_calls() < self.places {
+            tracing::warn!(
+                calls = sandbox.concurrent_calls(),
+                wanted = self.places,
+                "the address space is limited (`ulimit -v`): fewer calls may have begun at once, and plugins that wait hold up others sooner"
+            );
+        }
+        Ok(sandbox)
+    }
+}
+
+/// How many processors this machine has.
+#[must_use]
+pub fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
+}

@@ -1,0 +1,14 @@
+//! The house rules of CONTRIBUTING.md that a program can check, and the checks. `make test` runs them; so does
+//! `cargo test --workspace --test house`.
+
+mod circles;
+mod exceptions;
+mod findings;
+mod glossary;
+mod modules;
+mod names;
+mod prose;
+mod sizes;
+mod source;
+mod tree;
+mod uses;

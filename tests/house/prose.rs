@@ -1,0 +1,93 @@
+//! The form of prose: what can be checked of it without reading.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// How wide a line of Markdown may be.
+const WIDEST: usize = 120;
+
+/// The lines with the section sign, which points into a paper that readers do not have.
+pub(crate) fn sections(path: &str, text: &str) -> Vec<String> {
+    let found = text.lines().enumerate().filter(|(_, line)| line.contains('\u{a7}'));
+    found.map(|(index, line)| place(path, index, line)).collect()
+}
+
+/// The doc comments that begin with a question word instead of a subject.
+pub(crate) fn doc_comments(path: &str, text: &str) -> Vec<String> {
+    static QUESTION: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\s*//[/!] (?:What|Who|Whoever|Whatever)\b").expect("it is one"));
+    let mut found = Vec::new();
+    let mut within = false;
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        if !within && QUESTION.is_match(line) {
+            found.push(place(path, index, line));
+        }
+        within = trimmed.starts_with("//!") || (trimmed.starts_with("///") && !trimmed.starts_with("////"));
+    }
+    found
+}
+
+/// The lines of Markdown that are too wide. Tables, code and the targets of links may be as wide as they are.
+pub(crate) fn wide_lines(path: &str, text: &str) -> Vec<String> {
+    static TARGET: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\]\([^)]*\)|^\[[^\]]*\]:.*$|<?https?://\S+").expect("it is one"));
+    let mut found = Vec::new();
+    let mut fence = None;
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        let marks = trimmed.len() - trimmed.trim_start_matches(['`', '~']).len();
+        match fence {
+            None if marks >= 3 => fence = Some(trimmed[..marks].to_owned()),
+            Some(ref open) if trimmed.trim_end() == open => fence = None,
+            None if !trimmed.starts_with('|') && TARGET.replace_all(line, "]").chars().count() > WIDEST => {
+                found.push(place(path, index, line));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn place(path: &str, index: usize, line: &str) -> String {
+    /// Enough to know the line by.
+    const SHOWN: usize = 100;
+    let line = line.trim();
+    let shown: String = line.chars().take(SHOWN).collect();
+    let dots = if shown.len() < line.len() { "…" } else { "" };
+    format!("{path}:{}: {shown}{dots}", index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_sign_is_found() {
+        assert_eq!(sections("a", "b\nc (\u{a7}3.2)"), ["a:2: c (\u{a7}3.2)"]);
+    }
+
+    #[test]
+    fn a_doc_comment_begins_with_a_subject() {
+        let text = "//! What is this?\n//! Who asks\n\n/// Whatever\n/// comes.\n#[a]\n/// The first.\n/// What a second line says.\n\
+            /// Whole.\n    /// Who\n// What is no doc comment.\n";
+        let expected = ["a:1: //! What is this?", "a:4: /// Whatever"];
+        assert_eq!(doc_comments("a", text), expected);
+        assert_eq!(doc_comments("a", "fn f() {}\n    /// Whoever\n"), ["a:2: /// Whoever"]);
+    }
+
+    #[test]
+    fn only_prose_is_too_wide() {
+        let wide = "ü".repeat(121);
+        let path = "a".repeat(100);
+        let page = format!(
+            "{wide}\n| {wide} |\n```sh\n{wide}\n```\n[text]({path}) and [more]({path}).\nhttps://{path}/{path}\n\
+             [text]: {path}/{path}\n{}\n- {}\n",
+            "ü".repeat(120),
+            "ü ".repeat(60)
+        );
+        let lines: Vec<_> = wide_lines("a", &page).iter().map(|it| it.split(':').nth(1).map(str::to_owned)).collect();
+        assert_eq!(lines, [Some("1".to_owned()), Some("10".to_owned())]);
+    }
+}

@@ -1,0 +1,132 @@
+//! The checks of the whole tree.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use windlass_tests::paths;
+
+use crate::exceptions::{LONG_FILES, LONG_FUNCTIONS};
+use crate::findings::{Finding, without_exceptions};
+use crate::modules::{Crate, crate_folders};
+use crate::source::Source;
+use crate::{circles, glossary, names, prose, sizes};
+
+/// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
+const API_SERVER: &str = "host/apiserver";
+
+/// The crates of the host.
+static HOST: LazyLock<Vec<Crate>> = LazyLock::new(|| {
+    let folders = crate_folders(paths::root(), "host").expect("the host's crates are there");
+    assert!(folders.len() > 4, "{folders:?}");
+    folders.iter().map(|folder| Crate::read(paths::root(), folder).expect("all modules are there")).collect()
+});
+
+/// The files of the checkout that are text, by their paths from its root.
+static TEXTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let (mut found, mut waiting) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(paths::root().join(&folder)).expect("a folder can be read") {
+            let entry = entry.expect("a folder can be read");
+            let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
+            if entry.file_type().expect("it has a type").is_dir() {
+                if !["target", ".git", "node_modules"].iter().any(|it| name == *it) {
+                    waiting.push(path);
+                }
+            } else if let Ok(text) = std::fs::read_to_string(paths::root().join(&path)) {
+                found.push((path.to_string_lossy().into_owned(), text));
+            }
+        }
+    }
+    found.sort();
+    found
+});
+
+fn texts(extension: &str) -> impl Iterator<Item = (&str, &str)> {
+    let with_it = TEXTS.iter().filter(move |(path, _)| Path::new(path).extension().is_some_and(|it| it == extension));
+    with_it.map(|(path, text)| (path.as_str(), text.as_str()))
+}
+
+fn sources() -> impl Iterator<Item = &'static Source> {
+    HOST.iter().flat_map(|of| of.modules.values()).map(|module| &module.source)
+}
+
+fn top_circles() -> Vec<String> {
+    HOST.iter().flat_map(circles::among_top_modules).collect()
+}
+
+fn folder_circles() -> Vec<String> {
+    HOST.iter().flat_map(circles::within_folders).collect()
+}
+
+fn names_twice() -> Vec<String> {
+    HOST.iter().flat_map(names::twice_in_a_crate).collect()
+}
+
+fn names_in_many_crates() -> Vec<String> {
+    names::in_many_crates(&HOST.iter().filter(|of| of.folder != API_SERVER).collect::<Vec<_>>())
+}
+
+fn long_files() -> Vec<String> {
+    without_exceptions(sources().filter_map(sizes::file).collect(), LONG_FILES)
+}
+
+fn long_functions() -> Vec<String> {
+    let found: Vec<Finding> = sources().flat_map(sizes::functions).collect();
+    without_exceptions(found, LONG_FUNCTIONS)
+}
+
+fn section_signs() -> Vec<String> {
+    TEXTS.iter().flat_map(|(path, text)| prose::sections(path, text)).collect()
+}
+
+fn doc_comments() -> Vec<String> {
+    texts("rs").flat_map(|(path, text)| prose::doc_comments(path, text)).collect()
+}
+
+fn wide_lines() -> Vec<String> {
+    texts("md").flat_map(|(path, text)| prose::wide_lines(path, text)).collect()
+}
+
+fn glossary() -> Vec<String> {
+    const PAGE: &str = "docs/glossary.md";
+    let Some((_, page)) = texts("md").find(|(path, _)| *path == PAGE) else { return Vec::new() };
+    let types: BTreeSet<_> = sources().flat_map(names::definitions).map(|it| it.name).collect();
+    glossary::unknown_types(PAGE, page, &types)
+}
+
+#[track_caller]
+fn holds(rule: &str, breaches: &[String]) {
+    assert!(breaches.is_empty(), "{rule}: {} breaches\n{}\n", breaches.len(), breaches.join("\n"));
+}
+
+#[test]
+fn functions_are_read_in_one_go() {
+    holds("a function is short", &long_functions());
+}
+
+#[test]
+fn types_of_the_glossary_exist() {
+    holds("the glossary names types that there are", &glossary());
+}
+
+/// How much is left to do, until each of these is a test too.
+#[test]
+fn report() {
+    let rules = [
+        ("top circles", top_circles()),
+        ("folder circles", folder_circles()),
+        ("names twice in a crate", names_twice()),
+        ("names in more than two crates", names_in_many_crates()),
+        ("long files", long_files()),
+        ("section signs", section_signs()),
+        ("doc comments that begin with a question word", doc_comments()),
+        ("wide lines of Markdown", wide_lines()),
+    ];
+    for (name, breaches) in rules {
+        eprintln!("=== {name}: {}", breaches.len());
+        for breach in breaches {
+            eprintln!("{breach}");
+        }
+    }
+}
