@@ -11,7 +11,7 @@ use windlass_core::error::ApiReason;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::{Left, Overlay};
+use windlass_core::overlay::{Overlay, WrittenState};
 use windlass_core::ports::{CallContext, Writes as _};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::{self, Settled};
@@ -62,7 +62,7 @@ impl Behind {
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
             hold,
             overlay: Overlay::default(),
-            turn: windlass_core::fair::Turn::default(),
+            turn: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         };
         (call, settled)
@@ -100,7 +100,7 @@ async fn a_create_whose_answer_is_lost(kind: Kind) -> anyhow::Result<()> {
     let key = error.object.context("the name that the host chose")?.key;
     assert_eq!(behind.created().await?, [key.name.to_string()]);
     let left = overlay.get(&config_maps(), &key).and_then(|known| known.left);
-    assert!(matches!(left, Some(Left::State(..))), "{left:?}");
+    assert!(matches!(left, Some(WrittenState::State(..))), "{left:?}");
     Ok(())
 }
 

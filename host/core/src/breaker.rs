@@ -18,7 +18,7 @@ pub const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// What a circuit is, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BreakerState {
     /// Calls are made.
     Closed,
     /// One call is made, or is about to be, to find out.
@@ -40,7 +40,7 @@ pub enum Admission {
 
 /// What the end of a call has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum BreakerChange {
     /// It has opened, for so long.
     Opened(Duration),
     /// It has closed again.
@@ -50,18 +50,18 @@ pub enum Change {
 /// Since when things are as they are: a call belongs to the round in which it began, and says nothing in a later one. What
 /// was under way when the circuit opened must neither keep it open nor close it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round(u64);
+pub struct BreakerRound(u64);
 
 /// The circuit breaker of one generation of a controller. `K` is what its calls are about.
 #[derive(Clone, Debug)]
 pub struct Breaker<K> {
-    round: Round,
-    circuit: Circuit<K>,
+    round: BreakerRound,
+    circuit: BreakerPhase<K>,
     openings: u64,
 }
 
 #[derive(Clone, Debug)]
-enum Circuit<K> {
+enum BreakerPhase<K> {
     Closed {
         /// The different keys that have trapped since the last answer, fewer than [`DIFFERENT_KEYS`].
         trapped: Vec<K>,
@@ -76,27 +76,27 @@ enum Circuit<K> {
 
 impl<K> Default for Breaker<K> {
     fn default() -> Self {
-        Self { round: Round::default(), circuit: Circuit::Closed { trapped: Vec::new() }, openings: 0 }
+        Self { round: BreakerRound::default(), circuit: BreakerPhase::Closed { trapped: Vec::new() }, openings: 0 }
     }
 }
 
 impl<K: Clone + PartialEq> Breaker<K> {
     /// What it is at `now`.
     #[must_use]
-    pub fn state(&self, now: Moment) -> State {
+    pub fn state(&self, now: Moment) -> BreakerState {
         match self.circuit {
-            Circuit::Closed { .. } => State::Closed,
-            Circuit::Open { until, .. } if now < until => State::Open,
-            Circuit::Open { .. } => State::HalfOpen,
+            BreakerPhase::Closed { .. } => BreakerState::Closed,
+            BreakerPhase::Open { until, .. } if now < until => BreakerState::Open,
+            BreakerPhase::Open { .. } => BreakerState::HalfOpen,
         }
     }
 
-    /// When it stops being [`State::Open`].
+    /// When it stops being [`BreakerState::Open`].
     #[must_use]
     pub fn open_until(&self) -> Option<Moment> {
         match self.circuit {
-            Circuit::Closed { .. } => None,
-            Circuit::Open { until, .. } => Some(until),
+            BreakerPhase::Closed { .. } => None,
+            BreakerPhase::Open { until, .. } => Some(until),
         }
     }
 
@@ -108,7 +108,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
 
     /// In which round a call that begins now begins.
     #[must_use]
-    pub fn round(&self) -> Round {
+    pub fn round(&self) -> BreakerRound {
         self.round
     }
 
@@ -116,40 +116,40 @@ impl<K: Clone + PartialEq> Breaker<K> {
     #[must_use]
     pub fn admission(&self, now: Moment) -> Admission {
         match self.circuit {
-            Circuit::Open { until, .. } if now < until => Admission::At(until),
-            Circuit::Closed { .. } | Circuit::Open { probing: false, .. } => Admission::Now,
-            Circuit::Open { probing: true, .. } => Admission::AfterProbe,
+            BreakerPhase::Open { until, .. } if now < until => Admission::At(until),
+            BreakerPhase::Closed { .. } | BreakerPhase::Open { probing: false, .. } => Admission::Now,
+            BreakerPhase::Open { probing: true, .. } => Admission::AfterProbe,
         }
     }
 
     /// Lets a call begin, if one may: when the circuit is half-open it is the probe, and no other may until it has ended.
-    pub fn admit(&mut self, now: Moment) -> Option<Round> {
+    pub fn admit(&mut self, now: Moment) -> Option<BreakerRound> {
         let admitted = self.admission(now) == Admission::Now;
-        if let Circuit::Open { probing, .. } = &mut self.circuit {
+        if let BreakerPhase::Open { probing, .. } = &mut self.circuit {
             *probing |= admitted;
         }
         admitted.then_some(self.round)
     }
 
     /// What was admitted in `round` is over. If it was the probe, and no call came of it, the next may be. True: that is so.
-    pub fn leave(&mut self, round: Round) -> bool {
+    pub fn leave(&mut self, round: BreakerRound) -> bool {
         match &mut self.circuit {
-            Circuit::Open { probing, .. } if round == self.round => std::mem::take(probing),
+            BreakerPhase::Open { probing, .. } if round == self.round => std::mem::take(probing),
             _ => false,
         }
     }
 
     /// A call about `key`, which began in `round`, has ended: without an answer if it has `trapped`.
-    pub fn ended(&mut self, round: Round, key: &K, trapped: bool, now: Moment) -> Option<Change> {
+    pub fn ended(&mut self, round: BreakerRound, key: &K, trapped: bool, now: Moment) -> Option<BreakerChange> {
         if round != self.round {
             return None;
         }
         match (&mut self.circuit, trapped) {
-            (Circuit::Closed { trapped }, false) => {
+            (BreakerPhase::Closed { trapped }, false) => {
                 trapped.clear();
                 None
             }
-            (Circuit::Closed { trapped }, true) => {
+            (BreakerPhase::Closed { trapped }, true) => {
                 // One key, however often it traps, is one.
                 if !trapped.contains(key) {
                     trapped.push(key.clone());
@@ -157,27 +157,27 @@ impl<K: Clone + PartialEq> Breaker<K> {
                 (trapped.len() >= DIFFERENT_KEYS).then(|| self.open(FIRST_PAUSE, now))
             }
             // Nothing was admitted in this round but the probe.
-            (Circuit::Open { probing: false, .. }, _) => None,
-            (Circuit::Open { .. }, false) => {
-                self.turn(Circuit::Closed { trapped: Vec::new() });
-                Some(Change::Closed)
+            (BreakerPhase::Open { probing: false, .. }, _) => None,
+            (BreakerPhase::Open { .. }, false) => {
+                self.turn(BreakerPhase::Closed { trapped: Vec::new() });
+                Some(BreakerChange::Closed)
             }
-            (Circuit::Open { pause, .. }, true) => {
+            (BreakerPhase::Open { pause, .. }, true) => {
                 let pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 Some(self.open(pause, now))
             }
         }
     }
 
-    fn open(&mut self, pause: Duration, now: Moment) -> Change {
+    fn open(&mut self, pause: Duration, now: Moment) -> BreakerChange {
         self.openings += 1;
-        self.turn(Circuit::Open { until: now + pause, pause, probing: false });
-        Change::Opened(pause)
+        self.turn(BreakerPhase::Open { until: now + pause, pause, probing: false });
+        BreakerChange::Opened(pause)
     }
 
-    fn turn(&mut self, circuit: Circuit<K>) {
+    fn turn(&mut self, circuit: BreakerPhase<K>) {
         self.circuit = circuit;
-        self.round = Round(self.round.0 + 1);
+        self.round = BreakerRound(self.round.0 + 1);
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     /// A call from beginning to end.
-    fn call(breaker: &mut Breaker<u32>, key: u32, trapped: bool, now: Moment) -> Option<Change> {
+    fn call(breaker: &mut Breaker<u32>, key: u32, trapped: bool, now: Moment) -> Option<BreakerChange> {
         let round = breaker.admit(now).expect("a call may begin");
         let change = breaker.ended(round, &key, trapped, now);
         breaker.leave(round);
@@ -200,7 +200,7 @@ mod tests {
     fn opened() -> Breaker<u32> {
         let mut breaker = Breaker::default();
         let changes: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, at(0))).collect();
-        assert_eq!(changes, [Change::Opened(FIRST_PAUSE)]);
+        assert_eq!(changes, [BreakerChange::Opened(FIRST_PAUSE)]);
         breaker
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn one_key_never_opens_it_however_often_it_traps() {
         let mut breaker = Breaker::default();
         assert!((0..1000).all(|second| call(&mut breaker, 7, true, at(second)).is_none()));
-        assert_eq!(breaker.state(at(1000)), State::Closed);
+        assert_eq!(breaker.state(at(1000)), BreakerState::Closed);
     }
 
     #[test]
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn while_it_is_open_nothing_may_begin_and_then_one_probe() {
         let mut breaker = opened();
-        assert_eq!((breaker.state(at(9)), breaker.admission(at(9))), (State::Open, Admission::At(at(10))));
+        assert_eq!((breaker.state(at(9)), breaker.admission(at(9))), (BreakerState::Open, Admission::At(at(10))));
         assert_eq!(breaker.admit(at(9)), None);
-        assert_eq!((breaker.state(at(10)), breaker.admission(at(10))), (State::HalfOpen, Admission::Now));
+        assert_eq!((breaker.state(at(10)), breaker.admission(at(10))), (BreakerState::HalfOpen, Admission::Now));
         let probe = breaker.admit(at(10)).expect("a probe");
         assert_eq!((breaker.admission(at(10)), breaker.admit(at(10))), (Admission::AfterProbe, None));
-        assert_eq!(breaker.ended(probe, &9, false, at(11)), Some(Change::Closed));
-        assert_eq!(breaker.state(at(11)), State::Closed);
+        assert_eq!(breaker.ended(probe, &9, false, at(11)), Some(BreakerChange::Closed));
+        assert_eq!(breaker.state(at(11)), BreakerState::Closed);
     }
 
     #[test]
@@ -237,14 +237,14 @@ mod tests {
         let mut pauses = vec![];
         for _ in 0..7 {
             let now = breaker.open_until().expect("it is open");
-            let Some(Change::Opened(pause)) = call(&mut breaker, 1, true, now) else { panic!("it opens again") };
+            let Some(BreakerChange::Opened(pause)) = call(&mut breaker, 1, true, now) else { panic!("it opens again") };
             pauses.push(pause.as_secs());
         }
         assert_eq!(pauses, [20, 40, 80, 160, 300, 300, 300]);
         let now = breaker.open_until().expect("it is open");
-        assert_eq!(call(&mut breaker, 1, false, now), Some(Change::Closed));
+        assert_eq!(call(&mut breaker, 1, false, now), Some(BreakerChange::Closed));
         let again: Vec<_> = (0..5).filter_map(|key| call(&mut breaker, key, true, now)).collect();
-        assert_eq!(again, [Change::Opened(FIRST_PAUSE)], "what has closed begins anew");
+        assert_eq!(again, [BreakerChange::Opened(FIRST_PAUSE)], "what has closed begins anew");
     }
 
     #[test]

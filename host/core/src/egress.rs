@@ -1,6 +1,6 @@
 //! Which HTTP requests a plugin may send, and to which addresses, decided without I/O (§4).
 //!
-//! Two decisions, one before a name is resolved and one after. [`allow`] reads the URL ([`Target`]) and finds the rules
+//! Two decisions, one before a name is resolved and one after. [`allow`] reads the URL ([`HttpTarget`]) and finds the rules
 //! that cover it. [`check_address`] says of each address that the name turned out to have whether those rules reach it:
 //! addresses that are not public are denied unless a rule names them, whatever the name says. The host's `egress` asks
 //! both for every request, so a redirect that a plugin follows, which is a request of its own, is asked about anew.
@@ -14,21 +14,21 @@ use std::net::{IpAddr, SocketAddr};
 use crate::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 
 pub use self::address::{AddressClass, canonical};
-pub use self::target::{Host, Target, TargetError, is_method};
+pub use self::target::{HttpTarget, TargetError, UrlHost, is_method};
 
 /// Addresses that rules name, beside the public ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct AddressReach {
     ranges: Vec<Cidr>,
 }
 
 /// Finds the rules that cover `method` on `target`, and with them the addresses that it may reach. A denial is counted.
-pub fn allow(grants: &LiveGrants, method: &str, target: &Target) -> Result<Reach, Denial> {
+pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<AddressReach, Denial> {
     let current = grants.current();
     let mut covering = current.http().iter().filter(|rule| covers(rule, method, target)).peekable();
     if covering.peek().is_some() {
         // A range that cannot be read names nothing.
-        return Ok(Reach {
+        return Ok(AddressReach {
             ranges: covering.flat_map(|rule| &rule.addresses).filter_map(|it| it.parse().ok()).collect(),
         });
     }
@@ -44,10 +44,11 @@ pub fn allow(grants: &LiveGrants, method: &str, target: &Target) -> Result<Reach
 
 /// Says that `method` on `target` was denied for where it leads, and counts it.
 #[must_use]
-pub fn deny(grants: &LiveGrants, method: &str, target: &Target, denied: &AddressDenied) -> Denial {
+pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &AddressDenied) -> Denial {
     let AddressDenied { address, class } = denied;
     let prefix = if address.is_ipv4() { 32 } else { 128 };
-    let reach = |rule: &HttpRule| Reach { ranges: rule.addresses.iter().filter_map(|it| it.parse().ok()).collect() };
+    let reach =
+        |rule: &HttpRule| AddressReach { ranges: rule.addresses.iter().filter_map(|it| it.parse().ok()).collect() };
     let names = |rule: &HttpRule| covers(rule, method, target) && reach(rule).names(*address, *class);
     // A manifest cannot ask for addresses; the operator's layers name them.
     let mut lacking = grants.current().lacking_http(names);
@@ -62,24 +63,24 @@ pub fn deny(grants: &LiveGrants, method: &str, target: &Target, denied: &Address
 }
 
 /// An item of `http` in a policy.
-fn missing_rule(method: &str, target: &Target, more: &str) -> String {
-    let Target { scheme, host, port, .. } = target;
+fn missing_rule(method: &str, target: &HttpTarget, more: &str) -> String {
+    let HttpTarget { scheme, host, port, .. } = target;
     let port = if *port == scheme.default_port() { String::new() } else { format!(", port: {port}") };
     format!("http: - {{scheme: {scheme}, host: \"{host}\"{port}, methods: [{method}]{more}}}")
 }
 
 /// Whether `rule` is about `method` on `target`, wherever that may lead.
-fn covers(rule: &HttpRule, method: &str, target: &Target) -> bool {
+fn covers(rule: &HttpRule, method: &str, target: &HttpTarget) -> bool {
     rule.scheme == target.scheme
         && rule.port() == target.port
         && rule.methods.iter().any(|allowed| allowed == "*" || allowed == method)
         && host_matches(&rule.host, &target.host)
 }
 
-fn host_matches(pattern: &str, host: &Host) -> bool {
+fn host_matches(pattern: &str, host: &UrlHost) -> bool {
     match host {
-        Host::Address(address) => grants::address(pattern) == Some(*address),
-        Host::Name(name) => {
+        UrlHost::Address(address) => grants::address(pattern) == Some(*address),
+        UrlHost::Name(name) => {
             let same = |(pattern, label): (&str, &str)| pattern == "*" || pattern.eq_ignore_ascii_case(label);
             pattern.split('.').count() == name.split('.').count() && pattern.split('.').zip(name.split('.')).all(same)
         }
@@ -88,7 +89,7 @@ fn host_matches(pattern: &str, host: &Host) -> bool {
 
 /// What the host knows of the address that it is about to connect to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Surroundings<'a> {
+pub struct NetworkFacts<'a> {
     /// Where the Kubernetes API server is.
     pub api_server: &'a [SocketAddr],
     /// The address is one of this machine's own.
@@ -115,7 +116,7 @@ impl fmt::Display for AddressDenied {
 /// Every reading of the address must be public or named by a rule: the address itself, and each IPv4 address that it
 /// carries inside. What only some rule for a wide network would cover by accident, such as the API server or a cloud's
 /// metadata service, must be named by itself.
-pub fn check_address(socket: SocketAddr, reach: &Reach, around: Surroundings<'_>) -> Result<(), AddressDenied> {
+pub fn check_address(socket: SocketAddr, reach: &AddressReach, around: NetworkFacts<'_>) -> Result<(), AddressDenied> {
     let address = canonical(socket.ip());
     let mut classes: Vec<(IpAddr, AddressClass)> = address::readings(address)
         .filter_map(|reading| AddressClass::of(reading).map(|class| (reading, class)))
@@ -135,7 +136,7 @@ pub fn check_address(socket: SocketAddr, reach: &Reach, around: Surroundings<'_>
     }
 }
 
-impl Reach {
+impl AddressReach {
     fn names(&self, address: IpAddr, class: AddressClass) -> bool {
         self.ranges.iter().any(|range| range.contains(address) && (!class.needs_exact() || range.is_single()))
     }

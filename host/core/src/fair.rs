@@ -6,9 +6,9 @@
 //! for the API server, for its own budgets; and half-way, as soon as it can, if a plugin that has used less waits for one. How many calls one controller may have at once is its number of workers, and
 //! none of this module's concern.
 
+mod cpu_permit;
 mod schedule;
 mod thread;
-mod turn;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -17,21 +17,21 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use self::schedule::{Order, Schedule};
+pub use self::cpu_permit::{CpuPermit, YieldedCpu};
+use self::cpu_permit::{CpuPermitInner, PermitReturn};
+use self::schedule::{CpuOrder, Schedule};
 pub use self::thread::leave_thread;
-use self::turn::{End, Standing};
-pub use self::turn::{Turn, Waiting};
-use crate::slots::{Id, Ticket, Wants};
+use crate::slots::{SlotId, SlotTicket, Wants};
 
 /// The host's permits. Clones share them.
 #[derive(Clone)]
 pub struct Fair {
-    schedule: Arc<Mutex<Schedule<Waiter>>>,
+    schedule: Arc<Mutex<Schedule<PermitWaiter>>>,
 }
 
 /// Somebody who waits to begin, for a place and a turn, or to go on, for a turn.
-struct Waiter {
-    share: Share,
+struct PermitWaiter {
+    share: CpuShare,
     wants: Wants,
     granted: oneshot::Sender<Granted>,
 }
@@ -40,39 +40,39 @@ impl Fair {
     /// `turns` calls may be at work at once, at least one, and `places` may have begun, no fewer.
     #[must_use]
     pub fn new(turns: u32, places: u32) -> Self {
-        Self::in_order(turns, places, Order::LeastUsed)
+        Self::in_order(turns, places, CpuOrder::LeastUsed)
     }
 
     /// As much for whoever comes first, whatever each has used: without the feature `FairDispatch`.
     #[must_use]
     pub fn first_come(turns: u32, places: u32) -> Self {
-        Self::in_order(turns, places, Order::FirstCome)
+        Self::in_order(turns, places, CpuOrder::FirstCome)
     }
 
-    fn in_order(turns: u32, places: u32, order: Order) -> Self {
+    fn in_order(turns: u32, places: u32, order: CpuOrder) -> Self {
         Self { schedule: Arc::new(Mutex::new(Schedule::new(turns, places, order))) }
     }
 
     /// A share of the permits, as large, relative to the others, as its weight. One for each plugin.
     #[must_use]
-    pub fn share(&self, weight: NonZeroU32) -> Share {
+    pub fn share(&self, weight: NonZeroU32) -> CpuShare {
         let id = self.lock().join(weight);
-        Share { account: Arc::new(Account { fair: self.clone(), id }) }
+        CpuShare { account: Arc::new(ShareAccount { fair: self.clone(), id }) }
     }
 
     /// Gives what is free to those who wait.
     fn hand_out(&self) {
         // The lock is free again when a turn is sent: one that nobody takes comes back at once.
-        while let Some(Waiter { share, wants, granted }) = self.next() {
+        while let Some(PermitWaiter { share, wants, granted }) = self.next() {
             drop(granted.send(Granted { share, wants, is_taken: false }));
         }
     }
 
-    fn next(&self) -> Option<Waiter> {
+    fn next(&self) -> Option<PermitWaiter> {
         self.lock().grant().map(|(_, waiter)| waiter)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Schedule<Waiter>> {
+    fn lock(&self) -> MutexGuard<'_, Schedule<PermitWaiter>> {
         // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,34 +86,34 @@ impl fmt::Debug for Fair {
 
 /// One plugin's share of the permits, for all its controllers. Clones are the same share; it ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct Share {
-    account: Arc<Account>,
+pub struct CpuShare {
+    account: Arc<ShareAccount>,
 }
 
 #[derive(Debug)]
-struct Account {
+struct ShareAccount {
     fair: Fair,
-    id: Id,
+    id: SlotId,
 }
 
-impl Drop for Account {
+impl Drop for ShareAccount {
     fn drop(&mut self) {
         // Waiters and permits hold the account, so none is left.
         self.fair.lock().leave(self.id);
     }
 }
 
-impl Share {
+impl CpuShare {
     /// Waits for a permit. Dropping the future leaves nothing behind.
-    pub async fn acquire(&self) -> Permit {
+    pub async fn acquire(&self) -> CallPermit {
         self.granted(Wants::ToBegin).await.take();
-        Permit { standing: Standing::with_turn(self.clone()), is_returned: false }
+        CallPermit { standing: CpuPermitInner::with_turn(self.clone()), is_returned: false }
     }
 
     async fn granted(&self, wants: Wants) -> Granted {
         let (sender, granted) = oneshot::channel();
-        let Account { fair, id } = &*self.account;
-        let waiter = Waiter { share: self.clone(), wants, granted: sender };
+        let ShareAccount { fair, id } = &*self.account;
+        let waiter = PermitWaiter { share: self.clone(), wants, granted: sender };
         let ticket = match wants {
             Wants::ToBegin => fair.lock().begin(*id, waiter),
             Wants::ToGoOn => fair.lock().go_on(*id, waiter),
@@ -128,15 +128,15 @@ impl Share {
 
     /// A call of it that has a turn has used so much `more`. Returns whether somebody should have that turn instead.
     fn is_wanted(&self, more: Duration) -> bool {
-        let Account { fair, id } = &*self.account;
+        let ShareAccount { fair, id } = &*self.account;
         let mut schedule = fair.lock();
         schedule.pay(*id, more);
         schedule.is_wanted(*id)
     }
 
     /// Changes the schedule, and gives to those who wait what has become free.
-    fn give_back(&self, how: impl FnOnce(&mut Schedule<Waiter>, Id)) {
-        let Account { fair, id } = &*self.account;
+    fn give_back(&self, how: impl FnOnce(&mut Schedule<PermitWaiter>, SlotId)) {
+        let ShareAccount { fair, id } = &*self.account;
         how(&mut fair.lock(), *id);
         fair.hand_out();
     }
@@ -145,7 +145,7 @@ impl Share {
 /// A turn on its way to who waited for it. If nobody takes it, it comes back.
 #[derive(Debug)]
 struct Granted {
-    share: Share,
+    share: CpuShare,
     wants: Wants,
     is_taken: bool,
 }
@@ -173,14 +173,14 @@ impl Drop for Granted {
 
 /// What has to be undone when somebody stops waiting.
 struct Acquiring<'a> {
-    share: &'a Share,
-    ticket: Ticket,
+    share: &'a CpuShare,
+    ticket: SlotTicket,
     granted: oneshot::Receiver<Granted>,
 }
 
 impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
-        let Account { fair, id } = &*self.share.account;
+        let ShareAccount { fair, id } = &*self.share.account;
         let cancelled = fair.lock().cancel(*id, self.ticket);
         drop(cancelled);
         // From here on a turn that is on its way comes back to its sender; this one had arrived before.
@@ -192,16 +192,16 @@ impl Drop for Acquiring<'_> {
 /// The right to make one call. Dropped without a word, it comes back at the price of what such calls use.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back"]
-pub struct Permit {
-    standing: Arc<Standing>,
+pub struct CallPermit {
+    standing: Arc<CpuPermitInner>,
     is_returned: bool,
 }
 
-impl Permit {
+impl CallPermit {
     /// The call's turn, for whoever has the call wait.
     #[must_use]
-    pub fn turn(&self) -> Turn {
-        Turn::of(&self.standing)
+    pub fn turn(&self) -> CpuPermit {
+        CpuPermit::of(&self.standing)
     }
 
     /// Gives the permit back after a call that used `cpu`.
@@ -218,9 +218,9 @@ impl Permit {
         self.give_back(|schedule, id, paid| schedule.end(id, cpu, paid));
     }
 
-    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<Waiter>, Id, Duration)) {
+    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<PermitWaiter>, SlotId, Duration)) {
         self.is_returned = true;
-        let End { had_turn, paid } = self.standing.end();
+        let PermitReturn { had_turn, paid } = self.standing.end();
         self.standing.share.give_back(|schedule, id| {
             if had_turn {
                 schedule.pause(id);
@@ -230,7 +230,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         if !self.is_returned {
             self.end(None);
@@ -246,12 +246,12 @@ mod tests {
 
     use super::*;
 
-    fn shares<const N: usize>(turns: u32) -> [Share; N] {
+    fn shares<const N: usize>(turns: u32) -> [CpuShare; N] {
         let fair = Fair::new(turns, 2 * turns);
         std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
     }
 
-    fn at_once(share: &Share) -> Option<Permit> {
+    fn at_once(share: &CpuShare) -> Option<CallPermit> {
         share.acquire().now_or_never()
     }
 

@@ -29,14 +29,14 @@ pub enum Feature {
 impl Feature {
     /// What is known of it.
     #[must_use]
-    pub fn gate(self) -> &'static Gate {
+    pub fn gate(self) -> &'static FeatureGate {
         &TABLE[self as usize]
     }
 }
 
 /// How far a feature is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum FeatureStage {
     /// It may be wrong, and may go without a word.
     Alpha,
     /// It is well tested, and details may change.
@@ -47,7 +47,7 @@ pub enum Stage {
     Deprecated,
 }
 
-impl Stage {
+impl FeatureStage {
     /// As people read it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -71,11 +71,11 @@ impl Stage {
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gate {
+pub struct FeatureGate {
     /// As the command line names it.
     pub name: &'static str,
     /// How far it is.
-    pub stage: Stage,
+    pub stage: FeatureStage,
     /// Whether it is enabled if nobody says anything.
     pub default: bool,
     /// Why it cannot be set to anything but its default. None: it can.
@@ -87,7 +87,7 @@ pub struct Gate {
 }
 
 /// A gate that stands for all gates of a stage that nobody has named.
-const SPECIAL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+const SPECIAL: [(&str, FeatureStage); 2] = [("AllAlpha", FeatureStage::Alpha), ("AllBeta", FeatureStage::Beta)];
 
 /// What one `--feature-gates` says: `A=true,B=false`, about gates that exist and may be set so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl FromStr for Wishes {
 }
 
 /// Reads `text` about the gates of `table`.
-fn read(text: &str, table: &[Gate]) -> Result<Vec<(String, bool)>, FeatureError> {
+fn read(text: &str, table: &[FeatureGate]) -> Result<Vec<(String, bool)>, FeatureError> {
     let mut wishes = Vec::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
         let (name, value) =
@@ -149,7 +149,7 @@ fn read(text: &str, table: &[Gate]) -> Result<Vec<(String, bool)>, FeatureError>
             return Err(FeatureError::NotBool { name, value: value.to_owned() });
         };
         match table.iter().find(|gate| gate.name == name) {
-            Some(Gate { name, default, locked: Some(why), .. }) if *default != wish => {
+            Some(FeatureGate { name, default, locked: Some(why), .. }) if *default != wish => {
                 return Err(FeatureError::Locked { name, wish, why });
             }
             None if !SPECIAL.iter().any(|(special, _)| *special == name) => {
@@ -173,29 +173,29 @@ fn boolean(text: &str) -> Option<bool> {
 
 /// What became of a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateState {
+pub struct FeatureState {
     /// What is known of it.
-    pub gate: &'static Gate,
+    pub gate: &'static FeatureGate,
     /// Whether its feature is carried out.
     pub enabled: bool,
     /// Whether somebody has set it by its name.
     pub set: bool,
 }
 
-impl GateState {
+impl FeatureState {
     /// What the operator should hear about having set a gate that will go.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let why = match self.gate.stage {
-            Stage::Ga => "is generally available",
-            Stage::Deprecated => "is deprecated",
-            Stage::Alpha | Stage::Beta => return None,
+            FeatureStage::Ga => "is generally available",
+            FeatureStage::Deprecated => "is deprecated",
+            FeatureStage::Alpha | FeatureStage::Beta => return None,
         };
         self.set.then(|| format!("{self} was set, which {why}: a later version will not have the gate"))
     }
 }
 
-impl fmt::Display for GateState {
+impl fmt::Display for FeatureState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.gate.name, self.enabled)
     }
@@ -204,7 +204,7 @@ impl fmt::Display for GateState {
 /// Which features are enabled in this process.
 #[derive(Clone, Debug)]
 pub struct Features {
-    states: Vec<GateState>,
+    states: Vec<FeatureState>,
     special: [bool; SPECIAL.len()],
 }
 
@@ -224,12 +224,12 @@ impl Features {
 
     /// All gates, in the order of their names.
     #[must_use]
-    pub fn states(&self) -> &[GateState] {
+    pub fn states(&self) -> &[FeatureState] {
         &self.states
     }
 
     /// Name, stage and value of every gate, also of those that stand for many, for `kubernetes_feature_enabled`.
-    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Stage, bool)> {
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, FeatureStage, bool)> {
         let special = SPECIAL.iter().zip(self.special).map(|((name, stage), wish)| (*name, *stage, wish));
         special.chain(self.states.iter().map(|state| (state.gate.name, state.gate.stage, state.enabled)))
     }
@@ -243,14 +243,14 @@ impl Default for Features {
 
 /// What `wishes` mean for the gates of `table`: what is said of a gate by name counts more than what is said of its stage,
 /// in whatever order.
-fn decide(wishes: &[(String, bool)], table: &'static [Gate]) -> Features {
+fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Features {
     let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
     let states = table.iter().map(|gate| {
         let named = wish(gate.name);
         // What all of a stage are told does not open a lock.
         let mut special = SPECIAL.iter().filter(|(_, stage)| *stage == gate.stage && gate.locked.is_none());
         let of_its_stage = special.find_map(|(name, _)| wish(name));
-        GateState { gate, enabled: named.or(of_its_stage).unwrap_or(gate.default), set: named.is_some() }
+        FeatureState { gate, enabled: named.or(of_its_stage).unwrap_or(gate.default), set: named.is_some() }
     });
     Features { states: states.collect(), special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) }
 }

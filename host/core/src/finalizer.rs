@@ -8,7 +8,7 @@ mod touch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use touch::{Form, Touch, touch};
+pub use touch::{MutationForm, Touch, touch};
 
 use crate::object::Object;
 
@@ -23,7 +23,7 @@ pub fn name(plugin: &str) -> String {
 
 /// What is to be done about a primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum FinalizerStep {
     /// It is alive and lacks the finalizer: add it first, then call.
     AddFirst,
     /// It is alive and has the finalizer: call.
@@ -37,23 +37,23 @@ pub enum Step {
 
 /// What is to be done about a primary with these `finalizers`.
 #[must_use]
-pub fn step(deleting: bool, finalizers: &[String], name: &str) -> Step {
+pub fn step(deleting: bool, finalizers: &[String], name: &str) -> FinalizerStep {
     match (deleting, finalizers.iter().any(|finalizer| finalizer == name)) {
-        (false, false) => Step::AddFirst,
-        (false, true) => Step::Call,
-        (true, true) => Step::CleanUp,
-        (true, false) => Step::Leave,
+        (false, false) => FinalizerStep::AddFirst,
+        (false, true) => FinalizerStep::Call,
+        (true, true) => FinalizerStep::CleanUp,
+        (true, false) => FinalizerStep::Leave,
     }
 }
 
 #[derive(Deserialize)]
-struct Top {
+struct FinalizersObject {
     #[serde(default)]
-    metadata: Metadata,
+    metadata: FinalizersMetadata,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct FinalizersMetadata {
     #[serde(default)]
     finalizers: Option<Vec<String>>,
 }
@@ -67,7 +67,7 @@ pub fn of(object: &Object) -> Vec<String> {
 /// The finalizers that the JSON text of an object names.
 #[must_use]
 pub fn in_text(text: &str) -> Vec<String> {
-    serde_json::from_str::<Top>(text).ok().and_then(|top| top.metadata.finalizers).unwrap_or_default()
+    serde_json::from_str::<FinalizersObject>(text).ok().and_then(|top| top.metadata.finalizers).unwrap_or_default()
 }
 
 /// Whether an object has the finalizer `name`, without counting as reading it.
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn a_finalizer_is_never_added_to_what_is_being_deleted() {
         let [with, without] = [list(&["other/x", "windlass.dev/a"]), list(&["other/x"])];
-        assert_eq!(step(false, &without, "windlass.dev/a"), Step::AddFirst);
-        assert_eq!(step(false, &with, "windlass.dev/a"), Step::Call);
-        assert_eq!(step(true, &with, "windlass.dev/a"), Step::CleanUp);
-        assert_eq!(step(true, &without, "windlass.dev/a"), Step::Leave);
+        assert_eq!(step(false, &without, "windlass.dev/a"), FinalizerStep::AddFirst);
+        assert_eq!(step(false, &with, "windlass.dev/a"), FinalizerStep::Call);
+        assert_eq!(step(true, &with, "windlass.dev/a"), FinalizerStep::CleanUp);
+        assert_eq!(step(true, &without, "windlass.dev/a"), FinalizerStep::Leave);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Evidence {
 
 /// The next thing to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ProofStep {
     /// Watch from where the cache stands, for a few seconds.
     Probe,
     /// List the metadata of what the cache holds, and compare.
@@ -75,7 +75,7 @@ const CHANCES: u32 = 2;
 /// One proof's way.
 #[derive(Debug)]
 pub struct Course {
-    step: Step,
+    step: ProofStep,
     /// Silent probes that are left.
     probes: u32,
     behind: u32,
@@ -85,13 +85,13 @@ impl Course {
     /// Where to begin with a cache of so many objects whose versions compare, or do not.
     #[must_use]
     pub fn new(comparable: bool, objects: usize) -> Self {
-        let step = if comparable { Step::Probe } else { Step::Compare };
+        let step = if comparable { ProofStep::Probe } else { ProofStep::Compare };
         Self { step, probes: if objects > SHORT_LIST { PROBES } else { 1 }, behind: 0 }
     }
 
     /// What to try now.
     #[must_use]
-    pub fn step(&self) -> Step {
+    pub fn step(&self) -> ProofStep {
         self.step
     }
 
@@ -100,10 +100,10 @@ impl Course {
         self.probes = self.probes.saturating_sub(u32::from(finding == Finding::Silent));
         self.behind += u32::from(finding == Finding::Behind);
         self.step = match (finding, self.step) {
-            (Finding::WentBack, _) => Step::Relist,
-            (Finding::Behind, _) if self.behind >= CHANCES => Step::Relist,
-            (Finding::Silent, _) if self.probes == 0 => Step::Compare,
-            (Finding::Forgotten, Step::Probe) => Step::Compare,
+            (Finding::WentBack, _) => ProofStep::Relist,
+            (Finding::Behind, _) if self.behind >= CHANCES => ProofStep::Relist,
+            (Finding::Silent, _) if self.probes == 0 => ProofStep::Compare,
+            (Finding::Forgotten, ProofStep::Probe) => ProofStep::Compare,
             (_, step) => step,
         };
     }
@@ -113,11 +113,11 @@ impl Course {
 mod tests {
     use super::*;
 
-    fn steps(comparable: bool, findings: &[Finding]) -> Vec<Step> {
+    fn steps(comparable: bool, findings: &[Finding]) -> Vec<ProofStep> {
         steps_of(Course::new(comparable, 100_000), findings)
     }
 
-    fn steps_of(mut course: Course, findings: &[Finding]) -> Vec<Step> {
+    fn steps_of(mut course: Course, findings: &[Finding]) -> Vec<ProofStep> {
         let mut steps = vec![course.step()];
         for finding in findings {
             course.note(*finding);
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_probe_that_is_told_nothing_is_repeated_and_then_a_list_is_compared() {
         use Finding::{Behind, Silent};
-        use Step::{Compare, Probe, Relist};
+        use ProofStep::{Compare, Probe, Relist};
         assert_eq!(steps(true, &[Silent, Silent, Silent]), [Probe, Probe, Probe, Compare]);
         assert_eq!(steps(true, &[Silent, Silent, Silent, Behind, Behind])[3..], [Compare, Compare, Relist]);
         assert_eq!(
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn versions_that_do_not_compare_are_not_probed() {
-        use Step::{Compare, Relist};
+        use ProofStep::{Compare, Relist};
         assert_eq!(steps(false, &[Finding::Behind, Finding::Behind]), [Compare, Compare, Relist]);
     }
 
     #[test]
     fn a_failure_changes_nothing_and_a_server_that_went_back_is_listed_at_once() {
-        use Step::{Compare, Probe, Relist};
+        use ProofStep::{Compare, Probe, Relist};
         assert_eq!(steps(true, &[Finding::Failed; 9]), [Probe; 10]);
         assert_eq!(steps(false, &[Finding::Failed; 9]), [Compare; 10]);
         assert_eq!(steps(true, &[Finding::WentBack, Finding::Failed]), [Probe, Relist, Relist]);

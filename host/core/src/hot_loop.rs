@@ -1,6 +1,6 @@
 //! The hot-loop detector (§3.18): which object a plugin writes over and over again, and what becomes of the key that does.
 //!
-//! Two parts. [`Tally`] counts a plugin's effective writes, object by object, in a fixed amount of memory. [`SlowLane`] holds the
+//! Two parts. [`LoopDetector`] counts a plugin's effective writes, object by object, in a fixed amount of memory. [`SlowLane`] holds the
 //! keys that were found to loop: each runs again when somebody changes its primary, or after a long while. The writer says what was
 //! written; the host's `hot_loop` puts both to work.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::compact::Version;
 
-pub use self::lane::{CALM, FIRST_HOLD, LONGEST_HOLD, Mark, SlowLane};
+pub use self::lane::{CALM, FIRST_HOLD, LONGEST_HOLD, SlowLane, SlowMark};
 
 /// The time in which writes are counted. A loop is found within two of them.
 pub const WINDOW: Duration = Duration::from_mins(1);
@@ -27,7 +27,7 @@ pub const TRACKED: usize = 256;
 /// at most one write in [`TRACKED`] of all that the plugin made in the window: an object is missed only if it had fewer than
 /// that many above the limit.
 #[derive(Debug)]
-pub struct Tally<O> {
+pub struct LoopDetector<O> {
     /// So many writes in a window are a loop. 0: nothing is.
     limit: u32,
     window: Moment,
@@ -46,7 +46,7 @@ struct Counter {
     version: Option<Version>,
 }
 
-impl<O: Clone + Eq + Hash> Tally<O> {
+impl<O: Clone + Eq + Hash> LoopDetector<O> {
     /// One that has counted nothing, and finds loops of `limit` writes in a minute. 0: none.
     #[must_use]
     pub fn new(limit: u32) -> Self {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// When `object` is found, of writes that each leave another version, one in so many milliseconds.
-    fn found(tally: &mut Tally<u64>, every: u64, writes: u64) -> Vec<u64> {
+    fn found(tally: &mut LoopDetector<u64>, every: u64, writes: u64) -> Vec<u64> {
         let write =
             |number: &u64| tally.wrote(&1, Some(&version(*number)), Moment(Duration::from_millis(number * every)));
         (0..writes).filter(write).collect()
@@ -123,18 +123,18 @@ mod tests {
 
     #[test]
     fn the_write_that_makes_a_minute_full_is_found_and_then_counted_anew() {
-        assert_eq!(found(&mut Tally::new(60), 10, 180), [59, 119, 179]);
+        assert_eq!(found(&mut LoopDetector::new(60), 10, 180), [59, 119, 179]);
     }
 
     #[test]
     fn what_writes_seldom_is_never_found_and_what_writes_a_little_too_often_is() {
-        assert!(found(&mut Tally::new(60), 1_100, 10_000).is_empty());
-        assert!(!found(&mut Tally::new(60), 990, 150).is_empty());
+        assert!(found(&mut LoopDetector::new(60), 1_100, 10_000).is_empty());
+        assert!(!found(&mut LoopDetector::new(60), 990, 150).is_empty());
     }
 
     #[test]
     fn a_write_that_leaves_the_same_version_is_none() {
-        let mut tally = Tally::new(3);
+        let mut tally = LoopDetector::new(3);
         assert!((0..100).all(|_| !tally.wrote(&1, Some(&version(7)), at(0))));
         // What leaves nothing, such as a deletion, always is.
         assert_eq!([0; 3].map(|_| tally.wrote(&2, None, at(0))), [false, false, true]);
@@ -142,14 +142,14 @@ mod tests {
 
     #[test]
     fn switched_off_it_finds_nothing_and_keeps_nothing() {
-        let mut tally = Tally::new(0);
+        let mut tally = LoopDetector::new(0);
         assert!(found(&mut tally, 1, 1_000).is_empty());
         assert!(tally.counters.is_empty());
     }
 
     #[test]
     fn a_plugin_that_writes_to_ever_new_objects_fills_no_more_than_the_counters_there_are() {
-        let mut tally = Tally::new(60);
+        let mut tally = LoopDetector::new(60);
         for object in 0..20_000 {
             assert!(!tally.wrote(&object, Some(&version(object)), at(0)), "each is written once");
         }

@@ -19,11 +19,11 @@ use crate::clock::Moment;
 pub use timing::{Timing, TimingError};
 
 /// Whatever tells one state of the lease's object from all others. Opaque, and never ordered.
-pub type Version = Arc<str>;
+pub type LeaseVersion = Arc<str>;
 
 /// What stands in a lease. Its times are written for people, and never decided by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// Who holds it. Empty: it was released.
     pub holder: Arc<str>,
     /// For how long after it was last seen to change nobody else may take it.
@@ -35,11 +35,11 @@ pub struct Record {
 }
 
 /// The lease as it was found: none, or one state of it.
-pub type Found = Option<(Version, Record)>;
+pub type FoundLease = Option<(LeaseVersion, LeaseRecord)>;
 
 /// What a candidate wants of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum LeaseWish {
     /// To take it so long after it has become free, and to keep it.
     Hold {
         /// Gives others precedence.
@@ -62,7 +62,7 @@ pub enum Purpose {
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ElectionStep {
     /// Nothing before this moment, unless something is observed or wished.
     WaitUntil(Moment),
     /// Read the lease.
@@ -73,9 +73,9 @@ pub enum Step {
     /// Write it.
     Write {
         /// Over which state. None: create it.
-        over: Option<Version>,
+        over: Option<LeaseVersion>,
         /// What is to stand in it.
-        record: Record,
+        record: LeaseRecord,
         /// What for.
         purpose: Purpose,
         /// How long that may take.
@@ -85,11 +85,11 @@ pub enum Step {
 
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ElectionAnswer {
     /// A look's.
-    Found(Found),
+    Found(FoundLease),
     /// The write was carried out, and left this version.
-    Written(Version),
+    Written(LeaseVersion),
     /// It was not, for the lease is not in the state that was to be overwritten.
     Conflict,
     /// Nobody knows, or the server refused.
@@ -98,7 +98,7 @@ pub enum Answer {
 
 /// Why a lease is held no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum LeaseLoss {
     /// It could not be renewed in time.
     NotRenewed,
     /// Another's name stands in it.
@@ -111,13 +111,13 @@ pub enum Loss {
 
 /// The right to act for a lease, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenure {
+pub struct LeaseTerm {
     /// When the last renewal that succeeded was about to be sent.
     renewed: Moment,
     timing: Timing,
 }
 
-impl Tenure {
+impl LeaseTerm {
     /// Since `renewed`.
     #[must_use]
     pub fn new(renewed: Moment, timing: Timing) -> Self {
@@ -144,18 +144,18 @@ impl Tenure {
 
 /// A state of the lease.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenLease {
     /// None: there is no such object any more, or not yet.
-    version: Option<Version>,
-    record: Record,
+    version: Option<LeaseVersion>,
+    record: LeaseRecord,
     /// When it was first seen.
     at: Moment,
 }
 
 /// A write on its way.
 #[derive(Clone, Debug)]
-struct Pending {
-    record: Record,
+struct PendingLeaseWrite {
+    record: LeaseRecord,
     purpose: Purpose,
     sent: Moment,
 }
@@ -166,16 +166,16 @@ pub struct Election {
     me: Arc<str>,
     timing: Timing,
     /// None: nothing is known.
-    seen: Option<Seen>,
+    seen: Option<SeenLease>,
     /// What is known may be old: look before writing.
     must_look: bool,
     /// When the last successful renewal was about to be sent.
     held: Option<Moment>,
-    pending: Option<Pending>,
+    pending: Option<PendingLeaseWrite>,
     next_try: Moment,
     /// Until then, what was started in a tenure that was lost may still be carried out: the lease is not let go of before.
     quiet: Moment,
-    loss: Option<Loss>,
+    loss: Option<LeaseLoss>,
 }
 
 impl Election {
@@ -188,19 +188,19 @@ impl Election {
 
     /// The right to act. None: another holds the lease, or nobody.
     #[must_use]
-    pub fn tenure(&self) -> Option<Tenure> {
-        self.held.map(|renewed| Tenure::new(renewed, self.timing))
+    pub fn tenure(&self) -> Option<LeaseTerm> {
+        self.held.map(|renewed| LeaseTerm::new(renewed, self.timing))
     }
 
     /// Why it was lost, once after it was.
-    pub fn take_loss(&mut self) -> Option<Loss> {
+    pub fn take_loss(&mut self) -> Option<LeaseLoss> {
         self.loss.take()
     }
 
     /// Renews it no more, for what was started does not end: so it cannot be let go of before it would have run out. Whoever says
-    /// this wishes [`Wish::Yield`] from now on.
+    /// this wishes [`LeaseWish::Yield`] from now on.
     pub fn give_up(&mut self) {
-        self.lose(Loss::GivenUp);
+        self.lose(LeaseLoss::GivenUp);
     }
 
     /// Who holds it, as far as is known: the name that was seen last. None: nobody, or not known.
@@ -213,7 +213,7 @@ impl Election {
     }
 
     /// The lease has been seen to be so: by a watch, which may be late. A holder learns from its own requests alone.
-    pub fn observe(&mut self, found: Found, now: Moment) {
+    pub fn observe(&mut self, found: FoundLease, now: Moment) {
         if self.held.is_some() || self.pending.is_some() {
             return;
         }
@@ -221,72 +221,72 @@ impl Election {
         self.must_look = false;
     }
 
-    fn see(&mut self, found: Found, now: Moment) {
+    fn see(&mut self, found: FoundLease, now: Moment) {
         match (found, &mut self.seen) {
             (Some((version, _)), Some(seen)) if seen.version.as_ref() == Some(&version) => {}
-            (Some((version, record)), seen) => *seen = Some(Seen { version: Some(version), record, at: now }),
+            (Some((version, record)), seen) => *seen = Some(SeenLease { version: Some(version), record, at: now }),
             // Whose lease was deleted does not know yet, and has what time it had.
             (None, Some(seen)) => seen.version = None,
-            (None, seen) => *seen = Some(Seen { version: None, record: free(0), at: now }),
+            (None, seen) => *seen = Some(SeenLease { version: None, record: free(0), at: now }),
         }
     }
 
     /// What is to be done now. After a look or a write, [`Election::answered`] comes first.
-    pub fn next(&mut self, now: Moment, wish: Wish) -> Step {
+    pub fn next(&mut self, now: Moment, wish: LeaseWish) -> ElectionStep {
         self.expire(now);
         if now < self.next_try && !self.may_let_go(now, wish) {
             let mut until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
-            if wish == Wish::Yield && now < self.quiet {
+            if wish == LeaseWish::Yield && now < self.quiet {
                 until = until.min(self.quiet);
             }
-            return Step::WaitUntil(until);
+            return ElectionStep::WaitUntil(until);
         }
         let Some(seen) = self.seen.clone().filter(|_| !self.must_look) else {
-            return Step::Look { limit: self.limit(now) };
+            return ElectionStep::Look { limit: self.limit(now) };
         };
         let is_mine = seen.record.holder == self.me;
         match wish {
-            Wish::Yield if now < self.quiet && self.held.is_some() => self.write(&seen, Purpose::Renew, now),
-            Wish::Yield if now < self.quiet && is_mine => Step::WaitUntil(self.quiet),
-            Wish::Yield if self.held.is_some() || is_mine => {
+            LeaseWish::Yield if now < self.quiet && self.held.is_some() => self.write(&seen, Purpose::Renew, now),
+            LeaseWish::Yield if now < self.quiet && is_mine => ElectionStep::WaitUntil(self.quiet),
+            LeaseWish::Yield if self.held.is_some() || is_mine => {
                 if self.held.take().is_some() {
-                    self.loss = Some(Loss::Released);
+                    self.loss = Some(LeaseLoss::Released);
                 }
                 self.write(&seen, Purpose::Release, now)
             }
-            Wish::Yield => Step::WaitUntil(never()),
-            Wish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
+            LeaseWish::Yield => ElectionStep::WaitUntil(never()),
+            LeaseWish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
             // Of a write whose answer was lost.
-            Wish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
-            Wish::Hold { after } => {
+            LeaseWish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
+            LeaseWish::Hold { after } => {
                 let held_for = if seen.record.holder.is_empty() { Duration::ZERO } else { seen.record.duration };
                 let start = seen.at + held_for + after;
-                if now < start { Step::WaitUntil(start) } else { self.write(&seen, Purpose::Acquire, now) }
+                if now < start { ElectionStep::WaitUntil(start) } else { self.write(&seen, Purpose::Acquire, now) }
             }
         }
     }
 
     /// What is held and known well enough need not wait for the next renewal's turn: a host that stops has little time.
-    fn may_let_go(&self, now: Moment, wish: Wish) -> bool {
-        wish == Wish::Yield && self.held.is_some() && !self.must_look && now >= self.quiet
+    fn may_let_go(&self, now: Moment, wish: LeaseWish) -> bool {
+        wish == LeaseWish::Yield && self.held.is_some() && !self.must_look && now >= self.quiet
     }
 
     /// What came of the last look or write; `jitter` is between 0 and 1, so that candidates do not go in step.
-    pub fn answered(&mut self, answer: Answer, now: Moment, jitter: f64) {
+    pub fn answered(&mut self, answer: ElectionAnswer, now: Moment, jitter: f64) {
         let pending = self.pending.take();
         let again = self.timing.retry_period.mul_f64(1.0 + 0.2 * jitter);
         match (answer, pending) {
-            (Answer::Written(version), Some(Pending { record, purpose, sent })) => {
-                self.seen = Some(Seen { version: Some(version), record, at: now });
+            (ElectionAnswer::Written(version), Some(PendingLeaseWrite { record, purpose, sent })) => {
+                self.seen = Some(SeenLease { version: Some(version), record, at: now });
                 self.held = (purpose != Purpose::Release).then_some(sent);
                 self.next_try = sent + again;
             }
-            (Answer::Found(found), _) => {
+            (ElectionAnswer::Found(found), _) => {
                 self.must_look = false;
                 self.find(found, now);
             }
-            (Answer::Conflict, _) => self.must_look = true,
-            (Answer::Failed | Answer::Written(_), pending) => {
+            (ElectionAnswer::Conflict, _) => self.must_look = true,
+            (ElectionAnswer::Failed | ElectionAnswer::Written(_), pending) => {
                 self.must_look = true;
                 self.next_try = pending.map_or(now, |pending| pending.sent) + again;
             }
@@ -295,23 +295,23 @@ impl Election {
     }
 
     /// What a look has found is the truth of a moment ago.
-    fn find(&mut self, found: Found, now: Moment) {
+    fn find(&mut self, found: FoundLease, now: Moment) {
         let holder = found.as_ref().map(|(_, record)| record.holder.clone());
         if let (Some(holder), true) = (holder.filter(|holder| *holder != self.me), self.held.is_some()) {
-            self.lose(Loss::Taken(holder));
+            self.lose(LeaseLoss::Taken(holder));
         }
         self.see(found, now);
     }
 
     fn expire(&mut self, now: Moment) {
         if self.tenure().is_some_and(|tenure| tenure.may_start(now).is_none()) {
-            self.lose(Loss::NotRenewed);
+            self.lose(LeaseLoss::NotRenewed);
             self.must_look = true;
         }
     }
 
     /// Nothing may be started any more, and what was may not be over: nobody has waited for it.
-    fn lose(&mut self, loss: Loss) {
+    fn lose(&mut self, loss: LeaseLoss) {
         if let Some(renewed) = self.held.take() {
             self.quiet = self.quiet.max(renewed + self.timing.duration);
             self.loss = Some(loss);
@@ -324,9 +324,9 @@ impl Election {
         self.tenure().map_or(half, |tenure| half.min(tenure.until().0.saturating_sub(now.0)))
     }
 
-    fn write(&mut self, seen: &Seen, purpose: Purpose, now: Moment) -> Step {
-        let Record { transitions, acquired, holder, .. } = &seen.record;
-        let mine = |transitions, acquired| Record {
+    fn write(&mut self, seen: &SeenLease, purpose: Purpose, now: Moment) -> ElectionStep {
+        let LeaseRecord { transitions, acquired, holder, .. } = &seen.record;
+        let mine = |transitions, acquired| LeaseRecord {
             holder: self.me.clone(),
             duration: self.timing.duration,
             transitions,
@@ -339,14 +339,14 @@ impl Election {
             Purpose::Acquire | Purpose::Renew => mine(transitions + u32::from(seen.version.is_some()), None),
         };
         let limit = self.limit(now);
-        self.pending = Some(Pending { record: record.clone(), purpose, sent: now });
-        Step::Write { over: seen.version.clone(), record, purpose, limit }
+        self.pending = Some(PendingLeaseWrite { record: record.clone(), purpose, sent: now });
+        ElectionStep::Write { over: seen.version.clone(), record, purpose, limit }
     }
 }
 
 /// As client-go writes it: free at once for whoever goes by the record's duration.
-fn free(transitions: u32) -> Record {
-    Record { holder: "".into(), duration: Duration::from_secs(1), transitions, acquired: None }
+fn free(transitions: u32) -> LeaseRecord {
+    LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions, acquired: None }
 }
 
 fn never() -> Moment {

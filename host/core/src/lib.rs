@@ -8,7 +8,6 @@
 pub mod batch;
 pub mod breaker;
 pub mod clock;
-pub mod commons;
 pub mod compact;
 pub mod compose;
 pub mod confidential;
@@ -41,6 +40,7 @@ pub mod probation;
 pub mod progress;
 pub mod queue;
 pub mod settle;
+pub mod shared_budget;
 pub mod sharing;
 mod slots;
 pub mod text;

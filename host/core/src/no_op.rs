@@ -127,7 +127,7 @@ fn is_merged(patch: &Value, now: &Value) -> bool {
 }
 
 /// An object, without the fields that no manager can own.
-struct Parts {
+struct ObjectParts {
     api_version: Value,
     kind: Value,
     uid: Option<String>,
@@ -135,7 +135,7 @@ struct Parts {
     fields: Value,
 }
 
-fn parts(text: &str) -> Option<Parts> {
+fn parts(text: &str) -> Option<ObjectParts> {
     let Value::Object(mut fields) = json(text)? else { return None };
     let api_version = fields.remove("apiVersion")?;
     let kind = fields.remove("kind")?;
@@ -151,7 +151,7 @@ fn parts(text: &str) -> Option<Parts> {
     if metadata.is_empty() {
         fields.remove("metadata");
     }
-    Some(Parts { api_version, kind, uid, version, fields: Value::Object(fields) })
+    Some(ObjectParts { api_version, kind, uid, version, fields: Value::Object(fields) })
 }
 
 /// The fields that `manager` owns by its last apply, in the version that `object` has.
@@ -178,21 +178,21 @@ fn is_plain(value: &Value) -> bool {
 }
 
 /// How an item of a list is named in `managedFields`.
-enum Item {
+enum FieldItem {
     /// By some of its fields.
     Keyed(Map<String, Value>),
     /// By its value.
     Valued(Value),
 }
 
-fn item_of(name: &str) -> Option<Item> {
+fn item_of(name: &str) -> Option<FieldItem> {
     if let Some(key) = name.strip_prefix("k:") {
-        return serde_json::from_str(key).ok().map(Item::Keyed);
+        return serde_json::from_str(key).ok().map(FieldItem::Keyed);
     }
-    name.strip_prefix("v:").and_then(|value| serde_json::from_str(value).ok()).map(Item::Valued)
+    name.strip_prefix("v:").and_then(|value| serde_json::from_str(value).ok()).map(FieldItem::Valued)
 }
 
-impl Item {
+impl FieldItem {
     /// Whether it is `value`.
     fn is(&self, value: &Value) -> bool {
         match self {

@@ -35,7 +35,7 @@ type GroupKind = (Box<str>, Arc<str>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// What the last write that told has left. None: none has told.
-    pub left: Option<Left>,
+    pub left: Option<WrittenState>,
     /// A later write may have changed it, or has in a way that its answer did not show. Then nothing proves any more that
     /// a write would change nothing.
     pub in_doubt: bool,
@@ -43,7 +43,7 @@ pub struct Known {
 
 /// What a write has left of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum WrittenState {
     /// This state, in this version of the kind.
     State(ObjectKind, Object),
     /// A state of this version that was too large to be kept.
@@ -56,14 +56,14 @@ impl Overlay {
     /// Keeps what a committed write has left: the object that the server returned, or nothing.
     pub fn record(&self, kind: ObjectKind, key: ObjectKey, state: Option<Object>) {
         match state {
-            Some(object) => self.keep(&kind.clone(), key, Left::State(kind, object)),
+            Some(object) => self.keep(&kind.clone(), key, WrittenState::State(kind, object)),
             None => self.gone(&kind, key, None),
         }
     }
 
     /// Keeps that a committed write has left nothing of an object, of this incarnation if the server named it.
     pub fn gone(&self, kind: &ObjectKind, key: ObjectKey, uid: Option<Uid>) {
-        self.keep(kind, key, Left::Nothing(uid));
+        self.keep(kind, key, WrittenState::Nothing(uid));
     }
 
     /// Keeps that a write may have changed the object, or has without telling its new state.
@@ -93,14 +93,14 @@ impl Overlay {
         known.map(|(key, known)| (key.clone(), known.clone())).collect()
     }
 
-    fn keep(&self, kind: &ObjectKind, key: ObjectKey, left: Left) {
+    fn keep(&self, kind: &ObjectKind, key: ObjectKey, left: WrittenState) {
         let mut states = self.states();
         let States { by_kind, bytes } = &mut *states;
         let known = by_kind.entry(group_kind(kind)).or_default().entry(key).or_default();
         *bytes -= known.left.as_ref().map_or(0, size);
         let left = match left {
-            Left::State(_, object) if *bytes + object.whole_footprint() > MOST_BYTES => {
-                Left::Unkept(object.header.version.clone())
+            WrittenState::State(_, object) if *bytes + object.whole_footprint() > MOST_BYTES => {
+                WrittenState::Unkept(object.header.version.clone())
             }
             kept => kept,
         };
@@ -113,10 +113,10 @@ impl Overlay {
     }
 }
 
-fn size(left: &Left) -> usize {
+fn size(left: &WrittenState) -> usize {
     match left {
-        Left::State(_, object) => object.whole_footprint(),
-        Left::Unkept(_) | Left::Nothing(_) => 0,
+        WrittenState::State(_, object) => object.whole_footprint(),
+        WrittenState::Unkept(_) | WrittenState::Nothing(_) => 0,
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(overlay.get(&kind("v1"), &key()), None);
         overlay.record(kind("v2"), key(), Some(object("{}".into())));
         let left = overlay.get(&kind("v1"), &key()).and_then(|known| known.left);
-        assert!(matches!(left, Some(Left::State(of, _)) if of == kind("v2")));
+        assert!(matches!(left, Some(WrittenState::State(of, _)) if of == kind("v2")));
         assert_eq!(overlay.of_kind(&ObjectKind::new("v1", "Widget")), []);
     }
 
@@ -167,7 +167,7 @@ mod tests {
         overlay.gone(&kind("v1"), key(), None);
         overlay.doubt(&kind("v1"), key());
         let known = overlay.get(&kind("v1"), &key()).expect("known");
-        assert_eq!(known, Known { left: Some(Left::Nothing(None)), in_doubt: true });
+        assert_eq!(known, Known { left: Some(WrittenState::Nothing(None)), in_doubt: true });
         overlay.record(kind("v1"), key(), Some(object("{}".into())));
         assert!(!overlay.get(&kind("v1"), &key()).expect("known").in_doubt);
     }
@@ -180,7 +180,8 @@ mod tests {
             let (key, object) = large(at);
             overlay.record(kind("v1"), key, Some(object));
         }
-        let kept = |at| matches!(overlay.get(&kind("v1"), &large(at).0).expect("known").left, Some(Left::State(..)));
+        let kept =
+            |at| matches!(overlay.get(&kind("v1"), &large(at).0).expect("known").left, Some(WrittenState::State(..)));
         assert_eq!([kept(0), kept(1), kept(2)], [true, true, false]);
         overlay.gone(&kind("v1"), large(0).0, None);
         let (key, object) = large(2);

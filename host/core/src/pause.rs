@@ -14,12 +14,12 @@ pub const ANNOTATION: &str = "windlass.dev/paused";
 #[must_use]
 pub fn is_paused(object: &Object) -> bool {
     #[derive(Deserialize)]
-    struct Top<'a> {
+    struct PausedObject<'a> {
         #[serde(borrow, default)]
-        metadata: Metadata<'a>,
+        metadata: PauseMetadata<'a>,
     }
     #[derive(Default, Deserialize)]
-    struct Metadata<'a> {
+    struct PauseMetadata<'a> {
         #[serde(borrow, default)]
         annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     }
@@ -28,7 +28,7 @@ pub fn is_paused(object: &Object) -> bool {
     if !text.contains(ANNOTATION) {
         return false;
     }
-    let annotations = serde_json::from_str::<Top<'_>>(&text).ok().and_then(|top| top.metadata.annotations);
+    let annotations = serde_json::from_str::<PausedObject<'_>>(&text).ok().and_then(|top| top.metadata.annotations);
     annotations.is_some_and(|annotations| annotations.get(ANNOTATION).is_some_and(|value| value != "false"))
 }
 

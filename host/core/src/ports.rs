@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::confidential::Confidential;
 use crate::error::ApiError;
-use crate::fair::Turn;
+use crate::fair::CpuPermit;
 use crate::http::{HttpError, HttpRequest, HttpResponse};
 use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use crate::overlay::Overlay;
@@ -40,7 +40,7 @@ pub struct CallContext {
     /// What this call's own writes have left; its cache reads show it.
     pub overlay: Overlay,
     /// The call's turn among all calls of the host, which it gives up while it waits.
-    pub turn: Turn,
+    pub turn: CpuPermit,
     /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.
     pub config: Confidential,
 }
@@ -82,7 +82,7 @@ pub struct ListQuery {
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct ListPage {
     /// The objects' JSON texts.
     pub items: Vec<Arc<str>>,
     /// None: this is the last page.
@@ -100,7 +100,7 @@ pub trait Reads: Send + Sync {
     ) -> Result<Option<Arc<str>>, ApiError>;
 
     /// A page of a list.
-    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError>;
+    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError>;
 }
 
 /// Conditions of a list from the API server; all must hold. As `live.list-query` in WIT.
@@ -126,7 +126,7 @@ pub trait Live: Send + Sync {
     fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>>;
 
     /// A page of a list.
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>>;
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>>;
 }
 
 /// What a claim has changed; as `owners.claimed` in WIT.

@@ -21,14 +21,14 @@ const RECENT: u64 = 500;
 
 /// Calls, and those of them that failed by the plugin's own fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct CallRecord {
     /// How many calls have ended.
     pub calls: u64,
     /// How many of them failed.
     pub failures: u64,
 }
 
-impl Record {
+impl CallRecord {
     /// One more call has ended.
     pub fn add(&mut self, failed: bool) {
         self.calls += 1;
@@ -44,8 +44,8 @@ impl Record {
 /// went well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    before: Record,
-    now: Record,
+    before: CallRecord,
+    now: CallRecord,
 }
 
 impl Recent {
@@ -59,14 +59,14 @@ impl Recent {
 
     /// All that is remembered.
     #[must_use]
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> CallRecord {
         self.before.plus(self.now)
     }
 }
 
 /// What becomes of a generation on probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbationVerdict {
     /// It is too early to say.
     Open,
     /// It stays.
@@ -80,19 +80,19 @@ pub enum Verdict {
 ///
 /// Who has never been called is no better than anybody: then the new one stays.
 #[must_use]
-pub fn judge(new: Record, called_for: Duration, old: Record) -> Verdict {
+pub fn judge(new: CallRecord, called_for: Duration, old: CallRecord) -> ProbationVerdict {
     if called_for >= TIME {
-        return Verdict::Passed;
+        return ProbationVerdict::Passed;
     }
     // As products, so that nothing is divided by nothing.
     let is_worse = u128::from(new.failures) * u128::from(old.calls)
         >= u128::from(RATIO) * u128::from(old.failures) * u128::from(new.calls);
     if new.failures >= FEWEST_FAILURES && old.calls > 0 && is_worse {
-        Verdict::Failed
+        ProbationVerdict::Failed
     } else if new.calls >= CALLS {
-        Verdict::Passed
+        ProbationVerdict::Passed
     } else {
-        Verdict::Open
+        ProbationVerdict::Open
     }
 }
 
@@ -108,55 +108,55 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(1);
-    const WELL: Record = Record { calls: 1_000, failures: 0 };
+    const WELL: CallRecord = CallRecord { calls: 1_000, failures: 0 };
 
-    fn record(failures: u64, calls: u64) -> Record {
-        Record { calls, failures }
+    fn record(failures: u64, calls: u64) -> CallRecord {
+        CallRecord { calls, failures }
     }
 
     #[test]
     fn probation_ends_with_the_fiftieth_call() {
-        assert_eq!(judge(record(0, 49), SOON, WELL), Verdict::Open);
-        assert_eq!(judge(record(0, 50), SOON, WELL), Verdict::Passed);
-        assert_eq!(judge(record(5, 50), SOON, WELL), Verdict::Failed, "the fiftieth call counts");
+        assert_eq!(judge(record(0, 49), SOON, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(record(0, 50), SOON, WELL), ProbationVerdict::Passed);
+        assert_eq!(judge(record(5, 50), SOON, WELL), ProbationVerdict::Failed, "the fiftieth call counts");
     }
 
     #[test]
     fn probation_ends_after_a_minute_whatever_has_failed() {
         let late = Duration::from_millis(59_999);
-        assert_eq!(judge(record(1, 2), late, WELL), Verdict::Open);
-        assert_eq!(judge(record(5, 5), late, WELL), Verdict::Failed);
-        assert_eq!(judge(record(5, 5), TIME, WELL), Verdict::Passed);
-        assert_eq!(judge(record(0, 0), TIME, WELL), Verdict::Passed, "it may have nothing to do");
+        assert_eq!(judge(record(1, 2), late, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(record(5, 5), late, WELL), ProbationVerdict::Failed);
+        assert_eq!(judge(record(5, 5), TIME, WELL), ProbationVerdict::Passed);
+        assert_eq!(judge(record(0, 0), TIME, WELL), ProbationVerdict::Passed, "it may have nothing to do");
     }
 
     #[test]
     fn four_failures_say_nothing() {
-        assert_eq!(judge(record(4, 4), SOON, WELL), Verdict::Open);
-        assert_eq!(judge(record(5, 5), SOON, WELL), Verdict::Failed);
+        assert_eq!(judge(record(4, 4), SOON, WELL), ProbationVerdict::Open);
+        assert_eq!(judge(record(5, 5), SOON, WELL), ProbationVerdict::Failed);
     }
 
     #[test]
     fn it_must_fail_three_times_as_often() {
         let old = record(100, 1_000);
-        assert_eq!(judge(record(14, 49), SOON, old), Verdict::Open);
-        assert_eq!(judge(record(15, 49), SOON, old), Verdict::Failed);
-        assert_eq!(judge(record(15, 50), SOON, old), Verdict::Failed, "exactly three times");
-        assert_eq!(judge(record(14, 50), SOON, old), Verdict::Passed);
+        assert_eq!(judge(record(14, 49), SOON, old), ProbationVerdict::Open);
+        assert_eq!(judge(record(15, 49), SOON, old), ProbationVerdict::Failed);
+        assert_eq!(judge(record(15, 50), SOON, old), ProbationVerdict::Failed, "exactly three times");
+        assert_eq!(judge(record(14, 50), SOON, old), ProbationVerdict::Passed);
     }
 
     #[test]
     fn after_one_that_always_failed_nothing_is_worse() {
-        assert_eq!(judge(record(49, 49), SOON, record(8, 8)), Verdict::Open);
-        assert_eq!(judge(record(50, 50), SOON, record(1, 2)), Verdict::Passed, "twice as often at most");
+        assert_eq!(judge(record(49, 49), SOON, record(8, 8)), ProbationVerdict::Open);
+        assert_eq!(judge(record(50, 50), SOON, record(1, 2)), ProbationVerdict::Passed, "twice as often at most");
     }
 
     #[test]
     fn one_that_was_hardly_called_counts_as_far_as_it_goes() {
-        assert_eq!(judge(record(5, 5), SOON, record(0, 1)), Verdict::Failed);
-        assert_eq!(judge(record(5, 5), SOON, record(1, 3)), Verdict::Failed);
-        assert_eq!(judge(record(5, 5), SOON, record(0, 0)), Verdict::Open, "nothing says that it was better");
-        assert_eq!(judge(record(50, 50), SOON, record(0, 0)), Verdict::Passed);
+        assert_eq!(judge(record(5, 5), SOON, record(0, 1)), ProbationVerdict::Failed);
+        assert_eq!(judge(record(5, 5), SOON, record(1, 3)), ProbationVerdict::Failed);
+        assert_eq!(judge(record(5, 5), SOON, record(0, 0)), ProbationVerdict::Open, "nothing says that it was better");
+        assert_eq!(judge(record(50, 50), SOON, record(0, 0)), ProbationVerdict::Passed);
     }
 
     #[test]

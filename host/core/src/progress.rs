@@ -16,9 +16,9 @@ pub use reached::Reached;
 /// A place in the order in which this process begins and ends requests. A list that began after the answer to a write came
 /// shows what the write did, however the server writes its versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Turn(u64);
+pub struct Stamp(u64);
 
-impl Turn {
+impl Stamp {
     /// A turn later than all that were taken before, by any thread.
     #[must_use]
     pub fn take() -> Self {
@@ -41,7 +41,7 @@ pub trait Progress: Send + Sync {
     fn epoch(&self) -> u64;
 
     /// When the request began whose complete list was last taken over. None: there was none.
-    fn listed(&self) -> Option<Turn>;
+    fn listed(&self) -> Option<Stamp>;
 
     /// The object as it is in the cache.
     fn get(&self, key: &ObjectKey) -> Option<Object>;
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn turns_are_in_the_order_in_which_they_are_taken() {
-        let turns: Vec<_> = std::iter::repeat_with(Turn::take).take(3).collect();
+        let turns: Vec<_> = std::iter::repeat_with(Stamp::take).take(3).collect();
         assert!(turns.is_sorted_by(|a, b| a < b), "{turns:?}");
     }
 }

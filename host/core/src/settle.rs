@@ -47,7 +47,7 @@ impl Settled {
 
 /// What a live read shows of the name of a create whose outcome is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum SettleLook {
     /// An object that the plugin has created.
     Ours,
     /// An object of somebody else's: the create has been refused, or will be for as long as this object exists.
@@ -60,9 +60,9 @@ pub enum Look {
     Unanswered,
 }
 
-/// What follows from a [`Look`].
+/// What follows from a [`SettleLook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SettleStep {
     /// It is over.
     Settled(Settlement),
     /// Wait until the create cannot be carried out any more, then look again.
@@ -98,14 +98,14 @@ impl Settlement {
 
 /// Decides about an unknown create after a look at its name. `over`: the server's time for it had passed before the look.
 #[must_use]
-pub fn after_look(look: Look, over: bool) -> Step {
+pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
-        (Look::Ours, _) => Step::Settled(Settlement::Committed),
-        (Look::Unanswered, _) => Step::LookSoon,
+        (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
+        (SettleLook::Unanswered, _) => SettleStep::LookSoon,
         // Another's object may be deleted, and the create that is under way then finds the name free.
-        (Look::AnothersObject | Look::Nothing | Look::Untold, false) => Step::LookWhenOver,
-        (Look::AnothersObject | Look::Nothing, true) => Step::Settled(Settlement::NotCommitted),
-        (Look::Untold, true) => Step::Settled(Settlement::Expired),
+        (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Untold, false) => SettleStep::LookWhenOver,
+        (SettleLook::AnothersObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),
+        (SettleLook::Untold, true) => SettleStep::Settled(Settlement::Expired),
     }
 }
 
@@ -117,19 +117,19 @@ mod tests {
 
     #[test]
     fn a_create_that_is_not_seen_may_still_come_until_its_time_is_over() {
-        for look in [Look::Nothing, Look::AnothersObject, Look::Untold] {
-            assert_eq!(after_look(look, false), Step::LookWhenOver, "{look:?}");
+        for look in [SettleLook::Nothing, SettleLook::AnothersObject, SettleLook::Untold] {
+            assert_eq!(after_look(look, false), SettleStep::LookWhenOver, "{look:?}");
         }
-        assert_eq!(after_look(Look::Nothing, true), Step::Settled(Settlement::NotCommitted));
-        assert_eq!(after_look(Look::AnothersObject, true), Step::Settled(Settlement::NotCommitted));
-        assert_eq!(after_look(Look::Untold, true), Step::Settled(Settlement::Expired));
+        assert_eq!(after_look(SettleLook::Nothing, true), SettleStep::Settled(Settlement::NotCommitted));
+        assert_eq!(after_look(SettleLook::AnothersObject, true), SettleStep::Settled(Settlement::NotCommitted));
+        assert_eq!(after_look(SettleLook::Untold, true), SettleStep::Settled(Settlement::Expired));
     }
 
     #[test]
     fn what_is_there_settles_it_and_silence_never_does() {
         for over in [false, true] {
-            assert_eq!(after_look(Look::Ours, over), Step::Settled(Settlement::Committed));
-            assert_eq!(after_look(Look::Unanswered, over), Step::LookSoon);
+            assert_eq!(after_look(SettleLook::Ours, over), SettleStep::Settled(Settlement::Committed));
+            assert_eq!(after_look(SettleLook::Unanswered, over), SettleStep::LookSoon);
         }
     }
 

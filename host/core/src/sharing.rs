@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::lease::{Found, Version};
+use crate::lease::{FoundLease, LeaseVersion};
 
 /// Into how many leases plugins are shared out.
 pub const SHARDS: u64 = 32;
@@ -65,7 +65,7 @@ pub struct Members {
 
 #[derive(Debug)]
 struct Member {
-    version: Version,
+    version: LeaseVersion,
     until: Moment,
 }
 
@@ -78,7 +78,7 @@ impl Members {
     }
 
     /// The lease of `member` has been seen to be so.
-    pub fn observe(&mut self, member: &Arc<str>, found: Found, now: Moment) {
+    pub fn observe(&mut self, member: &Arc<str>, found: FoundLease, now: Moment) {
         let Some((version, record)) = found.filter(|(_, record)| !record.holder.is_empty()) else {
             self.known.remove(member);
             return;
@@ -177,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lease::Record;
+    use crate::lease::LeaseRecord;
 
     const PERIOD: Duration = Duration::from_secs(2);
     const STABILITY: Duration = Duration::from_mins(1);
@@ -243,8 +243,8 @@ mod tests {
         }
     }
 
-    fn record(holder: &str) -> Record {
-        Record { holder: holder.into(), duration: Duration::from_secs(15), transitions: 0, acquired: None }
+    fn record(holder: &str) -> LeaseRecord {
+        LeaseRecord { holder: holder.into(), duration: Duration::from_secs(15), transitions: 0, acquired: None }
     }
 
     fn at(seconds: u64) -> Moment {

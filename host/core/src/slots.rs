@@ -14,11 +14,11 @@ pub enum Wants {
 
 /// An account's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Id(usize);
+pub(crate) struct SlotId(usize);
 
 /// A waiter's number: whoever came first has the smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct SlotTicket(u64);
 
 /// The accounts `A` of all plugins, and who waits: `W` is how a waiter is reached.
 pub(crate) struct Slots<A, W> {
@@ -31,9 +31,9 @@ pub(crate) struct Slot<A, W> {
     /// What it has.
     pub(crate) account: A,
     /// In the order of their tickets.
-    going_on: VecDeque<(Ticket, W)>,
+    going_on: VecDeque<(SlotTicket, W)>,
     /// In the order of their tickets.
-    beginning: VecDeque<(Ticket, W)>,
+    beginning: VecDeque<(SlotTicket, W)>,
 }
 
 impl<A, W> Slot<A, W> {
@@ -51,7 +51,7 @@ impl<A, W> Slot<A, W> {
     }
 
     /// Who is next of its own: first those who go on, then first come, first served.
-    pub(crate) fn next(&self) -> Option<(Ticket, Wants, &W)> {
+    pub(crate) fn next(&self) -> Option<(SlotTicket, Wants, &W)> {
         let (wants, queue) =
             if self.going_on.is_empty() { (Wants::ToBegin, &self.beginning) } else { (Wants::ToGoOn, &self.going_on) };
         queue.front().map(|(ticket, waiter)| (*ticket, wants, waiter))
@@ -63,7 +63,7 @@ impl<A, W> Slot<A, W> {
         going_on.or_else(|| self.beginning.pop_front().map(|(_, waiter)| (Wants::ToBegin, waiter)))
     }
 
-    fn queue(&mut self, wants: Wants) -> &mut VecDeque<(Ticket, W)> {
+    fn queue(&mut self, wants: Wants) -> &mut VecDeque<(SlotTicket, W)> {
         match wants {
             Wants::ToBegin => &mut self.beginning,
             Wants::ToGoOn => &mut self.going_on,
@@ -77,30 +77,30 @@ impl<A, W> Slots<A, W> {
     }
 
     /// Opens an account.
-    pub(crate) fn join(&mut self, account: A) -> Id {
+    pub(crate) fn join(&mut self, account: A) -> SlotId {
         let free = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
         self.slots[free] = Some(Slot { account, going_on: VecDeque::new(), beginning: VecDeque::new() });
-        Id(free)
+        SlotId(free)
     }
 
     /// Closes an account for which nobody waits.
-    pub(crate) fn leave(&mut self, id: Id) {
+    pub(crate) fn leave(&mut self, id: SlotId) {
         self.slots[id.0] = None;
     }
 
     /// Queues a waiter.
-    pub(crate) fn wait(&mut self, id: Id, wants: Wants, waiter: W) -> Ticket {
-        let ticket = Ticket(self.tickets);
+    pub(crate) fn wait(&mut self, id: SlotId, wants: Wants, waiter: W) -> SlotTicket {
+        let ticket = SlotTicket(self.tickets);
         self.tickets += 1;
         self.get_mut(id).queue(wants).push_back((ticket, waiter));
         ticket
     }
 
     /// Forgets a waiter and returns it, if it has not been taken out already.
-    pub(crate) fn cancel(&mut self, id: Id, ticket: Ticket) -> Option<W> {
+    pub(crate) fn cancel(&mut self, id: SlotId, ticket: SlotTicket) -> Option<W> {
         let slot = self.get_mut(id);
         [&mut slot.going_on, &mut slot.beginning].into_iter().find_map(|queue| {
             let place = queue.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()?;
@@ -108,16 +108,16 @@ impl<A, W> Slots<A, W> {
         })
     }
 
-    pub(crate) fn get(&self, id: Id) -> &Slot<A, W> {
+    pub(crate) fn get(&self, id: SlotId) -> &Slot<A, W> {
         self.slots[id.0].as_ref().expect("whoever has the number has not left")
     }
 
-    pub(crate) fn get_mut(&mut self, id: Id) -> &mut Slot<A, W> {
+    pub(crate) fn get_mut(&mut self, id: SlotId) -> &mut Slot<A, W> {
         self.slots[id.0].as_mut().expect("whoever has the number has not left")
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &Slot<A, W>)> {
-        self.slots.iter().enumerate().filter_map(|(at, slot)| Some((Id(at), slot.as_ref()?)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, &Slot<A, W>)> {
+        self.slots.iter().enumerate().filter_map(|(at, slot)| Some((SlotId(at), slot.as_ref()?)))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<A, W>> {

@@ -32,23 +32,23 @@ impl fmt::Debug for Dictionary {
 }
 
 /// A text in either form. Two are equal if they say the same.
-pub(crate) struct Text(Mutex<State>);
+pub(crate) struct Text(Mutex<TextState>);
 
-struct State {
-    form: Form,
+struct TextState {
+    form: TextForm,
     /// Somebody has asked for the text since it was last cooled.
     is_read: bool,
 }
 
 #[derive(Clone)]
-enum Form {
+enum TextForm {
     Whole(Arc<str>),
     Packed(Arc<[u8]>, Arc<Dictionary>),
 }
 
 impl Text {
     pub(crate) fn new(text: Arc<str>) -> Self {
-        Self(Mutex::new(State { form: Form::Whole(text), is_read: false }))
+        Self(Mutex::new(TextState { form: TextForm::Whole(text), is_read: false }))
     }
 
     pub(crate) fn get(&self) -> Arc<str> {
@@ -73,9 +73,9 @@ impl Text {
             (state.form.clone(), std::mem::take(&mut state.is_read))
         };
         let after = match (before, is_read) {
-            (Form::Whole(text), false) => pack(&text, dictionary),
-            (packed @ Form::Packed(..), true) => Some(Form::Whole(packed.text())),
-            (Form::Whole(_), true) | (Form::Packed(..), false) => None,
+            (TextForm::Whole(text), false) => pack(&text, dictionary),
+            (packed @ TextForm::Packed(..), true) => Some(TextForm::Whole(packed.text())),
+            (TextForm::Whole(_), true) | (TextForm::Packed(..), false) => None,
         };
         if let Some(after) = after {
             self.state().form = after;
@@ -84,26 +84,26 @@ impl Text {
 
     pub(crate) fn footprint(&self) -> usize {
         match &self.state().form {
-            Form::Whole(text) => text.len(),
-            Form::Packed(bytes, _) => bytes.len(),
+            TextForm::Whole(text) => text.len(),
+            TextForm::Packed(bytes, _) => bytes.len(),
         }
     }
 
     /// [`Self::footprint`] as long as the text is whole.
     pub(crate) fn whole_footprint(&self) -> usize {
         match &self.state().form {
-            Form::Whole(text) => text.len(),
+            TextForm::Whole(text) => text.len(),
             // What `compress_prepend_size_with_dict` prepends.
-            Form::Packed(bytes, _) => bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize),
+            TextForm::Packed(bytes, _) => bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TextState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Form {
+impl TextForm {
     /// # Panics
     ///
     /// If the host's memory has been damaged: what `pack` made is unpacked with what it was packed with.
@@ -119,9 +119,9 @@ impl Form {
 }
 
 /// None: it would save too little to be worth the unpacking.
-fn pack(text: &str, dictionary: &Arc<Dictionary>) -> Option<Form> {
+fn pack(text: &str, dictionary: &Arc<Dictionary>) -> Option<TextForm> {
     let packed = compress_prepend_size_with_dict(text.as_bytes(), &dictionary.0);
-    (packed.len() < text.len() / 4 * 3).then(|| Form::Packed(packed.into(), Arc::clone(dictionary)))
+    (packed.len() < text.len() / 4 * 3).then(|| TextForm::Packed(packed.into(), Arc::clone(dictionary)))
 }
 
 impl PartialEq for Text {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn is_packed(text: &Text) -> bool {
-        matches!(text.state().form, Form::Packed(..))
+        matches!(text.state().form, TextForm::Packed(..))
     }
 
     #[test]

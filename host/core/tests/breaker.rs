@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windlass_core::breaker::{Breaker, Change, DIFFERENT_KEYS, FIRST_PAUSE, LONGEST_PAUSE, Round, State};
+use windlass_core::breaker::{
+    Breaker, BreakerChange, BreakerRound, BreakerState, DIFFERENT_KEYS, FIRST_PAUSE, LONGEST_PAUSE,
+};
 use windlass_core::clock::Moment;
 
 #[derive(Clone, Debug)]
@@ -41,7 +43,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// A call that runs, and how often the circuit had changed when it began.
 struct Call {
     key: u8,
-    round: Round,
+    round: BreakerRound,
     began: usize,
 }
 
@@ -58,7 +60,7 @@ struct Model {
 
 impl Model {
     /// What the end of a call changes.
-    fn ended(&mut self, call: &Call, how: How) -> Option<Change> {
+    fn ended(&mut self, call: &Call, how: How) -> Option<BreakerChange> {
         if call.began != self.changes || how == How::Withdraws {
             return None;
         }
@@ -72,16 +74,16 @@ impl Model {
                 if self.trapped.len() < DIFFERENT_KEYS {
                     return None;
                 }
-                Change::Opened(FIRST_PAUSE)
+                BreakerChange::Opened(FIRST_PAUSE)
             }
-            (Some(_), How::Answers) => Change::Closed,
-            (Some((_, pause)), _) => Change::Opened((pause * 2).min(LONGEST_PAUSE)),
+            (Some(_), How::Answers) => BreakerChange::Closed,
+            (Some((_, pause)), _) => BreakerChange::Opened((pause * 2).min(LONGEST_PAUSE)),
         };
         self.changes += 1;
         self.trapped.clear();
         self.open = match change {
-            Change::Opened(pause) => Some((self.now + pause, pause)),
-            Change::Closed => None,
+            BreakerChange::Opened(pause) => Some((self.now + pause, pause)),
+            BreakerChange::Closed => None,
         };
         Some(change)
     }
@@ -90,11 +92,11 @@ impl Model {
         self.open.is_none_or(|(until, _)| self.now >= until && !calls.iter().any(|call| call.began == self.changes))
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> BreakerState {
         match self.open {
-            None => State::Closed,
-            Some((until, _)) if self.now < until => State::Open,
-            Some(_) => State::HalfOpen,
+            None => BreakerState::Closed,
+            Some((until, _)) if self.now < until => BreakerState::Open,
+            Some(_) => BreakerState::HalfOpen,
         }
     }
 }

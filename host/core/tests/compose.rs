@@ -8,7 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::compose::{
-    Applied, CREATED_BY, Composition, Observed, OwnedKind, Parent, Step, UpdateStrategy, Wanted, Withheld, prune, step,
+    Applied, CREATED_BY, ChildStep, CompositeParent, Composition, ObservedChildren, OwnedKind, UpdateStrategy, Wanted,
+    Withheld, prune, step,
 };
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::outcome::Failure;
@@ -16,8 +17,8 @@ use windlass_core::outcome::Failure;
 const PLUGIN: &str = "webapp";
 const KINDS: [&str; 2] = ["ConfigMap", "Secret"];
 
-fn parent() -> Parent {
-    Parent {
+fn parent() -> CompositeParent {
+    CompositeParent {
         plugin: PLUGIN.into(),
         kind: ObjectKind::new("example.com/v1", "Parent"),
         key: ObjectKey::namespaced("prod", "parent"),
@@ -41,7 +42,7 @@ struct Found {
 }
 
 impl Found {
-    fn observed(&self) -> Observed {
+    fn observed(&self) -> ObservedChildren {
         let owners =
             self.controller.map(|uid| json!([{"kind": "Parent", "name": "p", "uid": uid, "controller": true}]));
         let labels = self.created_by.map(|plugin| json!({CREATED_BY: plugin}));
@@ -50,7 +51,7 @@ impl Found {
             "ownerReferences": owners, "labels": labels,
             "deletionTimestamp": self.deleting.then_some("2026-01-01T00:00:00Z"),
         }});
-        Observed::read(&ObjectKind::new("v1", self.kind), object.to_string().into()).expect("an object")
+        ObservedChildren::read(&ObjectKind::new("v1", self.kind), object.to_string().into()).expect("an object")
     }
 
     fn uid(&self) -> String {
@@ -108,14 +109,16 @@ fn strategy() -> impl Strategy<Value = UpdateStrategy> {
 }
 
 /// How the host might have fared with each step: as it must where there is nothing to do, else by chance.
-fn fared(step: Step<'_>, luck: u8) -> Applied {
+fn fared(step: ChildStep<'_>, luck: u8) -> Applied {
     match (step, luck) {
-        (Step::Keep, _) => Applied::Done,
-        (Step::Wait { ours: true }, _) | (Step::Replace { .. }, 1) => Applied::Pending,
-        (Step::Wait { ours: false }, _) => Applied::PendingUnseen,
-        (Step::Leave { .. }, _) | (_, 0) => Applied::Failed(Failure::Transient("refused".into())),
+        (ChildStep::Keep, _) => Applied::Done,
+        (ChildStep::Wait { ours: true }, _) | (ChildStep::Replace { .. }, 1) => Applied::Pending,
+        (ChildStep::Wait { ours: false }, _) => Applied::PendingUnseen,
+        (ChildStep::Leave { .. }, _) | (_, 0) => Applied::Failed(Failure::Transient("refused".into())),
         (_, 2) => Applied::NotTried,
-        (Step::Create | Step::Update { .. } | Step::Replace { .. } | Step::Adopt { .. }, _) => Applied::Done,
+        (ChildStep::Create | ChildStep::Update { .. } | ChildStep::Replace { .. } | ChildStep::Adopt { .. }, _) => {
+            Applied::Done
+        }
     }
 }
 
@@ -140,12 +143,12 @@ proptest! {
             // A wrong answer goes no further: there is no pruning to ask for without a checked answer.
             return Ok(());
         };
-        let observed: Vec<Observed> = found.iter().map(Found::observed).collect();
+        let observed: Vec<ObservedChildren> = found.iter().map(Found::observed).collect();
         let of = |kind: &ObjectKind, key: &ObjectKey| observed.iter().find(|it| it.kind == *kind && it.key == *key);
         let steps: Vec<_> = wanted.children.iter().map(|it| step(&parent, it, of(&it.kind, &it.key))).collect();
         let applied: Vec<Applied> = steps.iter().zip(&luck).map(|(step, luck)| fared(*step, *luck)).collect();
         // The children that the host sees are those that the parent controls.
-        let children: Vec<Observed> =
+        let children: Vec<ObservedChildren> =
             observed.iter().filter(|it| it.controller.as_deref() == Some("ours")).cloned().collect();
         let pruning = prune(&parent, &wanted, &applied, &children);
         // And it must not matter should it see others too.
@@ -181,18 +184,18 @@ proptest! {
     ) {
         let parent = parent();
         let Ok(wanted) = Wanted::read(&answer, &parent, &owns(strategy)) else { return Ok(()) };
-        let observed: Vec<Observed> = found.iter().map(Found::observed).collect();
+        let observed: Vec<ObservedChildren> = found.iter().map(Found::observed).collect();
         for child in &wanted.children {
             let there = observed.iter().find(|it| it.kind == child.kind && it.key == child.key);
             let ours = there.is_some_and(|it| it.controller.as_deref() == Some("ours"));
             match step(&parent, child, there) {
-                Step::Create => prop_assert!(there.is_none()),
-                Step::Update { marked, .. } | Step::Replace { marked, .. } => {
+                ChildStep::Create => prop_assert!(there.is_none()),
+                ChildStep::Update { marked, .. } | ChildStep::Replace { marked, .. } => {
                     prop_assert!(ours && marked == (there.and_then(|it| it.created_by.as_deref()) == Some(PLUGIN)));
                 }
-                Step::Keep => prop_assert!(ours),
-                Step::Adopt { .. } | Step::Leave { .. } => prop_assert!(!ours),
-                Step::Wait { ours: told } => prop_assert!(told == ours && there.is_some_and(|it| it.deleting)),
+                ChildStep::Keep => prop_assert!(ours),
+                ChildStep::Adopt { .. } | ChildStep::Leave { .. } => prop_assert!(!ours),
+                ChildStep::Wait { ours: told } => prop_assert!(told == ours && there.is_some_and(|it| it.deleting)),
             }
         }
     }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use windlass_core::expectations::{Cache, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
 use windlass_core::gate::{Gate, Interest};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::queue::{ItemExponential, Queue};
 
 use fake::{FakeCache, TokioClock, key, object, terminating};
@@ -353,12 +353,12 @@ async fn a_list_that_began_after_the_answer_shows_everything() {
     for is_comparable in BOTH {
         for effect in [wrote(&object("a", "u", "5")), removed("u"), Effect::Unknown] {
             let bench = Bench::new(is_comparable);
-            let early = Turn::take();
+            let early = Stamp::take();
             bench.send("a").ended(&effect);
             bench.park();
             bench.cache().list(early, "4", []);
             assert!(!bench.has_woken(), "it began before the answer came: {effect:?}");
-            bench.cache().list(Turn::take(), "7", []);
+            bench.cache().list(Stamp::take(), "7", []);
             assert!(bench.has_woken() && bench.gate.is_empty(), "{effect:?}");
         }
     }
@@ -368,7 +368,7 @@ async fn a_list_that_began_after_the_answer_shows_everything() {
 async fn what_a_list_shows_counts_though_it_began_early() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
-        let early = Turn::take();
+        let early = Stamp::take();
         bench.write(&object("a", "u", "5"));
         bench.cache().list(early, "6", [object("a", "u", "5")]);
         assert!(!bench.holds());
@@ -378,12 +378,12 @@ async fn what_a_list_shows_counts_though_it_began_early() {
 #[tokio::test]
 async fn versions_that_move_backwards_turn_expectations_into_proofs() {
     let bench = Bench::new(true);
-    let early = Turn::take();
+    let early = Stamp::take();
     bench.write(&object("a", "u", "50"));
     bench.cache().list_anew(early, "20", []);
     bench.cache().bookmark("60");
     assert!(bench.holds(), "60 of this epoch is not 50 of the other");
-    bench.gate.proven(0, Turn::take());
+    bench.gate.proven(0, Stamp::take());
     assert!(!bench.holds() && bench.gate.is_empty());
 }
 
@@ -393,7 +393,7 @@ async fn a_write_to_a_server_that_went_back_before_the_cache_noticed_is_proven()
     bench.cache().bookmark("100");
     bench.write(&object("a", "u", "50"));
     assert!(bench.holds(), "100 was of the state before the restore");
-    bench.cache().list_anew(Turn::take(), "51", [object("a", "u", "50")]);
+    bench.cache().list_anew(Stamp::take(), "51", [object("a", "u", "50")]);
     assert!(!bench.holds());
 }
 
@@ -405,10 +405,10 @@ async fn an_end_that_the_server_has_undone_since_does_not_show_a_deletion() {
             bench.cache().applied(&object("a", "u", "5"));
             let sent = bench.send("a");
             bench.cache().deleted(&terminating("a", "u", "6"));
-            bench.cache().list_anew(Turn::take(), "5", [object("a", "u", "5")]);
+            bench.cache().list_anew(Stamp::take(), "5", [object("a", "u", "5")]);
             sent.ended(&effect);
             assert!(bench.holds(), "the cache shows what the key has deleted: {effect:?}");
-            bench.gate.proven(0, Turn::take());
+            bench.gate.proven(0, Stamp::take());
             assert!(!bench.holds() && bench.gate.is_empty());
         }
     }
@@ -418,13 +418,13 @@ async fn an_end_that_the_server_has_undone_since_does_not_show_a_deletion() {
 async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
-        let early = Turn::take();
+        let early = Stamp::take();
         bench.write(&object("a", "u", "50"));
         bench.cache().lose();
         assert!(bench.holds());
         bench.cache().list_anew(early, "60", []);
         assert!(bench.holds());
-        bench.cache().list(Turn::take(), "61", []);
+        bench.cache().list(Stamp::take(), "61", []);
         assert!(!bench.holds());
     }
 }
@@ -432,13 +432,13 @@ async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
 #[tokio::test]
 async fn an_unknown_write_is_over_with_a_proof_that_began_later() {
     let bench = Bench::new(true);
-    let early = Turn::take();
+    let early = Stamp::take();
     bench.send("a").ended(&Effect::Unknown);
     bench.park();
     bench.cache().bookmark("1000");
     bench.gate.proven(0, early);
     assert!(!bench.has_woken());
-    bench.gate.proven(0, Turn::take());
+    bench.gate.proven(0, Stamp::take());
     assert!(bench.has_woken());
 }
 
@@ -456,7 +456,7 @@ async fn an_incarnation_that_nobody_named_is_proven_gone() {
     bench.send("a").ended(&Effect::Removed { uid: None, for_good: false });
     bench.cache().deleted(&object("a", "u", "6"));
     assert!(bench.holds(), "the evicted one may be its successor");
-    bench.gate.proven(0, Turn::take());
+    bench.gate.proven(0, Stamp::take());
     assert!(!bench.holds());
 }
 
@@ -528,7 +528,7 @@ async fn an_old_state_that_never_turns_up_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_may_have_skipped_the_write_has_the_cache_probed_soon() {
     let bench = Bench::new(false);
-    let early = Turn::take();
+    let early = Stamp::take();
     bench.write(&object("a", "u", "5"));
     bench.cache().list(early, "9", [object("a", "u", "9")]);
     let began = tokio::time::Instant::now();

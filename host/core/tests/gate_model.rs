@@ -13,7 +13,7 @@ use windlass_core::compact::Uid;
 use windlass_core::expectations::{Cache, Effect, Shown};
 use windlass_core::gate::{Gate, Interest};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::{Progress, Turn};
+use windlass_core::progress::{Progress, Stamp};
 use windlass_core::queue::{ItemExponential, Queue};
 
 use fake::{FakeCache, TokioClock, key, state};
@@ -189,7 +189,7 @@ impl Server {
 struct Follower {
     told: usize,
     /// A list that began: when, after which changes, and what it shows.
-    list: Option<(Turn, usize, BTreeMap<usize, State>, u64)>,
+    list: Option<(Stamp, usize, BTreeMap<usize, State>, u64)>,
     /// The server has gone back: only a list can tell.
     is_broken: bool,
 }
@@ -254,7 +254,7 @@ impl World {
             Step::Bookmark(cache) => self.bookmark(cache),
             Step::BeginList(cache) => {
                 let shown = self.server.objects.clone();
-                let list = (Turn::take(), self.server.changes.len(), shown, self.server.version());
+                let list = (Stamp::take(), self.server.changes.len(), shown, self.server.version());
                 self.followers[cache].list.get_or_insert(list);
             }
             Step::EndList(cache) => self.end_list(cache),
@@ -346,7 +346,7 @@ impl World {
         if self.followers[cache].is_broken || self.followers[cache].list.is_some() {
             return;
         }
-        let began = Turn::take();
+        let began = Stamp::take();
         while self.followers[cache].told < self.server.changes.len() {
             self.deliver(cache);
         }
@@ -411,7 +411,7 @@ impl World {
             assert!(!self.gate.holds(&web()), "all has been told, and it is held: {:?}", self.gate.waiting(9));
         }
         for cache in 0..2 {
-            self.gate.proven(cache, Turn::take());
+            self.gate.proven(cache, Stamp::take());
         }
         assert!(
             !self.gate.holds(&web()) && self.gate.is_empty(),

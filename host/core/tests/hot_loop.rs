@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Moment;
-use windlass_core::hot_loop::{TRACKED, Tally, WINDOW};
+use windlass_core::hot_loop::{LoopDetector, TRACKED, WINDOW};
 
 const LIMIT: u32 = 20;
 
@@ -17,7 +17,7 @@ proptest! {
     fn no_object_is_named_that_had_too_few_writes_and_none_is_missed_that_had_clearly_too_many(
         writes in prop::collection::vec((prop_oneof![1 => 0..3_u32, 8 => 3..2_000_u32], 0..40_u64), 1..4_000),
     ) {
-        let mut tally = Tally::new(LIMIT);
+        let mut tally = LoopDetector::new(LIMIT);
         let (mut now, mut window) = (Duration::ZERO, Duration::ZERO);
         // Of this window: of each object all writes, and those since it was last found; and of all objects together.
         let (mut since_found, mut all) = (HashMap::<u32, u32>::new(), 0_usize);

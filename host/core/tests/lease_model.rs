@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Moment;
-use windlass_core::lease::{Answer, Election, Found, Loss, Purpose, Step, Timing, Wish};
+use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose, Timing};
 
 /// True time goes on by this, in milliseconds.
 const TICK: u64 = 50;
@@ -33,7 +33,7 @@ impl Chance {
 
 /// A request on its way, or its answer on the way back. Times are true ones.
 struct Request {
-    step: Step,
+    step: ElectionStep,
     arrives: u64,
     answer_takes: Option<u64>,
 }
@@ -51,9 +51,9 @@ struct Machine {
     /// How much of the server's history its watch has brought.
     watched: usize,
     /// What it waits for: until when, by its own clock, and the answer with the true time of its arrival.
-    waiting: Option<(Moment, Option<(u64, Answer)>)>,
+    waiting: Option<(Moment, Option<(u64, ElectionAnswer)>)>,
     number: u64,
-    wish: Wish,
+    wish: LeaseWish,
     /// When the last request that it may have started in its tenure is over, in true time.
     over: u64,
     /// The same of tenures that it has lost, which nobody has waited for.
@@ -76,7 +76,7 @@ struct World {
     time: u64,
     machines: Vec<Machine>,
     /// Every state that the lease was in.
-    history: Vec<Found>,
+    history: Vec<FoundLease>,
     under_way: Vec<(usize, u64, Request)>,
     faults: bool,
     /// Who could start something at each moment, where that changed.
@@ -100,7 +100,7 @@ impl World {
             watched: 0,
             waiting: None,
             number: 0,
-            wish: Wish::Hold { after: Duration::ZERO },
+            wish: LeaseWish::Hold { after: Duration::ZERO },
             over: 0,
             over_of_lost: 0,
         });
@@ -174,19 +174,19 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, step: Step) -> Answer {
+    fn carry_out(&mut self, step: ElectionStep) -> ElectionAnswer {
         let current = self.history.last().cloned().flatten();
         let (over, record) = match step {
-            Step::Write { over, record, .. } => (over, record),
-            Step::Look { .. } => return Answer::Found(current),
-            Step::WaitUntil(_) => unreachable!("it is no request"),
+            ElectionStep::Write { over, record, .. } => (over, record),
+            ElectionStep::Look { .. } => return ElectionAnswer::Found(current),
+            ElectionStep::WaitUntil(_) => unreachable!("it is no request"),
         };
         if current.map(|(version, _)| version) != over {
-            return Answer::Conflict;
+            return ElectionAnswer::Conflict;
         }
         let version: std::sync::Arc<str> = self.history.len().to_string().into();
         self.history.push(Some((version.clone(), record)));
-        Answer::Written(version)
+        ElectionAnswer::Written(version)
     }
 
     fn go_on(&mut self, number: usize) {
@@ -204,15 +204,15 @@ impl World {
             return;
         }
         if faults && chance.one_in(2000) {
-            let free = Wish::Hold { after: Duration::from_secs(chance.below(8)) };
-            machine.wish = if machine.wish == Wish::Yield { free } else { Wish::Yield };
+            let free = LeaseWish::Hold { after: Duration::from_secs(chance.below(8)) };
+            machine.wish = if machine.wish == LeaseWish::Yield { free } else { LeaseWish::Yield };
         }
         let now = machine.now(time);
         match machine.waiting.take() {
             Some((_, Some((arrives, answer)))) if arrives <= time => {
                 machine.election.answered(answer, now, 0.5);
             }
-            Some((until, _)) if until <= now => machine.election.answered(Answer::Failed, now, 0.5),
+            Some((until, _)) if until <= now => machine.election.answered(ElectionAnswer::Failed, now, 0.5),
             Some(still) => machine.waiting = Some(still),
             None => {}
         }
@@ -229,14 +229,14 @@ impl World {
         let step = machine.election.next(now, machine.wish);
         match machine.election.take_loss() {
             // Whoever lets go has waited for what it started in that tenure.
-            Some(Loss::Released) => machine.over = 0,
+            Some(LeaseLoss::Released) => machine.over = 0,
             Some(_) => machine.over_of_lost = machine.over_of_lost.max(std::mem::take(&mut machine.over)),
             None => {}
         }
         let limit = match &step {
-            Step::WaitUntil(_) => return,
-            Step::Look { limit } => *limit,
-            Step::Write { limit, purpose, .. } => {
+            ElectionStep::WaitUntil(_) => return,
+            ElectionStep::Look { limit } => *limit,
+            ElectionStep::Write { limit, purpose, .. } => {
                 let over = machine.over.max(machine.over_of_lost);
                 assert!(
                     *purpose != Purpose::Release || over <= time,
@@ -290,7 +290,7 @@ proptest! {
         world.faults = false;
         for machine in &mut world.machines {
             machine.wakes = 0;
-            machine.wish = Wish::Hold { after: Duration::ZERO };
+            machine.wish = LeaseWish::Hold { after: Duration::ZERO };
         }
         world.run(60);
         prop_assert!(world.holder().is_some(), "nobody holds it in peace: {:?}", world.holders);
@@ -310,7 +310,7 @@ proptest! {
     fn a_lease_that_was_let_go_of_is_taken_within_a_retry_period(seed in any::<u64>()) {
         let mut world = calm(seed, 3);
         let holder = world.holder().expect("in peace");
-        world.machines[holder].wish = Wish::Yield;
+        world.machines[holder].wish = LeaseWish::Yield;
         let begun = world.until_held(Some(holder));
         // A renewal that is on its way, the release, and what the other writes: each takes less than 0.6 s.
         prop_assert!(begun <= 1_900, "{begun} ms");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
-use windlass_core::commons::{Commons, Portion, Share, Wants};
+use windlass_core::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
 /// What is larger takes long.
 pub(crate) const LARGE: usize = 64 << 10;
@@ -21,8 +21,8 @@ const READ_OF_ALL: usize = 4;
 /// One plugin's part of the threads. Clones are the same part.
 #[derive(Clone, Debug)]
 pub(crate) struct Apart {
-    threads: Commons,
-    of_threads: Share,
+    threads: SharedBudget,
+    of_threads: BudgetShare,
     long: Arc<Semaphore>,
     reads: [Arc<Semaphore>; 2],
 }
@@ -37,7 +37,7 @@ pub(crate) struct Thread {
 impl Apart {
     /// Of a host, and of its first plugin.
     pub(crate) fn new() -> Self {
-        Self::part_of(Commons::new(LONG_OF_ALL), Arc::new(Semaphore::new(READ_OF_ALL)))
+        Self::part_of(SharedBudget::new(LONG_OF_ALL), Arc::new(Semaphore::new(READ_OF_ALL)))
     }
 
     /// Another plugin's, on the same host.
@@ -45,7 +45,7 @@ impl Apart {
         Self::part_of(self.threads.clone(), self.reads[1].clone())
     }
 
-    fn part_of(threads: Commons, reads_of_all: Arc<Semaphore>) -> Self {
+    fn part_of(threads: SharedBudget, reads_of_all: Arc<Semaphore>) -> Self {
         let of_threads = threads.share();
         let reads = [Arc::new(Semaphore::new(READ_OF_ONE)), reads_of_all];
         Self { threads, of_threads, long: Arc::new(Semaphore::new(LONG_OF_ONE)), reads }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::overlay::Left;
+use windlass_core::overlay::WrittenState;
 use windlass_core::owner::{self, ClaimStep};
 use windlass_core::ports::{CallContext, Claimed, Live, Owners, Writes};
 use windlass_core::watch::WatchSpec;
@@ -188,7 +188,7 @@ impl Claim {
         }
         for (key, known) in self.call.overlay.of_kind(&self.kind) {
             match known.left {
-                Some(Left::State(_, object)) => {
+                Some(WrittenState::State(_, object)) => {
                     // Where versions do not tell, what the call has been answered is the later.
                     let latest = match found.remove(&key) {
                         Some(cached) => newer(object, cached),
@@ -197,7 +197,7 @@ impl Claim {
                     found.insert(key, latest);
                 }
                 // A state that is too large to be kept is not known well enough to decide on.
-                Some(Left::Nothing(_) | Left::Unkept(_)) => drop(found.remove(&key)),
+                Some(WrittenState::Nothing(_) | WrittenState::Unkept(_)) => drop(found.remove(&key)),
                 None => {}
             }
         }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use windlass_core::compact::Version;
 use windlass_core::freshness::Evidence;
 use windlass_core::object::Object;
-use windlass_core::progress::{Advance, Progress as _, Turn};
+use windlass_core::progress::{Advance, Progress as _, Stamp};
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{IndexSource, WatchEvent, WatchSpec};
 
@@ -52,9 +52,9 @@ pub(crate) struct Feed {
     /// Asks an informer that waits before its next attempt not to wait any longer.
     hurry: Notify,
     /// A list was asked for by force, at this turn.
-    wanted: watch::Sender<Option<Turn>>,
+    wanted: watch::Sender<Option<Stamp>>,
     /// When the last proof of freshness began, and how it ended. Held while one runs.
-    proven: tokio::sync::Mutex<Option<(Turn, Evidence)>>,
+    proven: tokio::sync::Mutex<Option<(Stamp, Evidence)>>,
     /// What texts are packed against that did not come in a list.
     dictionary: OnceLock<Arc<Dictionary>>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Listed {
     pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
     /// Taken just before it was asked for.
-    pub(crate) began: Turn,
+    pub(crate) began: Stamp,
 }
 
 /// All subscribers have been stopped because the cache became too large for them.
@@ -333,7 +333,7 @@ impl Feed {
 
     /// Has the informer list again: the next list that begins is for all who have asked before.
     pub(crate) fn relist(&self) {
-        self.wanted.send_replace(Some(Turn::take()));
+        self.wanted.send_replace(Some(Stamp::take()));
         self.hurry.notify_one();
     }
 
@@ -351,7 +351,7 @@ impl Feed {
         &self.spec
     }
 
-    pub(crate) fn proven(&self) -> &tokio::sync::Mutex<Option<(Turn, Evidence)>> {
+    pub(crate) fn proven(&self) -> &tokio::sync::Mutex<Option<(Stamp, Evidence)>> {
         &self.proven
     }
 

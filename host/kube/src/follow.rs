@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use windlass_core::compact::Version;
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
 use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
@@ -158,7 +158,7 @@ impl Follower {
         let seconds = watch_seconds();
         let began = Instant::now();
         let resource = self.resource().await;
-        let turn = Turn::take();
+        let turn = Stamp::take();
         let answer = match resource {
             Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
             Err(error) => Err(error),

@@ -16,8 +16,8 @@ use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use windlass_core::compact::Version;
-use windlass_core::freshness::{Course, Evidence, Finding, Proof, Step};
-use windlass_core::progress::{Advance, Observer, Progress as _, Turn};
+use windlass_core::freshness::{Course, Evidence, Finding, Proof, ProofStep};
+use windlass_core::progress::{Advance, Observer, Progress as _, Stamp};
 use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
@@ -60,7 +60,7 @@ impl Informers {
     /// Completes when the cache of `spec` has everything that was committed before this call, or is lost. Takes as long as
     /// the API server does not answer; drop the future to give up. Those who ask meanwhile share one proof.
     pub async fn prove(&self, spec: &WatchSpec) -> Proof {
-        let asked = Turn::take();
+        let asked = Stamp::take();
         let Some(feed) = self.feed(spec) else { return Proof::Lost };
         let mut last = feed.proven().lock().await;
         // Somebody else's proof that began while this one waited is as good.
@@ -69,7 +69,7 @@ impl Informers {
         {
             return Proof::Proven(evidence);
         }
-        let began = Turn::take();
+        let began = Stamp::take();
         let proof = Prover::new(self, &feed, began).run().await;
         tracing::debug!(watch = %spec, ?proof, "the proof that the cache is fresh has ended");
         if let Proof::Proven(evidence) = proof {
@@ -94,7 +94,7 @@ impl Informers {
 struct Prover<'a> {
     informers: &'a Informers,
     feed: &'a Arc<Feed>,
-    began: Turn,
+    began: Stamp,
     wake: Arc<Wake>,
     /// Where the server was, and in which epoch of the cache that says something.
     goal: Option<(Version, u64)>,
@@ -103,7 +103,7 @@ struct Prover<'a> {
 }
 
 impl<'a> Prover<'a> {
-    fn new(informers: &'a Informers, feed: &'a Arc<Feed>, began: Turn) -> Self {
+    fn new(informers: &'a Informers, feed: &'a Arc<Feed>, began: Stamp) -> Self {
         let wake = Arc::<Wake>::default();
         let observer: Weak<Wake> = Arc::downgrade(&wake);
         feed.store().observe(0, observer);
@@ -121,7 +121,7 @@ impl<'a> Prover<'a> {
             };
             let course = course.get_or_insert_with(|| Course::new(resource.comparable, self.feed.store().len()));
             let found = match course.step() {
-                Step::Relist => return self.relisted().await,
+                ProofStep::Relist => return self.relisted().await,
                 step => self.attempt(step, &resource).await,
             };
             // What the cache has done meanwhile counts, whatever the step found.
@@ -144,14 +144,14 @@ impl<'a> Prover<'a> {
     }
 
     /// Tries one step. Ends early where the cache itself makes the step needless.
-    async fn attempt(&mut self, step: Step, resource: &Resource) -> Result<Evidence, Trouble> {
+    async fn attempt(&mut self, step: ProofStep, resource: &Resource) -> Result<Evidence, Trouble> {
         if resource.comparable {
             self.aim(resource).await?;
         }
         let work = async {
             match step {
-                Step::Probe => self.probe(resource).await,
-                Step::Compare | Step::Relist => self.compare(resource).await,
+                ProofStep::Probe => self.probe(resource).await,
+                ProofStep::Compare | ProofStep::Relist => self.compare(resource).await,
             }
         };
         tokio::select! {

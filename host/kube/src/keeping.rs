@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kube::Client;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::finalizer::{self, Form, Touch};
-use windlass_core::overlay::Left;
+use windlass_core::finalizer::{self, MutationForm, Touch};
+use windlass_core::overlay::WrittenState;
 use windlass_core::ports::CallContext;
 use windlass_core::principal::Role;
 use windlass_core::write::PatchType;
@@ -101,8 +101,8 @@ impl Keeping<'_> {
     fn known(&self, call: &CallContext, plan: &Plan, version: &str) -> Option<Vec<String>> {
         let left = call.overlay.get(&plan.resource.kind, &plan.key).and_then(|known| known.left);
         let own = match left {
-            Some(Left::State(_, object)) => Some(object),
-            Some(Left::Unkept(_) | Left::Nothing(_)) | None => None,
+            Some(WrittenState::State(_, object)) => Some(object),
+            Some(WrittenState::Unkept(_) | WrittenState::Nothing(_)) | None => None,
         };
         let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, version));
         let of_version = own.filter(|own| own.header.version.to_string() == version).or(cached)?;
@@ -143,18 +143,18 @@ fn is_plain(version: &str) -> bool {
 }
 
 /// What the body of `plan` is to the object's finalizers. None: nothing.
-fn form(plan: &Plan, body: &str) -> Option<Form> {
+fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     let is_itself = plan.subresource.is_empty();
     match plan.how {
         How::Delete => None,
         // An eviction, a binding, a token.
-        How::Create => is_itself.then_some(Form::New),
-        How::Update => (is_itself || replaces_object(plan, body)).then_some(Form::Replacement),
+        How::Create => is_itself.then_some(MutationForm::New),
+        How::Update => (is_itself || replaces_object(plan, body)).then_some(MutationForm::Replacement),
         // A scale has none, so a patch of it does not speak of them.
-        How::Apply => Some(Form::Applied),
-        How::Patch(PatchType::Merge) => Some(Form::Merge),
-        How::Patch(PatchType::Strategic) => Some(Form::Strategic),
-        How::Patch(PatchType::Json) => Some(Form::Json),
+        How::Apply => Some(MutationForm::Applied),
+        How::Patch(PatchType::Merge) => Some(MutationForm::Merge),
+        How::Patch(PatchType::Strategic) => Some(MutationForm::Strategic),
+        How::Patch(PatchType::Json) => Some(MutationForm::Json),
     }
 }
 

@@ -16,7 +16,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::lease::{Answer, Found, Record, Version};
+use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord, LeaseVersion};
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
@@ -113,13 +113,13 @@ struct Spec {
 }
 
 /// The name and the state of a lease of which this is the text.
-fn read(text: &str) -> Result<(Version, Record), serde_json::Error> {
+fn read(text: &str) -> Result<(LeaseVersion, LeaseRecord), serde_json::Error> {
     let Lease { mut metadata, spec } = serde_json::from_str(text)?;
     if let Some(metadata) = metadata.as_object_mut() {
         // A cache does not keep them, so they must not tell one state from another.
         metadata.remove("managedFields");
     }
-    let record = Record {
+    let record = LeaseRecord {
         holder: spec.holder_identity.unwrap_or_default(),
         duration: Duration::from_secs(spec.lease_duration_seconds.unwrap_or(1).into()),
         transitions: spec.lease_transitions.unwrap_or_default(),
@@ -155,7 +155,7 @@ impl Leases {
 
     /// The state that a watch has brought. None: it is no lease that can be read, which is as good as none.
     #[must_use]
-    pub fn watched(text: &str) -> Found {
+    pub fn watched(text: &str) -> FoundLease {
         read(text).ok()
     }
 
@@ -166,11 +166,11 @@ impl Leases {
     }
 
     /// The lease as it is.
-    pub async fn get(&self, name: &str, limit: Duration) -> Result<Answer, LeaseError> {
+    pub async fn get(&self, name: &str, limit: Duration) -> Result<ElectionAnswer, LeaseError> {
         let (path, headers) = (self.path(Some(name)), self.headers.clone());
         match request::get_as(&self.client, &path, headers, MOST_ANSWER, limit).await {
-            Ok(text) => Ok(Answer::Found(Some(self.read(name, &text)?))),
-            Err(error) if error.code() == Some(404) => Ok(Answer::Found(None)),
+            Ok(text) => Ok(ElectionAnswer::Found(Some(self.read(name, &text)?))),
+            Err(error) if error.code() == Some(404) => Ok(ElectionAnswer::Found(None)),
             Err(source) => Err(self.failed("get", name, source)),
         }
     }
@@ -180,39 +180,39 @@ impl Leases {
         &self,
         name: &str,
         kind: LeaseKind,
-        over: Option<&Version>,
-        record: &Record,
+        over: Option<&LeaseVersion>,
+        record: &LeaseRecord,
         limit: Duration,
-    ) -> Result<Answer, LeaseError> {
+    ) -> Result<ElectionAnswer, LeaseError> {
         let (verb, method, path) = match over {
             Some(_) => ("update", Method::PUT, self.path(Some(name))),
             None => ("create", Method::POST, self.path(None)),
         };
         let body = self.document(name, kind, over, record).to_string();
         match self.send(verb, method, &path, name, body, limit).await {
-            Ok(text) => Ok(Answer::Written(self.read(name, &text)?.0)),
+            Ok(text) => Ok(ElectionAnswer::Written(self.read(name, &text)?.0)),
             // Changed, made by another, or gone.
             Err(error) if matches!(error.code(), Some(409 | 404)) && !is_namespace_missing(&error) => {
-                Ok(Answer::Conflict)
+                Ok(ElectionAnswer::Conflict)
             }
             Err(source) => Err(self.failed(verb, name, source)),
         }
     }
 
     /// Deletes the lease, if it is in the state `over`.
-    pub async fn delete(&self, name: &str, over: &Version, limit: Duration) -> Result<Answer, LeaseError> {
+    pub async fn delete(&self, name: &str, over: &LeaseVersion, limit: Duration) -> Result<ElectionAnswer, LeaseError> {
         let metadata: Value = serde_json::from_str(over).unwrap_or_default();
         let preconditions = json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
         let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}).to_string();
         match self.send("delete", Method::DELETE, &self.path(Some(name)), name, body, limit).await {
-            Ok(_) => Ok(Answer::Found(None)),
-            Err(error) if error.code() == Some(404) => Ok(Answer::Found(None)),
-            Err(error) if error.code() == Some(409) => Ok(Answer::Conflict),
+            Ok(_) => Ok(ElectionAnswer::Found(None)),
+            Err(error) if error.code() == Some(404) => Ok(ElectionAnswer::Found(None)),
+            Err(error) if error.code() == Some(409) => Ok(ElectionAnswer::Conflict),
             Err(source) => Err(self.failed("delete", name, source)),
         }
     }
 
-    fn document(&self, name: &str, kind: LeaseKind, over: Option<&Version>, record: &Record) -> Value {
+    fn document(&self, name: &str, kind: LeaseKind, over: Option<&LeaseVersion>, record: &LeaseRecord) -> Value {
         let now = micro_time(Timestamp::now());
         let mut metadata: Value = over.and_then(|over| serde_json::from_str(over).ok()).unwrap_or_else(|| json!({}));
         metadata["name"] = name.into();
@@ -274,7 +274,7 @@ impl Leases {
         path
     }
 
-    fn read(&self, name: &str, text: &str) -> Result<(Version, Record), LeaseError> {
+    fn read(&self, name: &str, text: &str) -> Result<(LeaseVersion, LeaseRecord), LeaseError> {
         let (namespace, name) = (&self.namespace, name.to_owned());
         read(text).map_err(|source| LeaseError::Malformed { namespace: namespace.clone(), name, source })
     }

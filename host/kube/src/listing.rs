@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::text::Dictionary;
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -213,7 +213,7 @@ impl<'a> Collector<'a> {
     }
 
     /// A watch from no version in particular would not tell what has gone since the list.
-    fn end(mut self, version: Version, resource: &Arc<Resource>, began: Turn) -> Result<Listed, InformerError> {
+    fn end(mut self, version: Version, resource: &Arc<Resource>, began: Stamp) -> Result<Listed, InformerError> {
         self.settle();
         if version.is_empty() {
             return Err(malformed(ParseError::NoVersion));
@@ -230,7 +230,7 @@ impl<'a> Collector<'a> {
     ) -> Result<Listed, InformerError> {
         let path = resource.collection(spec.namespace.as_deref());
         let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
-        let mut began = Turn::take();
+        let mut began = Stamp::take();
         let mut token: Option<String> = None;
         let mut page = Vec::new();
         loop {
@@ -243,7 +243,7 @@ impl<'a> Collector<'a> {
                     self.objects.clear();
                     self.fresh.clear();
                     self.bytes = 0;
-                    began = Turn::take();
+                    began = Stamp::take();
                     let uri = self::query(spec).onto(&path);
                     request::get_into(client, &uri, accept, WHOLE_LIMIT, &mut page).await
                 }
@@ -276,7 +276,7 @@ impl<'a> Collector<'a> {
         self,
         lines: &mut Lines,
         resource: &Arc<Resource>,
-        began: Turn,
+        began: Stamp,
     ) -> Result<Listed, InformerError> {
         timeout(WHOLE_LIMIT, self.beginning(lines, resource, began)).await.unwrap_or(Err(InformerError::Interrupted))
     }
@@ -285,7 +285,7 @@ impl<'a> Collector<'a> {
         mut self,
         lines: &mut Lines,
         resource: &Arc<Resource>,
-        began: Turn,
+        began: Stamp,
     ) -> Result<Listed, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {

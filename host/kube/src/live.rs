@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Live, LiveQuery, Page};
+use windlass_core::ports::{CallContext, ListPage, Live, LiveQuery};
 use windlass_core::queue::TokenBucket;
 use windlass_core::watch::WatchSpec;
 
@@ -88,7 +88,7 @@ impl Live for LiveReader {
         async move { shared.get(&call, target).await }.boxed()
     }
 
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         let shared = Arc::clone(&self.0);
         async move { shared.list(&call, &query).await }.boxed()
     }
@@ -113,7 +113,7 @@ impl Shared {
         Ok(is_meant.then(|| object.text()))
     }
 
-    async fn list(&self, call: &CallContext, query: &LiveQuery) -> Result<Page, ApiError> {
+    async fn list(&self, call: &CallContext, query: &LiveQuery) -> Result<ListPage, ApiError> {
         let mut subject = Subject { verb: "list", resource: String::new(), object: None };
         let name = check(&subject, query)?;
         self.pay(&subject)?;
@@ -195,7 +195,7 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<Page, ParseError> {
+fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<ListPage, ParseError> {
     let page: listing::Page<'_> = serde_json::from_str(text)?;
     let mut items = Vec::new();
     for item in page.items.unwrap_or_default() {
@@ -204,7 +204,7 @@ fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) ->
             items.push(object.text());
         }
     }
-    Ok(Page { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
+    Ok(ListPage { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
 }
 
 fn parser(subject: &Subject, kind: &ObjectKind) -> Result<Parser, ApiError> {

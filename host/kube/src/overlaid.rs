@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::overlay::Left;
+use windlass_core::overlay::WrittenState;
 use windlass_core::ports::CallContext;
 use windlass_core::watch::{Projection, WatchSpec};
 
@@ -43,20 +43,20 @@ pub(crate) fn newer(a: Object, b: Object) -> Object {
     }
 }
 
-fn shown(watches: &[&Readable], key: &ObjectKey, left: Option<&Left>) -> Option<Object> {
+fn shown(watches: &[&Readable], key: &ObjectKey, left: Option<&WrittenState>) -> Option<Object> {
     watches.iter().filter_map(|watch| shown_by(watch, key, left)).reduce(newer)
 }
 
-fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&Left>) -> Option<Object> {
+fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&WrittenState>) -> Option<Object> {
     match left {
         None => watch.store.get(key),
         // Which of two incarnations of a name is the later one, UIDs do not tell.
-        Some(Left::Nothing(_)) => None,
-        Some(Left::Unkept(version)) => match cached(watch, key, version) {
+        Some(WrittenState::Nothing(_)) => None,
+        Some(WrittenState::Unkept(version)) => match cached(watch, key, version) {
             Cached::New(cached) => cached,
             Cached::Stale => None,
         },
-        Some(Left::State(kind, object)) => match cached(watch, key, &object.header.version) {
+        Some(WrittenState::State(kind, object)) => match cached(watch, key, &object.header.version) {
             Cached::New(cached) => cached,
             Cached::Stale if *kind == watch.spec.kind => would_show(&watch.spec, object),
             Cached::Stale => None,

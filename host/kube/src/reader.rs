@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Grants, resource_name};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListQuery, Page, Reads};
+use windlass_core::ports::{CallContext, ListPage, ListQuery, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use crate::discovery::Resource;
@@ -119,7 +119,7 @@ impl Reads for Reader {
         found.filter(meant).map(|object| project(&subject, &object, projection.as_ref())).transpose()
     }
 
-    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
         let mut subject = Subject { verb: "list", resource: String::new(), object: None };
         let watches = self.covering(&subject, &query.kind, query.namespace.as_deref())?;
         let resource = resource_of(&watches, &mut subject, &query.kind)?;
@@ -366,12 +366,12 @@ impl<'a> PageBuilder<'a> {
         self.more || self.error.is_some()
     }
 
-    fn finish(self) -> Result<Page, ApiError> {
+    fn finish(self) -> Result<ListPage, ApiError> {
         if let Some(error) = self.error {
             return Err(error);
         }
         let next_token = self.last.filter(|_| self.more).map(|key| write_token(&key));
-        Ok(Page { items: self.items, next_token })
+        Ok(ListPage { items: self.items, next_token })
     }
 }
 

@@ -7,7 +7,7 @@ use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_core::object::Object;
 use windlass_core::ports::CallContext;
-use windlass_core::settle::{Look, Settlement, Step, after_look};
+use windlass_core::settle::{SettleLook, SettleStep, Settlement, after_look};
 
 use crate::backoff::Backoff;
 use crate::headers;
@@ -50,10 +50,10 @@ impl Unsettled {
             let over = Instant::now() >= self.over;
             let (look, object) = self.look(client, call).await;
             match after_look(look, over) {
-                Step::Settled(Settlement::Committed) => return (Settlement::Committed, object),
-                Step::Settled(settlement) => return (settlement, None),
-                Step::LookWhenOver => sleep_until(self.over).await,
-                Step::LookSoon => {
+                SettleStep::Settled(Settlement::Committed) => return (Settlement::Committed, object),
+                SettleStep::Settled(settlement) => return (settlement, None),
+                SettleStep::LookWhenOver => sleep_until(self.over).await,
+                SettleStep::LookSoon => {
                     if over && !told {
                         told = true;
                         self.tell_that_it_waits(call);
@@ -65,25 +65,25 @@ impl Unsettled {
     }
 
     /// One live read of the name that was to be created.
-    async fn look(&self, client: &Client, call: &CallContext) -> (Look, Option<Object>) {
+    async fn look(&self, client: &Client, call: &CallContext) -> (SettleLook, Option<Object>) {
         let Plan { resource, key, .. } = &self.plan;
-        let Ok(headers) = headers::of_call(call) else { return (Look::Untold, None) };
+        let Ok(headers) = headers::of_call(call) else { return (SettleLook::Untold, None) };
         let uri = resource.object(key, "");
         match request::get_as(client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
             Ok(text) => match write_answer::whole(&resource.kind, &text) {
-                Ok(object) if self.is_ours(&object, call) => (Look::Ours, Some(object)),
-                Ok(_) => (Look::AnothersObject, None),
-                Err(_) => (Look::Untold, None),
+                Ok(object) if self.is_ours(&object, call) => (SettleLook::Ours, Some(object)),
+                Ok(_) => (SettleLook::AnothersObject, None),
+                Err(_) => (SettleLook::Untold, None),
             },
-            Err(RequestError::Refused { status, .. }) if status.code == 404 => (Look::Nothing, None),
+            Err(RequestError::Refused { status, .. }) if status.code == 404 => (SettleLook::Nothing, None),
             Err(RequestError::Refused { status, .. }) if status.code >= 500 || status.code == 429 => {
-                (Look::Unanswered, None)
+                (SettleLook::Unanswered, None)
             }
             Err(RequestError::Refused { .. } | RequestError::TooLarge { .. } | RequestError::NotText(_)) => {
-                (Look::Untold, None)
+                (SettleLook::Untold, None)
             }
             Err(RequestError::NotSent { .. } | RequestError::Broken { .. } | RequestError::TimedOut { .. }) => {
-                (Look::Unanswered, None)
+                (SettleLook::Unanswered, None)
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::no_op::{self, Atomic, Manager};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::overlay::Left;
+use windlass_core::overlay::WrittenState;
 use windlass_core::ports::CallContext;
 use windlass_core::watch::Projection;
 use windlass_core::write::PatchType;
@@ -101,7 +101,9 @@ impl Skips {
             None => cached,
             Some(known) if known.in_doubt => return None,
             Some(known) => match known.left {
-                Some(Left::State(of, own)) if of == *kind && own.header.uid == cached.header.uid => newer(own, cached),
+                Some(WrittenState::State(of, own)) if of == *kind && own.header.uid == cached.header.uid => {
+                    newer(own, cached)
+                }
                 _ => return None,
             },
         };

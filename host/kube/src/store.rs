@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::{Advance, Observer, Progress, Turn};
+use windlass_core::progress::{Advance, Observer, Progress, Stamp};
 use windlass_core::watch::IndexSource;
 
 pub(crate) use self::contents::Contents;
@@ -172,7 +172,7 @@ impl Progress for Store {
         self.read().epoch()
     }
 
-    fn listed(&self) -> Option<Turn> {
+    fn listed(&self) -> Option<Stamp> {
         self.read().listed()
     }
 

@@ -141,7 +141,7 @@ impl Change<'_> {
             trace_id: format!("{:032x}", rand::random::<u128>()).into(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
-            turn: windlass_core::fair::Turn::default(),
+            turn: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         }
     }

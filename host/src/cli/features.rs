@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use windlass_core::features::{Features, GateState, Wishes};
+use windlass_core::features::{FeatureState, Features, Wishes};
 
 /// Which features are enabled; the same for every command that has features.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ enum Output {
 impl FeaturesArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let features = self.gates.features();
-        for warning in features.states().iter().filter_map(GateState::warning) {
+        for warning in features.states().iter().filter_map(FeatureState::warning) {
             eprintln!("windlass: {warning}");
         }
         let text = match self.output {
@@ -58,7 +58,7 @@ impl FeaturesArgs {
 fn table(features: &Features) -> String {
     let widest = features.states().iter().map(|state| state.gate.name.len()).max().unwrap_or_default();
     let mut text = format!("{:widest$}  STAGE       SINCE  DEFAULT  ENABLED  DESCRIPTION\n", "NAME");
-    for GateState { gate, enabled, .. } in features.states() {
+    for FeatureState { gate, enabled, .. } in features.states() {
         let (stage, since) = (gate.stage.as_str(), gate.since);
         let locked = gate.locked.map(|why| format!("Locked: {why}. ")).unwrap_or_default();
         let (default, description) = (gate.default, gate.description);
@@ -72,7 +72,7 @@ fn table(features: &Features) -> String {
     text
 }
 
-fn document(GateState { gate, enabled, .. }: &GateState) -> Value {
+fn document(FeatureState { gate, enabled, .. }: &FeatureState) -> Value {
     json!({
         "name": gate.name, "stage": gate.stage.as_str(), "since": gate.since, "default": gate.default, "enabled": enabled,
         "locked": gate.locked, "description": gate.description,

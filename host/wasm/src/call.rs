@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
-use windlass_core::fair::Turn;
+use windlass_core::fair::CpuPermit;
 use windlass_core::outcome::CallResult;
 
 use crate::abi::v0_1_0::{self, Instance};
@@ -128,7 +128,7 @@ impl Callee<'_> {
             lot.forget(self.counters);
             None
         };
-        let turn = world.call().map_or_else(Turn::default, |call| call.turn.clone());
+        let turn = world.call().map_or_else(CpuPermit::default, |call| call.turn.clone());
         let begins = |turn| CallTime::of(self.time.0, self.time.1, turn);
         if let Some(Parked { mut store, instance, served, .. }) = parked {
             store.data_mut().world = world;

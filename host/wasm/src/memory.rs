@@ -8,7 +8,7 @@
 //! holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no two wait for each other.
 //! While a call waits here, its deadline does not come nearer (`timing`).
 //!
-//! What calls share is a [`Commons`]: where memory is scarce, plugins whose calls do not end would else have all their neighbours
+//! What calls share is a [`SharedBudget`]: where memory is scarce, plugins whose calls do not end would else have all their neighbours
 //! wait. One plugin has at most half of it, two leave a quarter, three an eighth. A plugin that holds nothing begins in the part that
 //! is kept back if it needs more than is left to it; and of the calls of one plugin, one at a time waits for that part or
 //! has it, so that who wants it waits for one call of each other plugin at most.
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use windlass_core::commons::{self, Commons, Portion, Wants};
+use windlass_core::shared_budget::{self, Portion, SharedBudget, Wants};
 
 use crate::parked::ParkingLot;
 use crate::timing::CallTime;
@@ -33,7 +33,7 @@ const PAGE: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct GuestMemory {
     /// Pages that calls share.
-    shared: Commons,
+    shared: SharedBudget,
     /// One permit: the part that is kept back.
     kept_back: Arc<Semaphore>,
     /// Calls that wait now.
@@ -45,7 +45,7 @@ impl GuestMemory {
     /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough.
     pub(crate) fn new(budget: usize, of_call: usize, lot: ParkingLot) -> Arc<Self> {
         Arc::new(Self {
-            shared: Commons::new(pages(budget.saturating_sub(of_call))),
+            shared: SharedBudget::new(pages(budget.saturating_sub(of_call))),
             kept_back: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
             lot,
@@ -98,7 +98,7 @@ impl GuestMemory {
 /// What one plugin may have of the budget. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
-    pages: commons::Share,
+    pages: shared_budget::BudgetShare,
     /// One permit: which of its calls waits for the part that is kept back, or has it.
     kept_back: Arc<Semaphore>,
 }
@@ -223,7 +223,7 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt as _;
-    use windlass_core::fair::Turn;
+    use windlass_core::fair::CpuPermit;
 
     use super::*;
     use crate::limits::Limit;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn time() -> CallTime {
-        CallTime::of(Limit::Deadline, Duration::from_secs(30), Turn::default())
+        CallTime::of(Limit::Deadline, Duration::from_secs(30), CpuPermit::default())
     }
 
     #[tokio::test]

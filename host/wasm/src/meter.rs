@@ -202,7 +202,7 @@ impl ResourceLimiterAsync for Meter {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use windlass_core::fair::Turn;
+    use windlass_core::fair::CpuPermit;
 
     use super::*;
     use crate::memory::GuestMemory;
@@ -211,7 +211,7 @@ mod tests {
     fn meter(limits: Limits) -> Meter {
         let memory = GuestMemory::new(1 << 30, limits.memory_bytes, ParkingLot::new(0, 0));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
-        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());
         Meter::new(Arc::new(limits), time, CpuTime::default(), account)
     }
 
@@ -252,7 +252,7 @@ mod tests {
         let limits = meter.limits.clone();
         meter.begin_another(
             limits,
-            CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default()),
+            CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default()),
             CpuTime::default(),
         );
         assert!(meter.host_call().is_ok());

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use windlass_core::fair::Turn;
+use windlass_core::fair::CpuPermit;
 
 use crate::limits::{Limit, Overrun};
 
@@ -24,7 +24,7 @@ struct Clock {
     allowed: (Limit, Duration),
     began: Instant,
     waits: Mutex<Waits>,
-    turn: Turn,
+    turn: CpuPermit,
 }
 
 /// What does not count, and what tells of others.
@@ -39,7 +39,7 @@ struct Waits {
 
 impl CallTime {
     /// Of a call that begins now and has this `turn`.
-    pub(crate) fn of(limit: Limit, allowed: Duration, turn: Turn) -> Self {
+    pub(crate) fn of(limit: Limit, allowed: Duration, turn: CpuPermit) -> Self {
         Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), turn }))
     }
 
@@ -145,18 +145,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_does_not_end_is_given_up() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(1), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(1), CpuPermit::default());
         assert_eq!(time.limited(std::future::pending::<()>()).await, None);
         assert_eq!(time.left(), Duration::ZERO);
     }
 
     #[tokio::test]
     async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());
         // What it has asked for takes a moment, which no test can pause: it is the guest threads' clock.
         time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
         assert_eq!(time.overrun().limit, Limit::Deadline, "less than half");
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), CpuPermit::default());
         assert!(time.limited(std::pin::pin!(time.going_on_for(std::future::pending::<()>()))).await.is_none());
         assert_eq!(time.overrun().limit, Limit::Waited);
         assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_for_memory_takes_nothing_of_the_time() {
-        let time = CallTime::of(Limit::Deadline, Duration::from_millis(500), Turn::default());
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(500), CpuPermit::default());
         let waits_long = async {
             // Twice as long as the call may take.
             time.stopped_for(tokio::time::sleep(Duration::from_secs(1))).await;

@@ -1,6 +1,6 @@
 //! Composite plugins (§3.16): from what a plugin composed and what is there to what is applied, replaced and pruned.
 //!
-//! Every decision is a value: [`Wanted`] is an answer that has been checked, [`Step`] what is to be done about one of its
+//! Every decision is a value: [`Wanted`] is an answer that has been checked, [`ChildStep`] what is to be done about one of its
 //! children, [`Pruning`] what goes afterwards. The host's `composite` carries them out.
 
 mod observed;
@@ -14,9 +14,9 @@ use std::time::Duration;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 use crate::ports::Event;
 
-pub use observed::{Observed, UnreadableChild};
+pub use observed::{ObservedChildren, UnreadableChild};
 pub use prune::{Doomed, Pruning, Withheld, prune};
-pub use step::{Applied, Change, Step, change, refused, step};
+pub use step::{Applied, ChildChange, ChildStep, change, refused, step};
 pub use wanted::{Child, Flaw, MAX_CHILDREN, Wanted};
 
 /// The label of every object that a composite plugin's host has created, with the plugin's name: without it nothing is
@@ -52,7 +52,7 @@ pub enum UpdateStrategy {
 
 /// For whom is composed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parent {
+pub struct CompositeParent {
     /// The plugin's name, which the mark of its children holds.
     pub plugin: Arc<str>,
     /// Its kind.
@@ -76,14 +76,14 @@ pub struct OwnedKind {
     pub strategy: UpdateStrategy,
 }
 
-impl Parent {
+impl CompositeParent {
     /// Whether it controls `observed`.
-    fn controls(&self, observed: &Observed) -> bool {
+    fn controls(&self, observed: &ObservedChildren) -> bool {
         observed.controller.as_deref() == Some(&*self.uid)
     }
 
     /// Whether `observed` was created, not adopted, in its name.
-    fn created(&self, observed: &Observed) -> bool {
+    fn created(&self, observed: &ObservedChildren) -> bool {
         self.controls(observed) && observed.created_by.as_deref() == Some(&*self.plugin)
     }
 }

@@ -20,7 +20,7 @@ pub struct UnreadableChild {
 
 /// An object of an owned kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedChildren {
     /// Its kind.
     pub kind: ObjectKind,
     /// Its key.
@@ -42,36 +42,36 @@ pub struct Observed {
 }
 
 #[derive(Deserialize)]
-struct Head {
-    metadata: Metadata,
+struct ChildHead {
+    metadata: ChildMetadata,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct ChildMetadata {
     name: Arc<str>,
     namespace: Option<Arc<str>>,
     uid: Arc<str>,
     resource_version: Arc<str>,
     deletion_timestamp: Option<String>,
     labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<Owner>>,
+    owner_references: Option<Vec<ChildOwner>>,
 }
 
 #[derive(Deserialize)]
-struct Owner {
+struct ChildOwner {
     kind: String,
     name: String,
     uid: Arc<str>,
     controller: Option<bool>,
 }
 
-impl Observed {
+impl ObservedChildren {
     /// The object of this `text`, as the cache of `kind` has it.
     pub fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Self, UnreadableChild> {
-        let head: Head =
+        let head: ChildHead =
             serde_json::from_str(&text).map_err(|source| UnreadableChild { kind: kind.clone(), source })?;
-        let Metadata { name, namespace, uid, resource_version, deletion_timestamp, labels, owner_references } =
+        let ChildMetadata { name, namespace, uid, resource_version, deletion_timestamp, labels, owner_references } =
             head.metadata;
         let controller = owner_references.into_iter().flatten().find(|owner| owner.controller == Some(true));
         Ok(Self {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Applied, Observed, Parent, Wanted};
+use super::{Applied, CompositeParent, ObservedChildren, Wanted};
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
 /// What becomes of the children that were not composed.
@@ -37,14 +37,15 @@ pub enum Withheld {
 
 /// Decides which of `observed` go, now that the children of `wanted` were applied with these results.
 #[must_use]
-pub fn prune(parent: &Parent, wanted: &Wanted, applied: &[Applied], observed: &[Observed]) -> Pruning {
+pub fn prune(parent: &CompositeParent, wanted: &Wanted, applied: &[Applied], observed: &[ObservedChildren]) -> Pruning {
     let names: HashSet<(&ObjectKind, &ObjectKey)> =
         wanted.children.iter().map(|child| (&child.kind, &child.key)).collect();
     let left_out = observed
         .iter()
         .filter(|child| parent.controls(child) && !child.deleting && !names.contains(&(&child.kind, &child.key)));
-    let (created, adopted): (Vec<&Observed>, Vec<&Observed>) = left_out.partition(|child| parent.created(child));
-    let adopted = adopted.into_iter().map(Observed::reference).collect();
+    let (created, adopted): (Vec<&ObservedChildren>, Vec<&ObservedChildren>) =
+        left_out.partition(|child| parent.created(child));
+    let adopted = adopted.into_iter().map(ObservedChildren::reference).collect();
     let is_applied = applied.len() == wanted.children.len() && applied.iter().all(|it| *it == Applied::Done);
     let withheld = if created.is_empty() {
         None

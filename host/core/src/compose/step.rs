@@ -2,26 +2,26 @@
 
 use serde_json::Value;
 
-use super::{Child, Observed, Parent, UpdateStrategy};
+use super::{Child, CompositeParent, ObservedChildren, UpdateStrategy};
 use crate::error::{ApiError, ApiReason};
 use crate::outcome::Failure;
 
 /// What is to be done about a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum ChildStep<'a> {
     /// It is not there: apply, marked as created by the plugin, taking no field from anybody.
     Create,
     /// The parent controls it: apply, and take its fields from whoever has them. With the mark if it has it.
     Update {
         /// What is updated.
-        observed: &'a Observed,
+        observed: &'a ObservedChildren,
         /// It carries the mark.
         marked: bool,
     },
-    /// As [`Step::Update`], but what is not metadata cannot change: find out whether it would, and if so replace it.
+    /// As [`ChildStep::Update`], but what is not metadata cannot change: find out whether it would, and if so replace it.
     Replace {
         /// What would be replaced.
-        observed: &'a Observed,
+        observed: &'a ObservedChildren,
         /// It carries the mark.
         marked: bool,
     },
@@ -30,7 +30,7 @@ pub enum Step<'a> {
     /// It is there and nobody controls it: apply without mark, taking no field from anybody.
     Adopt {
         /// What is adopted.
-        observed: &'a Observed,
+        observed: &'a ObservedChildren,
     },
     /// It is being deleted, and takes no changes that would last.
     Wait {
@@ -40,22 +40,22 @@ pub enum Step<'a> {
     /// Somebody else controls it.
     Leave {
         /// Who.
-        observed: &'a Observed,
+        observed: &'a ObservedChildren,
     },
 }
 
 /// Decides about `child`, of which the cache has `observed`.
 #[must_use]
-pub fn step<'a>(parent: &Parent, child: &Child, observed: Option<&'a Observed>) -> Step<'a> {
-    let Some(observed) = observed else { return Step::Create };
+pub fn step<'a>(parent: &CompositeParent, child: &Child, observed: Option<&'a ObservedChildren>) -> ChildStep<'a> {
+    let Some(observed) = observed else { return ChildStep::Create };
     let ours = parent.controls(observed);
     match (&observed.controller, child.strategy) {
-        (Some(_), _) if !ours => Step::Leave { observed },
-        _ if observed.deleting => Step::Wait { ours },
-        (None, _) => Step::Adopt { observed },
-        (Some(_), UpdateStrategy::InPlace) => Step::Update { observed, marked: parent.created(observed) },
-        (Some(_), UpdateStrategy::Recreate) => Step::Replace { observed, marked: parent.created(observed) },
-        (Some(_), UpdateStrategy::OnDelete) => Step::Keep,
+        (Some(_), _) if !ours => ChildStep::Leave { observed },
+        _ if observed.deleting => ChildStep::Wait { ours },
+        (None, _) => ChildStep::Adopt { observed },
+        (Some(_), UpdateStrategy::InPlace) => ChildStep::Update { observed, marked: parent.created(observed) },
+        (Some(_), UpdateStrategy::Recreate) => ChildStep::Replace { observed, marked: parent.created(observed) },
+        (Some(_), UpdateStrategy::OnDelete) => ChildStep::Keep,
     }
 }
 
@@ -76,7 +76,7 @@ pub enum Applied {
 
 /// What would change of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChildChange {
     /// Nothing.
     None,
     /// Nothing but metadata, which every kind lets change.
@@ -88,12 +88,12 @@ pub enum Change {
 /// How `after`, the server's answer to a dry run, differs from `before`, the cached object. Versions and status do not
 /// count. A text that does not parse counts as no change: nothing is deleted for it.
 #[must_use]
-pub fn change(before: &str, after: &str) -> Change {
+pub fn change(before: &str, after: &str) -> ChildChange {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok().as_ref().and_then(content);
     match (parse(before), parse(after)) {
-        (Some((before, _)), Some((after, _))) if before != after => Change::Content,
-        (Some((_, before)), Some((_, after))) if before != after => Change::Metadata,
-        _ => Change::None,
+        (Some((before, _)), Some((after, _))) if before != after => ChildChange::Content,
+        (Some((_, before)), Some((_, after))) if before != after => ChildChange::Metadata,
+        _ => ChildChange::None,
     }
 }
 
@@ -139,8 +139,8 @@ mod tests {
     use crate::compose::{CREATED_BY, Composition, OwnedKind, Wanted};
     use crate::object::{ObjectKey, ObjectKind};
 
-    fn parent() -> Parent {
-        Parent {
+    fn parent() -> CompositeParent {
+        CompositeParent {
             plugin: "webapp".into(),
             kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"),
             key: ObjectKey::namespaced("prod", "shop"),
@@ -159,31 +159,31 @@ mod tests {
         Wanted::read(&answer, &parent(), &[owned]).expect("valid").children.remove(0)
     }
 
-    fn observed(controller: Option<&str>, created_by: &str, deleting: bool) -> Observed {
+    fn observed(controller: Option<&str>, created_by: &str, deleting: bool) -> ObservedChildren {
         let owners = controller.map(|uid| json!([{"kind": "WebApp", "name": "x", "uid": uid, "controller": true}]));
         let object = json!({"metadata": {
             "name": "a", "namespace": "prod", "uid": "c-1", "resourceVersion": "7", "ownerReferences": owners,
             "labels": {CREATED_BY: created_by}, "deletionTimestamp": deleting.then_some("2026-01-01T00:00:00Z"),
         }});
-        Observed::read(&kind(), object.to_string().into()).expect("an object")
+        ObservedChildren::read(&kind(), object.to_string().into()).expect("an object")
     }
 
     #[test]
     fn each_state_of_a_child_has_its_step() {
         use UpdateStrategy::{InPlace, OnDelete, Recreate};
-        let decide = |strategy, observed: &Observed| match step(&parent(), &child(strategy), Some(observed)) {
-            Step::Create => "create",
-            Step::Update { marked: true, .. } => "update, marked",
-            Step::Update { marked: false, .. } => "update",
-            Step::Replace { .. } => "replace",
-            Step::Keep => "keep",
-            Step::Adopt { .. } => "adopt",
-            Step::Wait { ours: true } => "wait",
-            Step::Wait { ours: false } => "wait, unseen",
-            Step::Leave { .. } => "leave",
+        let decide = |strategy, observed: &ObservedChildren| match step(&parent(), &child(strategy), Some(observed)) {
+            ChildStep::Create => "create",
+            ChildStep::Update { marked: true, .. } => "update, marked",
+            ChildStep::Update { marked: false, .. } => "update",
+            ChildStep::Replace { .. } => "replace",
+            ChildStep::Keep => "keep",
+            ChildStep::Adopt { .. } => "adopt",
+            ChildStep::Wait { ours: true } => "wait",
+            ChildStep::Wait { ours: false } => "wait, unseen",
+            ChildStep::Leave { .. } => "leave",
         };
         for strategy in [InPlace, Recreate, OnDelete] {
-            assert_eq!(step(&parent(), &child(strategy), None), Step::Create);
+            assert_eq!(step(&parent(), &child(strategy), None), ChildStep::Create);
             assert_eq!(decide(strategy, &observed(None, "", false)), "adopt");
             assert_eq!(decide(strategy, &observed(None, "webapp", false)), "adopt");
             assert_eq!(decide(strategy, &observed(Some("u-2"), "webapp", false)), "leave");
@@ -207,10 +207,10 @@ mod tests {
             .to_string()
         };
         let before = text("1", "a", "x", "old");
-        assert_eq!(change(&before, &text("2", "a", "x", "new")), Change::None);
-        assert_eq!(change(&before, &text("2", "b", "x", "new")), Change::Metadata);
-        assert_eq!(change(&before, &text("2", "b", "y", "new")), Change::Content);
-        assert_eq!(change(&before, "nonsense"), Change::None);
+        assert_eq!(change(&before, &text("2", "a", "x", "new")), ChildChange::None);
+        assert_eq!(change(&before, &text("2", "b", "x", "new")), ChildChange::Metadata);
+        assert_eq!(change(&before, &text("2", "b", "y", "new")), ChildChange::Content);
+        assert_eq!(change(&before, "nonsense"), ChildChange::None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{CREATED_BY, Composition, OwnedKind, Parent, UpdateStrategy, reference};
+use super::{CREATED_BY, CompositeParent, Composition, OwnedKind, UpdateStrategy, reference};
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
 /// How many children one object may have.
@@ -68,7 +68,7 @@ pub struct Child {
 
 impl Wanted {
     /// Checks `answer`; what is wrong with it, all of it, if anything is.
-    pub fn read(answer: &Composition, parent: &Parent, owns: &[OwnedKind]) -> Result<Self, Vec<Flaw>> {
+    pub fn read(answer: &Composition, parent: &CompositeParent, owns: &[OwnedKind]) -> Result<Self, Vec<Flaw>> {
         let mut flaws = Vec::new();
         if answer.children.len() > MAX_CHILDREN {
             let problem = format!("{} children, at most {MAX_CHILDREN} are allowed", answer.children.len());
@@ -113,7 +113,7 @@ fn read_status(text: &str) -> Result<Value, String> {
 }
 
 impl Child {
-    fn read(text: &str, parent: &Parent, owns: &[OwnedKind]) -> Result<Self, String> {
+    fn read(text: &str, parent: &CompositeParent, owns: &[OwnedKind]) -> Result<Self, String> {
         let mut rest: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).map_err(|error| format!("it is not a JSON object: {error}"))?;
         let metadata = rest.remove("metadata").ok_or("it has no metadata")?;
@@ -156,17 +156,17 @@ impl Child {
         if !labels.is_empty() {
             metadata.insert("labels".to_owned(), Value::Object(labels));
         }
-        Body { metadata: &metadata, rest: &self.rest }.to_string()
+        ChildBody { metadata: &metadata, rest: &self.rest }.to_string()
     }
 }
 
 /// The fields in one object again.
-struct Body<'a> {
+struct ChildBody<'a> {
     metadata: &'a Map<String, Value>,
     rest: &'a BTreeMap<String, Box<RawValue>>,
 }
 
-impl fmt::Display for Body<'_> {
+impl fmt::Display for ChildBody<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (name, value) in self.rest {
@@ -216,7 +216,11 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
 }
 
 /// Where the child is, by the garbage collector's rules for `parent`'s children.
-fn namespace(metadata: &Map<String, Value>, parent: &Parent, owned: &OwnedKind) -> Result<Option<Arc<str>>, String> {
+fn namespace(
+    metadata: &Map<String, Value>,
+    parent: &CompositeParent,
+    owned: &OwnedKind,
+) -> Result<Option<Arc<str>>, String> {
     let named = match metadata.get("namespace") {
         None => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
@@ -274,8 +278,8 @@ mod tests {
 
     use super::*;
 
-    fn parent() -> Parent {
-        Parent {
+    fn parent() -> CompositeParent {
+        CompositeParent {
             plugin: "webapp".into(),
             kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"),
             key: ObjectKey::namespaced("prod", "shop"),
@@ -297,7 +301,7 @@ mod tests {
         ]
     }
 
-    fn read_for(parent: &Parent, children: &[Value]) -> Result<Wanted, Vec<Flaw>> {
+    fn read_for(parent: &CompositeParent, children: &[Value]) -> Result<Wanted, Vec<Flaw>> {
         let children = children.iter().map(ToString::to_string).collect();
         Wanted::read(&Composition { children, ..Composition::default() }, parent, &owns())
     }
@@ -383,7 +387,7 @@ mod tests {
         assert!(flaw(map(json!({"name": "x", "namespace": "test"}))).contains("cannot own it"));
         let cluster = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}});
         assert!(flaw(cluster.clone()).contains("cluster-scoped"));
-        let above = Parent { key: ObjectKey::cluster("shop"), ..parent() };
+        let above = CompositeParent { key: ObjectKey::cluster("shop"), ..parent() };
         assert!(read_for(&above, &[cluster]).is_ok());
         assert!(read_for(&above, &[map(json!({"name": "x", "namespace": "test"}))]).is_ok());
         let nowhere = read_for(&above, &[map(json!({"name": "x"}))]).expect_err("no namespace");

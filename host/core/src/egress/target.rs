@@ -17,14 +17,14 @@ const MOST_LABEL: usize = 63;
 
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Host {
+pub enum UrlHost {
     /// A name, in lower case and without the dot at its end.
     Name(String),
     /// An address.
     Address(IpAddr),
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for UrlHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -36,18 +36,18 @@ impl fmt::Display for Host {
 
 /// Where a request goes. Shown without path and query, which may hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct HttpTarget {
     /// With TLS or without.
     pub scheme: Scheme,
     /// Who is asked.
-    pub host: Host,
+    pub host: UrlHost,
     /// At which port.
     pub port: u16,
     /// What is asked for; begins with `/`. A fragment is never part of it.
     pub path_and_query: String,
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme, self.authority())
     }
@@ -82,7 +82,7 @@ pub enum TargetError {
     Port,
 }
 
-impl Target {
+impl HttpTarget {
     /// Reads `url`.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         if url.len() > MOST_BYTES {
@@ -103,7 +103,7 @@ impl Target {
         Ok(Self { scheme, host, port: port.unwrap_or(scheme.default_port()), path_and_query: format!("{slash}{path}") })
     }
 
-    /// The value of the `Host` header: the port stands there only if it is not the scheme's own.
+    /// The value of the `UrlHost` header: the port stands there only if it is not the scheme's own.
     #[must_use]
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
@@ -130,12 +130,12 @@ fn scheme(url: &str) -> Option<(Scheme, &str)> {
     Some((scheme, rest))
 }
 
-fn host_and_port(authority: &str) -> Result<(Host, Option<u16>), TargetError> {
+fn host_and_port(authority: &str) -> Result<(UrlHost, Option<u16>), TargetError> {
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
         let (inside, port) = rest.split_once(']').ok_or(TargetError::Host)?;
         let address: Ipv6Addr = inside.parse().map_err(|_| TargetError::Host)?;
         let port = if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or(TargetError::Port)?) };
-        (Host::Address(address.into()), port)
+        (UrlHost::Address(address.into()), port)
     } else {
         match authority.split_once(':') {
             Some((host, port)) => (name_or_ipv4(host)?, Some(port)),
@@ -150,7 +150,7 @@ fn port(text: &str) -> Result<u16, TargetError> {
     text.parse().ok().filter(|port| is_plain && *port > 0).ok_or(TargetError::Port)
 }
 
-fn name_or_ipv4(text: &str) -> Result<Host, TargetError> {
+fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
     let name = text.strip_suffix('.').unwrap_or(text);
     if name.len() > MOST_NAME || !name.split('.').all(is_label) {
         return Err(TargetError::Host);
@@ -158,9 +158,9 @@ fn name_or_ipv4(text: &str) -> Result<Host, TargetError> {
     // Resolvers take `127.1`, `0x7f000001` and `0177.0.0.1` for addresses. Only the form that everybody reads alike is one.
     if name.rsplit('.').next().is_some_and(is_number) {
         let address: Ipv4Addr = text.parse().map_err(|_| TargetError::Host)?;
-        return Ok(Host::Address(address.into()));
+        return Ok(UrlHost::Address(address.into()));
     }
-    Ok(Host::Name(name.to_ascii_lowercase()))
+    Ok(UrlHost::Name(name.to_ascii_lowercase()))
 }
 
 /// `_` is no letter of host names, yet stands in some.

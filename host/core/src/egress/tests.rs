@@ -1,8 +1,8 @@
 use super::*;
 use crate::grants::{Allowance, Grants, Scheme};
 
-fn target(url: &str) -> Target {
-    Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+fn target(url: &str) -> HttpTarget {
+    HttpTarget::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
 fn rule(host: &str) -> HttpRule {
@@ -23,13 +23,13 @@ fn is_allowed(rule: &HttpRule, method: &str, url: &str) -> bool {
     allow(&asked(vec![rule.clone()]), method, &target(url)).is_ok()
 }
 
-fn reach(networks: &[&str]) -> Reach {
-    Reach { ranges: networks.iter().map(|network| network.parse().expect("a network")).collect() }
+fn reach(networks: &[&str]) -> AddressReach {
+    AddressReach { ranges: networks.iter().map(|network| network.parse().expect("a network")).collect() }
 }
 
 fn denied(address: &str, networks: &[&str]) -> Option<AddressClass> {
     let socket = SocketAddr::new(address.parse().expect("an address"), 443);
-    check_address(socket, &reach(networks), Surroundings::default()).err().map(|denied| denied.class)
+    check_address(socket, &reach(networks), NetworkFacts::default()).err().map(|denied| denied.class)
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_url_is_taken_apart() {
     assert_eq!(target("http://example.com?a").path_and_query, "/?a");
     assert_eq!((target("http://a").port, target("https://a").port), (80, 443));
     assert_eq!(target("https://a:443/").authority(), "a");
-    assert_eq!(target("http://[::1]:80/").host, Host::Address("::1".parse().expect("an address")));
+    assert_eq!(target("http://[::1]:80/").host, UrlHost::Address("::1".parse().expect("an address")));
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn what_could_be_read_in_two_ways_is_no_url() {
         "https://a/ä",
         "https://a/|",
     ] {
-        assert!(Target::parse(url).is_err(), "{url:?}");
+        assert!(HttpTarget::parse(url).is_err(), "{url:?}");
     }
-    assert!(Target::parse(&format!("https://a/{}", "b".repeat(9000))).is_err());
-    assert!(Target::parse(&format!("https://{}/", "a".repeat(64))).is_err());
+    assert!(HttpTarget::parse(&format!("https://a/{}", "b".repeat(9000))).is_err());
+    assert!(HttpTarget::parse(&format!("https://{}/", "a".repeat(64))).is_err());
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn an_address_in_octal_hexadecimal_or_one_number_is_no_url() {
     for host in
         ["2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.1", "127.0.0.1.", "1.2.3.4.5", "0x", "a.1"]
     {
-        assert!(Target::parse(&format!("http://{host}/")).is_err(), "{host}");
+        assert!(HttpTarget::parse(&format!("http://{host}/")).is_err(), "{host}");
     }
-    assert_eq!(target("http://127.0.0.1/").host, Host::Address(IpAddr::from([127, 0, 0, 1])));
-    assert!(matches!(target("http://1.a/").host, Host::Name(_)));
+    assert_eq!(target("http://127.0.0.1/").host, UrlHost::Address(IpAddr::from([127, 0, 0, 1])));
+    assert!(matches!(target("http://1.a/").host, UrlHost::Name(_)));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_metadata_service_must_be_named_by_itself() {
 #[test]
 fn the_api_server_and_the_host_itself_are_denied_although_public() {
     let api_server = ["8.8.8.8:443".parse().expect("an address")];
-    let around = Surroundings { api_server: &api_server, is_own: false };
+    let around = NetworkFacts { api_server: &api_server, is_own: false };
     let check = |socket: &str, networks: &[&str]| {
         check_address(socket.parse().expect("an address"), &reach(networks), around).err().map(|denied| denied.class)
     };
@@ -243,7 +243,7 @@ fn the_api_server_and_the_host_itself_are_denied_although_public() {
     assert_eq!(check("8.8.8.8:80", &[]), Some(AddressClass::ApiServerMachine));
     assert_eq!(check("8.8.8.8:80", &["8.8.0.0/16"]), None);
     assert_eq!(check("8.8.8.9:443", &[]), None);
-    let own = Surroundings { is_own: true, ..Surroundings::default() };
+    let own = NetworkFacts { is_own: true, ..Surroundings::default() };
     let socket = "9.9.9.9:443".parse().expect("an address");
     assert_eq!(check_address(socket, &reach(&[]), own).expect_err("its own").class, AddressClass::Own);
     assert_eq!(check_address(socket, &reach(&["9.9.9.0/24"]), own), Ok(()));
@@ -252,7 +252,7 @@ fn the_api_server_and_the_host_itself_are_denied_although_public() {
 #[test]
 fn a_denied_address_says_how_it_would_be_reached() {
     let socket = "10.0.0.1:80".parse().expect("an address");
-    let denied = check_address(socket, &Reach::default(), Surroundings::default()).expect_err("private");
+    let denied = check_address(socket, &AddressReach::default(), NetworkFacts::default()).expect_err("private");
     let grants = asked(vec![]);
     let error = deny(&grants, "GET", &target("http://intranet/"), &denied).to_string();
     assert!(error.contains("10.0.0.1, which is a private address"), "{error}");
@@ -288,7 +288,7 @@ fn only_an_operators_layer_opens_addresses_that_are_closed_to_all() {
     let socket = "127.0.0.1:443".parse().expect("an address");
     let check = |grants: Grants| {
         let reach = allow(&LiveGrants::new(grants), "GET", &target("https://localhost/")).expect("the host is granted");
-        check_address(socket, &reach, Surroundings::default())
+        check_address(socket, &reach, NetworkFacts::default())
     };
     let policy = || Arc::new(rules(&["127.0.0.0/8"]));
     assert!(check(Grants::asked(rules(&["127.0.0.0/8"]))).is_err(), "the author's word is not enough");

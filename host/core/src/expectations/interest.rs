@@ -4,10 +4,10 @@
 //! tells may have been replaced by then.
 
 use super::Cache;
-use super::pending::{Sight, Told};
+use super::pending::{CacheNotice, Sight};
 use crate::compact::{Uid, Version};
 use crate::object::{Object, ObjectKey};
-use crate::progress::Turn;
+use crate::progress::Stamp;
 
 /// States of one object that are remembered while a write is under way. Should more come, the cache has to prove itself.
 const MOST_STATES: usize = 64;
@@ -52,29 +52,29 @@ pub enum Shown {
 
 /// A write that is under way.
 #[derive(Debug)]
-pub(crate) struct Interest {
+pub(crate) struct ExpectedWrite {
     /// The key that writes.
     pub(crate) primary: ObjectKey,
     /// The object that is written.
     pub(crate) object: ObjectKey,
-    pub(crate) opened: Turn,
-    pub(crate) looks: Vec<Look>,
+    pub(crate) opened: Stamp,
+    pub(crate) looks: Vec<CacheLook>,
 }
 
 /// What one cache has shown of the object since the interest was opened.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct CacheLook {
     pub(crate) cache: usize,
     pub(crate) epoch: u64,
     /// How far the cache had come when the interest was opened, and what it showed then.
     version: Option<Version>,
     first: Option<(Uid, Version)>,
-    states: Vec<State>,
+    states: Vec<ExpectedState>,
     overflowed: bool,
 }
 
 #[derive(Debug)]
-struct State {
+struct ExpectedState {
     uid: Uid,
     version: Version,
     /// The cache shows it no more.
@@ -94,7 +94,7 @@ pub(crate) enum Follows {
     Doubt(Sight),
 }
 
-impl Look {
+impl CacheLook {
     /// Looks at a cache before the request is sent.
     pub(crate) fn begin(token: usize, cache: &Cache, object: &ObjectKey) -> Self {
         let progress = &*cache.progress;
@@ -110,7 +110,7 @@ impl Look {
     }
 
     /// Remembers a state that the cache has been told of.
-    pub(crate) fn told(&mut self, told: Told<'_>, cache: &Cache) {
+    pub(crate) fn told(&mut self, told: CacheNotice<'_>, cache: &Cache) {
         self.note(told.object, told.gone, cache.is_filtered);
     }
 
@@ -121,7 +121,7 @@ impl Look {
         }
         let header = &object.header;
         let ends = (gone && !is_filtered) || header.deleting;
-        self.states.push(State { uid: header.uid.clone(), version: header.version.clone(), gone, ends });
+        self.states.push(ExpectedState { uid: header.uid.clone(), version: header.version.clone(), gone, ends });
     }
 
     /// A list has replaced what the cache shows.
@@ -141,7 +141,7 @@ impl Look {
             _ if self.overflowed || self.epoch != cache.progress.epoch() => Follows::Doubt(Sight::Fresh),
             Effect::Removed { uid: Some(uid), for_good } => {
                 let mut states = self.states.iter().filter(|state| state.uid == *uid);
-                let is_end = |it: &State| if *for_good { it.gone && !cache.is_filtered } else { it.ends };
+                let is_end = |it: &ExpectedState| if *for_good { it.gone && !cache.is_filtered } else { it.ends };
                 if states.any(is_end) {
                     return Follows::Nothing;
                 }
@@ -183,7 +183,7 @@ impl Look {
 
     fn left(&self, uid: &Uid, version: &Version, shown: Shown, object: ObjectKey, cache: &Cache) -> Follows {
         let expect = if shown == Shown::Perhaps { Follows::Doubt } else { Follows::Expect };
-        let is_known = |state: &State| state.uid == *uid && state.version == *version;
+        let is_known = |state: &ExpectedState| state.uid == *uid && state.version == *version;
         if !cache.progress.is_comparable() || version.number().is_none() {
             if self.states.iter().any(is_known) {
                 return Follows::Nothing;

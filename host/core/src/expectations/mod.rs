@@ -39,7 +39,7 @@ pub struct Cache {
 
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counts {
+pub struct ExpectationCounts {
     /// Expectations that a cache did not meet yet when they were raised.
     pub raised: u64,
     /// Those that a cache met already.
@@ -57,7 +57,7 @@ pub struct Counts {
 
 /// A key that waits, for those who look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct HeldKey {
     /// The key.
     pub key: ObjectKey,
     /// Since when a worker has found it held. None: no worker has asked for it.
@@ -76,5 +76,5 @@ pub struct Due {
     /// Caches that are to prove how fresh they are.
     pub probes: BTreeSet<usize>,
     /// Keys that have waited too long.
-    pub expired: Vec<Waiting>,
+    pub expired: Vec<HeldKey>,
 }

@@ -1,8 +1,8 @@
 //! Expectations that take long: when somebody has to look, at which caches, and who waits.
 
-use super::pending::{Pending, Sight, Verdict};
+use super::pending::{ExpectationVerdict, PendingExpectation, Sight};
 use super::state::Expectations;
-use super::{Due, EXPIRE_AFTER, PROBE_AFTER, Waiting};
+use super::{Due, EXPIRE_AFTER, HeldKey, PROBE_AFTER};
 use crate::clock::Moment;
 use crate::object::ObjectKey;
 
@@ -35,13 +35,13 @@ impl Expectations {
         }
         let _ = self.judge_each(forgotten, now, |pending, _| {
             let is_over = !pending.blocks && pending.due <= now;
-            is_over.then_some(Verdict::Over)
+            is_over.then_some(ExpectationVerdict::Over)
         });
         due
     }
 
     /// The keys that wait, those that have waited for the longest first, at most `most` of them.
-    pub(crate) fn waiting(&self, most: usize) -> Vec<Waiting> {
+    pub(crate) fn waiting(&self, most: usize) -> Vec<HeldKey> {
         let mut all: Vec<_> = self
             .keys
             .iter()
@@ -56,7 +56,7 @@ impl Expectations {
     }
 }
 
-fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &Pending) -> Waiting {
+fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &PendingExpectation) -> HeldKey {
     let what = match &pending.sight {
         Sight::Reaches { version } => format!("version {version} or later"),
         Sight::State { object, uid, version } => format!("{object} ({uid}) at version {version}"),
@@ -65,5 +65,5 @@ fn waiting(key: &ObjectKey, held: Option<Moment>, pending: &Pending) -> Waiting 
         Sight::Hidden { object, uid, version } => format!("{object} ({uid}) hidden, as of version {version}"),
         Sight::Fresh => "proof that it shows all that was written".to_owned(),
     };
-    Waiting { key: key.clone(), held, since: pending.raised, cache: pending.cache, what }
+    HeldKey { key: key.clone(), held, since: pending.raised, cache: pending.cache, what }
 }

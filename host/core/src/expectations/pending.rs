@@ -6,7 +6,7 @@ use super::{Cache, DOUBT_AFTER, EXPIRE_AFTER};
 use crate::clock::Moment;
 use crate::compact::{Uid, Version};
 use crate::object::{Object, ObjectKey};
-use crate::progress::Turn;
+use crate::progress::Stamp;
 
 /// What is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ impl Sight {
 
 /// An event that the cache has just been told of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct CacheNotice<'a> {
     pub(crate) object: &'a Object,
     pub(crate) gone: bool,
 }
 
 /// How it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ExpectationVerdict {
     /// It has been seen, or need not be any more.
     Over,
     /// The key must not run.
@@ -62,12 +62,12 @@ pub(crate) enum Verdict {
 
 /// Something that a key is to see.
 #[derive(Clone, Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingExpectation {
     /// Which cache.
     pub(crate) cache: usize,
     pub(crate) sight: Sight,
     /// When the answer to the write came. A list that began later shows what the write did.
-    pub(crate) since: Turn,
+    pub(crate) since: Stamp,
     /// The cache's epoch before the request was sent.
     pub(crate) epoch: u64,
     /// When it was raised, or began to block.
@@ -79,10 +79,10 @@ pub(crate) struct Pending {
     pub(crate) expired: bool,
 }
 
-impl Pending {
+impl PendingExpectation {
     /// Takes a verdict that leaves it.
-    pub(super) fn now(&mut self, verdict: Verdict, now: Moment) {
-        let blocks = verdict == Verdict::Blocks;
+    pub(super) fn now(&mut self, verdict: ExpectationVerdict, now: Moment) {
+        let blocks = verdict == ExpectationVerdict::Blocks;
         match (self.blocks, blocks) {
             // What it waits for now has been under way for a while.
             (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
@@ -106,11 +106,11 @@ impl Pending {
     }
 
     /// How it stands. `told`: the event that made one ask.
-    pub(crate) fn judge(&mut self, cache: &Cache, told: Option<Told<'_>>) -> Verdict {
+    pub(crate) fn judge(&mut self, cache: &Cache, told: Option<CacheNotice<'_>>) -> ExpectationVerdict {
         // What the cache shows first, then its epoch: if that is still the one of the write, both were of it.
         let (progress, since) = (&*cache.progress, self.since);
         if progress.listed() > Some(since) {
-            return Verdict::Over;
+            return ExpectationVerdict::Over;
         }
         let reached = progress.version();
         let is_at = |version: &Version| {
@@ -118,8 +118,8 @@ impl Pending {
                 && reached.as_ref().and_then(|reached| reached.compare(version)).is_some_and(Ordering::is_ge)
         };
         let verdict = match &mut self.sight {
-            Sight::Reaches { version } if is_at(version) => Verdict::Over,
-            Sight::Reaches { .. } | Sight::Fresh => Verdict::Blocks,
+            Sight::Reaches { version } if is_at(version) => ExpectationVerdict::Over,
+            Sight::Reaches { .. } | Sight::Fresh => ExpectationVerdict::Blocks,
             Sight::State { object, uid, version } => {
                 let is_state = |it: &Object| it.header.uid == *uid && it.header.version == *version;
                 let is_told = told.is_some_and(|told| is_final_end(cache, told, uid) || is_state(told.object));
@@ -129,15 +129,16 @@ impl Pending {
                 let was_shown = *shown;
                 let present = progress.get(object);
                 *shown |= present.as_ref().is_some_and(|present| present.header.uid == *uid);
-                let gone =
-                    |told: Told<'_>| is_final_end(cache, told, uid) || (!*for_good && is_terminating(told.object, uid));
+                let gone = |told: CacheNotice<'_>| {
+                    is_final_end(cache, told, uid) || (!*for_good && is_terminating(told.object, uid))
+                };
                 if told.is_some_and(gone) {
-                    Verdict::Over
+                    ExpectationVerdict::Over
                 } else {
                     is_gone(cache, uid, *for_good, present.as_ref(), was_shown)
                 }
             }
-            Sight::Hidden { version, .. } if is_at(version) => Verdict::Over,
+            Sight::Hidden { version, .. } if is_at(version) => ExpectationVerdict::Over,
             Sight::Hidden { object, uid, version } => {
                 let present = progress.get(object);
                 is_hidden(cache, told, uid, version, present.as_ref())
@@ -148,7 +149,7 @@ impl Pending {
                 // What it has shown may have been undone; only a list or a proof tells, and the sooner the better.
                 (self.sight, self.due) = (Sight::Fresh, self.raised);
             }
-            return Verdict::Blocks;
+            return ExpectationVerdict::Blocks;
         }
         verdict
     }
@@ -156,11 +157,11 @@ impl Pending {
 
 /// Whether the incarnation `uid` is gone, or terminating unless it has to be `for_good`, of whose name the cache shows
 /// `present`; it has shown the incarnation if `was_shown`.
-fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, was_shown: bool) -> Verdict {
+fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, was_shown: bool) -> ExpectationVerdict {
     match present {
         Some(present) if present.header.uid == *uid => over_if(present.header.deleting && !for_good),
         // What it shows no more may be hidden, and come back before it is deleted.
-        None if cache.is_filtered => Verdict::Guards,
+        None if cache.is_filtered => ExpectationVerdict::Guards,
         // Nor does it show another one of the name before the one that it has shown is gone.
         _ => over_if(was_shown),
     }
@@ -168,21 +169,27 @@ fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, w
 
 /// Whether a selector hides the incarnation `uid` as of `version`, of whose name the cache shows `present`: perhaps still the
 /// incarnation before it.
-fn is_hidden(cache: &Cache, told: Option<Told<'_>>, uid: &Uid, version: &Version, present: Option<&Object>) -> Verdict {
-    let has_left = |told: Told<'_>| {
+fn is_hidden(
+    cache: &Cache,
+    told: Option<CacheNotice<'_>>,
+    uid: &Uid,
+    version: &Version,
+    present: Option<&Object>,
+) -> ExpectationVerdict {
+    let has_left = |told: CacheNotice<'_>| {
         let header = &told.object.header;
         told.gone && header.uid == *uid && header.version == *version
     };
     if told.is_some_and(has_left) {
-        return Verdict::Over;
+        return ExpectationVerdict::Over;
     }
-    let Some(present) = present else { return Verdict::Guards };
+    let Some(present) = present else { return ExpectationVerdict::Guards };
     let is_greater = || present.header.version.compare(version) == Some(Ordering::Greater);
     over_if(present.header.version == *version || (cache.progress.is_comparable() && is_greater()))
 }
 
-fn over_if(is_over: bool) -> Verdict {
-    if is_over { Verdict::Over } else { Verdict::Blocks }
+fn over_if(is_over: bool) -> ExpectationVerdict {
+    if is_over { ExpectationVerdict::Over } else { ExpectationVerdict::Blocks }
 }
 
 fn is_terminating(object: &Object, uid: &Uid) -> bool {
@@ -190,6 +197,6 @@ fn is_terminating(object: &Object, uid: &Uid) -> bool {
 }
 
 /// Whether the incarnation `uid` will never be shown again. A selector may also hide it for a while.
-fn is_final_end(cache: &Cache, told: Told<'_>, uid: &Uid) -> bool {
+fn is_final_end(cache: &Cache, told: CacheNotice<'_>, uid: &Uid) -> bool {
     told.gone && !cache.is_filtered && told.object.header.uid == *uid
 }

@@ -4,28 +4,28 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::interest::{Follows, Interest, Look};
-use super::pending::{Pending, Sight, Told, Verdict};
-use super::{Cache, Counts, DOUBT_AFTER, EXPIRE_AFTER, Effect, PROBE_AFTER, Shown};
+use super::interest::{CacheLook, ExpectedWrite, Follows};
+use super::pending::{CacheNotice, ExpectationVerdict, PendingExpectation, Sight};
+use super::{Cache, DOUBT_AFTER, EXPIRE_AFTER, Effect, ExpectationCounts, PROBE_AFTER, Shown};
 use crate::clock::Moment;
 use crate::object::ObjectKey;
-use crate::progress::{Advance, Turn};
+use crate::progress::{Advance, Stamp};
 
 /// What the keys of one controller are to see.
 pub(crate) struct Expectations {
-    caches: Vec<Watched>,
-    pub(super) keys: HashMap<ObjectKey, Entry>,
-    interests: HashMap<u64, Interest>,
+    caches: Vec<WatchedCache>,
+    pub(super) keys: HashMap<ObjectKey, KeyExpectations>,
+    interests: HashMap<u64, ExpectedWrite>,
     /// The interests in each object.
     by_object: HashMap<ObjectKey, Vec<u64>>,
     last_interest: u64,
     /// The soonest that anything new is due.
     alarm: Option<Moment>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: ExpectationCounts,
 }
 
 /// A cache, and the keys that wait for it.
-pub(super) struct Watched {
+pub(super) struct WatchedCache {
     cache: Cache,
     by_version: BTreeMap<u64, Vec<ObjectKey>>,
     by_name: HashMap<ObjectKey, Vec<ObjectKey>>,
@@ -33,12 +33,12 @@ pub(super) struct Watched {
 
 /// What one key is to see.
 #[derive(Default)]
-pub(super) struct Entry {
-    pub(super) pending: Vec<Pending>,
+pub(super) struct KeyExpectations {
+    pub(super) pending: Vec<PendingExpectation>,
     pub(super) held: Option<Moment>,
 }
 
-impl Entry {
+impl KeyExpectations {
     fn blocks(&self) -> bool {
         self.pending.iter().any(|pending| pending.blocks)
     }
@@ -46,7 +46,7 @@ impl Entry {
 
 impl Expectations {
     pub(crate) fn new(caches: Vec<Cache>) -> Self {
-        let watched = |cache| Watched { cache, by_version: BTreeMap::new(), by_name: HashMap::new() };
+        let watched = |cache| WatchedCache { cache, by_version: BTreeMap::new(), by_name: HashMap::new() };
         Self {
             caches: caches.into_iter().map(watched).collect(),
             keys: HashMap::new(),
@@ -54,7 +54,7 @@ impl Expectations {
             by_object: HashMap::new(),
             last_interest: 0,
             alarm: None,
-            counts: Counts::default(),
+            counts: ExpectationCounts::default(),
         }
     }
 
@@ -80,17 +80,17 @@ impl Expectations {
     /// `primary` is about to write `object`, which `caches` may show.
     pub(crate) fn open(&mut self, primary: ObjectKey, object: ObjectKey, caches: &[usize]) -> u64 {
         self.last_interest += 1;
-        let look = |token: &usize| Look::begin(*token, &self.caches[*token].cache, &object);
+        let look = |token: &usize| CacheLook::begin(*token, &self.caches[*token].cache, &object);
         let looks = caches.iter().map(look).collect();
         self.by_object.entry(object.clone()).or_default().push(self.last_interest);
-        let opened = Turn::take();
-        self.interests.insert(self.last_interest, Interest { primary, object, opened, looks });
+        let opened = Stamp::take();
+        self.interests.insert(self.last_interest, ExpectedWrite { primary, object, opened, looks });
         self.last_interest
     }
 
     /// The write of `interest` has ended; `since` then.
-    pub(crate) fn close(&mut self, interest: u64, effect: &Effect, since: Turn, now: Moment) {
-        let Some(Interest { primary, object, opened, looks }) = self.interests.remove(&interest) else { return };
+    pub(crate) fn close(&mut self, interest: u64, effect: &Effect, since: Stamp, now: Moment) {
+        let Some(ExpectedWrite { primary, object, opened, looks }) = self.interests.remove(&interest) else { return };
         forget(&mut self.by_object, &object, &interest);
         for (at, look) in looks.into_iter().enumerate() {
             let shown = match effect {
@@ -113,16 +113,16 @@ impl Expectations {
             let due = now + soon;
             self.raise(
                 &primary,
-                Pending { cache, sight, since, epoch, raised: now, due, blocks: true, expired: false },
+                PendingExpectation { cache, sight, since, epoch, raised: now, due, blocks: true, expired: false },
             );
         }
     }
 
     /// A cache that shows this write shows a later state of the object than all writes have left whose answers came before
     /// this one was sent.
-    fn drop_earlier(&mut self, primary: &ObjectKey, look: &Look, object: &ObjectKey, opened: Turn) {
+    fn drop_earlier(&mut self, primary: &ObjectKey, look: &CacheLook, object: &ObjectKey, opened: Stamp) {
         let Some(entry) = self.keys.get_mut(primary) else { return };
-        let is_earlier = |pending: &mut Pending| {
+        let is_earlier = |pending: &mut PendingExpectation| {
             let is_alike = pending.cache == look.cache && pending.epoch == look.epoch;
             is_alike && pending.since < opened && pending.sight.object() == Some(object)
         };
@@ -135,12 +135,12 @@ impl Expectations {
         }
     }
 
-    fn raise(&mut self, primary: &ObjectKey, mut pending: Pending) {
-        let Watched { cache, by_version, by_name } = &mut self.caches[pending.cache];
+    fn raise(&mut self, primary: &ObjectKey, mut pending: PendingExpectation) {
+        let WatchedCache { cache, by_version, by_name } = &mut self.caches[pending.cache];
         match pending.judge(cache, None) {
-            Verdict::Over => return self.counts.observed += 1,
-            Verdict::Blocks => self.counts.raised += 1,
-            Verdict::Guards => (pending.blocks, pending.due) = (false, pending.raised + EXPIRE_AFTER),
+            ExpectationVerdict::Over => return self.counts.observed += 1,
+            ExpectationVerdict::Blocks => self.counts.raised += 1,
+            ExpectationVerdict::Guards => (pending.blocks, pending.due) = (false, pending.raised + EXPIRE_AFTER),
         }
         if pending.sight == Sight::Fresh {
             pending.due = pending.raised;
@@ -162,12 +162,15 @@ impl Expectations {
     }
 
     /// Has every cache prove that it shows all that `keys` have written so far.
-    pub(crate) fn doubt(&mut self, keys: Vec<ObjectKey>, since: Turn, now: Moment) {
+    pub(crate) fn doubt(&mut self, keys: Vec<ObjectKey>, since: Stamp, now: Moment) {
         for key in keys {
             for cache in 0..self.caches.len() {
                 let epoch = self.caches[cache].cache.progress.epoch();
                 let (sight, raised, due) = (Sight::Fresh, now, now);
-                self.raise(&key, Pending { cache, sight, since, epoch, raised, due, blocks: true, expired: false });
+                self.raise(
+                    &key,
+                    PendingExpectation { cache, sight, since, epoch, raised, due, blocks: true, expired: false },
+                );
             }
         }
     }
@@ -190,7 +193,7 @@ impl Expectations {
     /// A cache has changed. Returns the held keys that may run now.
     pub(crate) fn advanced(&mut self, token: usize, advance: Advance<'_>, now: Moment) -> Vec<ObjectKey> {
         match advance {
-            Advance::Object { object, gone } => self.told(token, Told { object, gone }, now),
+            Advance::Object { object, gone } => self.told(token, CacheNotice { object, gone }, now),
             Advance::Version(_) => self.reached(token, now),
             Advance::Listed => self.listed(token, now),
             // The round of its controller ends, or a list follows: until then nothing tells what it would show.
@@ -198,8 +201,8 @@ impl Expectations {
         }
     }
 
-    fn told(&mut self, token: usize, told: Told<'_>, now: Moment) -> Vec<ObjectKey> {
-        let Watched { cache, by_name, .. } = &self.caches[token];
+    fn told(&mut self, token: usize, told: CacheNotice<'_>, now: Moment) -> Vec<ObjectKey> {
+        let WatchedCache { cache, by_name, .. } = &self.caches[token];
         let header = &told.object.header;
         for interest in self.by_object.get(&header.key).into_iter().flatten() {
             let looks = self.interests.get_mut(interest).into_iter().flat_map(|interest| &mut interest.looks);
@@ -210,7 +213,7 @@ impl Expectations {
     }
 
     fn reached(&mut self, token: usize, now: Moment) -> Vec<ObjectKey> {
-        let Watched { cache, by_version, .. } = &mut self.caches[token];
+        let WatchedCache { cache, by_version, .. } = &mut self.caches[token];
         if by_version.is_empty() {
             return Vec::new();
         }
@@ -242,11 +245,11 @@ impl Expectations {
     }
 
     /// The cache has proven that it shows all that had been committed at `began`.
-    pub(crate) fn proven(&mut self, token: usize, began: Turn, now: Moment) -> Vec<ObjectKey> {
+    pub(crate) fn proven(&mut self, token: usize, began: Stamp, now: Moment) -> Vec<ObjectKey> {
         let concerned = self.concerned(token);
         self.judge_each(concerned, now, |pending, _| {
             let is_over = pending.cache == token && pending.since < began;
-            is_over.then_some(Verdict::Over)
+            is_over.then_some(ExpectationVerdict::Over)
         })
     }
 
@@ -254,7 +257,7 @@ impl Expectations {
     pub(crate) fn give_up(&mut self, keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
         let mut free = Vec::new();
         for key in keys {
-            let Some(Entry { pending, held }) = self.keys.remove(&key) else { continue };
+            let Some(KeyExpectations { pending, held }) = self.keys.remove(&key) else { continue };
             for pending in &pending {
                 self.unindex(&key, pending);
             }
@@ -267,7 +270,7 @@ impl Expectations {
     }
 
     fn concerned(&self, token: usize) -> Vec<ObjectKey> {
-        let waits = |entry: &Entry| entry.pending.iter().any(|pending| pending.cache == token);
+        let waits = |entry: &KeyExpectations| entry.pending.iter().any(|pending| pending.cache == token);
         self.keys.iter().filter(|(_, entry)| waits(entry)).map(|(key, _)| key.clone()).collect()
     }
 
@@ -275,7 +278,7 @@ impl Expectations {
         &mut self,
         keys: Vec<ObjectKey>,
         token: usize,
-        told: Option<Told<'_>>,
+        told: Option<CacheNotice<'_>>,
         now: Moment,
     ) -> Vec<ObjectKey> {
         let object = told.map(|told| &told.object.header.key);
@@ -290,7 +293,7 @@ impl Expectations {
         &mut self,
         keys: Vec<ObjectKey>,
         now: Moment,
-        mut verdict: impl FnMut(&mut Pending, &[Watched]) -> Option<Verdict>,
+        mut verdict: impl FnMut(&mut PendingExpectation, &[WatchedCache]) -> Option<ExpectationVerdict>,
     ) -> Vec<ObjectKey> {
         let mut free = Vec::new();
         for key in keys {
@@ -300,7 +303,7 @@ impl Expectations {
             entry.pending.retain_mut(|pending| {
                 let due = pending.due;
                 let Some(verdict) = verdict(pending, caches) else { return true };
-                if verdict == Verdict::Over {
+                if verdict == ExpectationVerdict::Over {
                     over.push(pending.clone());
                     return false;
                 }
@@ -326,7 +329,7 @@ impl Expectations {
         free
     }
 
-    fn met(&mut self, key: &ObjectKey, pending: &Pending, now: Moment) {
+    fn met(&mut self, key: &ObjectKey, pending: &PendingExpectation, now: Moment) {
         if pending.blocks {
             self.counts.satisfied += 1;
             self.counts.wait.observe(nanoseconds(now, pending.raised));
@@ -334,7 +337,7 @@ impl Expectations {
         self.unindex(key, pending);
     }
 
-    fn unindex(&mut self, key: &ObjectKey, pending: &Pending) {
+    fn unindex(&mut self, key: &ObjectKey, pending: &PendingExpectation) {
         let others = self.keys.get(key).into_iter().flat_map(|entry| &entry.pending);
         let mut others = others.filter(|other| other.cache == pending.cache);
         if let Some(object) = pending.sight.object()
@@ -346,7 +349,7 @@ impl Expectations {
 
     /// Finds anew what waits for the versions and incarnations of a cache.
     fn index(&mut self, token: usize) {
-        let Watched { by_version, by_name, .. } = &mut self.caches[token];
+        let WatchedCache { by_version, by_name, .. } = &mut self.caches[token];
         by_version.clear();
         by_name.clear();
         for (key, entry) in &self.keys {

@@ -18,7 +18,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::slots::{Id, Slot, Slots, Ticket, Wants};
+use crate::slots::{Slot, SlotId, SlotTicket, Slots, Wants};
 
 /// What a plugin's first call is reckoned at, in nanoseconds, before anything is known of it.
 const FIRST_ESTIMATE: u64 = 1_000_000;
@@ -44,7 +44,7 @@ fn may_take(held: u64, free: u32, to_free: u64) -> bool {
 }
 
 /// One plugin's account.
-struct Account {
+struct CpuAccount {
     weight: u64,
     /// The CPU that its calls used, in nanoseconds over the weight. It only grows.
     used: u64,
@@ -56,7 +56,7 @@ struct Account {
     turns: u64,
 }
 
-impl Account {
+impl CpuAccount {
     /// What it has used, and what its calls that have not ended will have: who has less goes first.
     fn reckoned(&self) -> u64 {
         self.used.saturating_add(self.places.saturating_mul(self.estimate) / self.weight)
@@ -78,7 +78,7 @@ impl Account {
     }
 }
 
-impl<W> Slot<Account, W> {
+impl<W> Slot<CpuAccount, W> {
     /// Somebody waits who could have something. Otherwise it wants to begin calls only, and has as many as it may: what it has
     /// used does not grow before one of them ends, which may be long.
     fn is_hungry(&self, free: Free) -> bool {
@@ -86,7 +86,7 @@ impl<W> Slot<Account, W> {
     }
 
     /// Who would be next of its own, if it may have more of what is free.
-    fn next_of(&self, free: Free) -> Option<Ticket> {
+    fn next_of(&self, free: Free) -> Option<SlotTicket> {
         if !may_take(self.account.turns, free.turns, TURNS_TO_FREE) {
             return None;
         }
@@ -101,7 +101,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// By what the next one is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum CpuOrder {
     /// Who has used least.
     LeastUsed,
     /// Who has waited longest.
@@ -117,43 +117,43 @@ struct Free {
 
 /// Turns and places, the accounts, and who waits: `W` is how a waiter is reached.
 pub(super) struct Schedule<W> {
-    order: Order,
+    order: CpuOrder,
     /// While somebody waits there is nothing that he may have, once [`Schedule::grant`] has returned None.
     free: Free,
-    slots: Slots<Account, W>,
+    slots: Slots<CpuAccount, W>,
     horizon: u64,
 }
 
 impl<W> Schedule<W> {
     /// At least one turn, and no fewer places than turns.
-    pub(super) fn new(turns: u32, places: u32, order: Order) -> Self {
+    pub(super) fn new(turns: u32, places: u32, order: CpuOrder) -> Self {
         let turns = turns.max(1);
         let free = Free { turns, places: places.max(turns) };
         Self { order, free, slots: Slots::new(), horizon: 0 }
     }
 
     /// Opens an account.
-    pub(super) fn join(&mut self, weight: NonZeroU32) -> Id {
+    pub(super) fn join(&mut self, weight: NonZeroU32) -> SlotId {
         let (weight, used) = (weight.get().into(), self.horizon);
-        self.slots.join(Account { weight, used, estimate: FIRST_ESTIMATE, places: 0, turns: 0 })
+        self.slots.join(CpuAccount { weight, used, estimate: FIRST_ESTIMATE, places: 0, turns: 0 })
     }
 
     /// Closes an account that has no call and no waiter.
-    pub(super) fn leave(&mut self, id: Id) {
+    pub(super) fn leave(&mut self, id: SlotId) {
         self.slots.leave(id);
     }
 
     /// Queues a waiter for a place and a turn.
-    pub(super) fn begin(&mut self, id: Id, waiter: W) -> Ticket {
+    pub(super) fn begin(&mut self, id: SlotId, waiter: W) -> SlotTicket {
         self.wait(id, Wants::ToBegin, waiter)
     }
 
     /// Queues a waiter who has a place for a turn.
-    pub(super) fn go_on(&mut self, id: Id, waiter: W) -> Ticket {
+    pub(super) fn go_on(&mut self, id: SlotId, waiter: W) -> SlotTicket {
         self.wait(id, Wants::ToGoOn, waiter)
     }
 
-    fn wait(&mut self, id: Id, wants: Wants, waiter: W) -> Ticket {
+    fn wait(&mut self, id: SlotId, wants: Wants, waiter: W) -> SlotTicket {
         let slot = self.slots.get_mut(id);
         if !slot.has_waiters() {
             slot.account.used = slot.account.used.max(self.horizon);
@@ -162,12 +162,12 @@ impl<W> Schedule<W> {
     }
 
     /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
-    pub(super) fn cancel(&mut self, id: Id, ticket: Ticket) -> Option<W> {
+    pub(super) fn cancel(&mut self, id: SlotId, ticket: SlotTicket) -> Option<W> {
         self.slots.cancel(id, ticket)
     }
 
     /// Gives what is free to whoever is next. None: nobody waits who may have it.
-    pub(super) fn grant(&mut self) -> Option<(Id, W)> {
+    pub(super) fn grant(&mut self) -> Option<(SlotId, W)> {
         if self.free.turns == 0 {
             return None;
         }
@@ -176,9 +176,9 @@ impl<W> Schedule<W> {
         // whose calls wait, or all who come would be brought up to nothing, and have a claim on the time that those wait.
         let hungry = self.slots.iter().filter(|(_, slot)| slot.is_hungry(self.free));
         let least_used = hungry.map(|(_, slot)| slot.account.used).min()?;
-        let reckoned = |account: &Account| match self.order {
-            Order::LeastUsed => account.reckoned(),
-            Order::FirstCome => 0,
+        let reckoned = |account: &CpuAccount| match self.order {
+            CpuOrder::LeastUsed => account.reckoned(),
+            CpuOrder::FirstCome => 0,
         };
         let waiting = self.slots.iter().filter_map(|(id, slot)| Some((id, &slot.account, slot.next_of(self.free)?)));
         let (next, ..) = waiting.min_by_key(|(_, account, first)| (reckoned(account), *first))?;
@@ -204,19 +204,19 @@ impl<W> Schedule<W> {
     }
 
     /// Takes the turn of a call back that has not ended.
-    pub(super) fn pause(&mut self, id: Id) {
+    pub(super) fn pause(&mut self, id: SlotId) {
         self.account(id).turns -= 1;
         self.free.turns += 1;
     }
 
     /// A call that goes on has used so much more.
-    pub(super) fn pay(&mut self, id: Id, cpu: Duration) {
+    pub(super) fn pay(&mut self, id: SlotId, cpu: Duration) {
         self.account(id).pay(nanoseconds(cpu));
     }
 
     /// Whether a plugin that has used much less than `id`, whose call has a turn, waits for one and could have this one.
-    pub(super) fn is_wanted(&self, id: Id) -> bool {
-        if self.order == Order::FirstCome {
+    pub(super) fn is_wanted(&self, id: SlotId) -> bool {
+        if self.order == CpuOrder::FirstCome {
             return false;
         }
         let free = Free { turns: self.free.turns.saturating_add(1), ..self.free };
@@ -228,7 +228,7 @@ impl<W> Schedule<W> {
 
     /// A call has ended that had no turn: takes its place back and charges what it used, of which it has `paid` some before;
     /// None: what such calls use.
-    pub(super) fn end(&mut self, id: Id, cpu: Option<Duration>, paid: Duration) {
+    pub(super) fn end(&mut self, id: SlotId, cpu: Option<Duration>, paid: Duration) {
         let account = self.account(id);
         account.places -= 1;
         account.charge(cpu, paid);
@@ -236,12 +236,12 @@ impl<W> Schedule<W> {
     }
 
     /// The same of a call that was never made.
-    pub(super) fn end_unused(&mut self, id: Id) {
+    pub(super) fn end_unused(&mut self, id: SlotId) {
         self.account(id).places -= 1;
         self.free.places += 1;
     }
 
-    fn account(&mut self, id: Id) -> &mut Account {
+    fn account(&mut self, id: SlotId) -> &mut CpuAccount {
         &mut self.slots.get_mut(id).account
     }
 }

@@ -1,12 +1,12 @@
 //! All feature gates, in the order of their names. Whoever adds one adds it to [`Feature`](super::Feature) too, at the same
 //! place; docs/operating.md refers to `windlass features` and need not change.
 
-use super::{Gate, Stage};
+use super::{FeatureGate, FeatureStage};
 
-pub(super) static TABLE: [Gate; 5] = [
-    Gate {
+pub(super) static TABLE: [FeatureGate; 5] = [
+    FeatureGate {
         name: "AutomaticExpectations",
-        stage: Stage::Ga,
+        stage: FeatureStage::Ga,
         default: true,
         // Proofs switch it off, to show what it is for.
         locked: None,
@@ -14,35 +14,35 @@ pub(super) static TABLE: [Gate; 5] = [
         description: "An object is not reconciled before the caches show what its last call wrote. UNSAFE when off: plugins decide \
                       on caches older than their own writes, and create or delete too much. Off is for tests that show this.",
     },
-    Gate {
+    FeatureGate {
         name: "ColdCompression",
-        stage: Stage::Beta,
+        stage: FeatureStage::Beta,
         default: true,
         locked: None,
         since: "0.1",
         description: "Caches keep what nobody reads packed. Off: more memory, and no CPU for packing.",
     },
-    Gate {
+    FeatureGate {
         name: "ComparableResourceVersions",
-        stage: Stage::Beta,
+        stage: FeatureStage::Beta,
         default: true,
         locked: None,
         since: "0.1",
         description: "Versions of objects are compared as numbers where the API server promises that they can be (1.35 and later). \
                       Off: whether a cache shows a write is told by UIDs and lists everywhere, which takes longer.",
     },
-    Gate {
+    FeatureGate {
         name: "FairDispatch",
-        stage: Stage::Beta,
+        stage: FeatureStage::Beta,
         default: true,
         locked: None,
         since: "0.1",
         description: "Calls are shared out by the CPU that each plugin used. Off: first come, first served, so that a plugin with \
                       many objects holds up the others.",
     },
-    Gate {
+    FeatureGate {
         name: "WatchList",
-        stage: Stage::Alpha,
+        stage: FeatureStage::Alpha,
         default: false,
         locked: None,
         since: "0.1",

@@ -1,17 +1,17 @@
 use super::*;
 
 /// Of each stage one, and of those that are locked.
-static GATES: [Gate; 6] = [
-    gate("Early", Stage::Alpha, false, None),
-    gate("Frozen", Stage::Beta, false, Some("its server part is missing")),
-    gate("Late", Stage::Beta, true, None),
-    gate("Old", Stage::Deprecated, true, None),
-    gate("Stable", Stage::Ga, true, Some("everything relies on it")),
-    gate("Done", Stage::Ga, true, None),
+static GATES: [FeatureGate; 6] = [
+    gate("Early", FeatureStage::Alpha, false, None),
+    gate("Frozen", FeatureStage::Beta, false, Some("its server part is missing")),
+    gate("Late", FeatureStage::Beta, true, None),
+    gate("Old", FeatureStage::Deprecated, true, None),
+    gate("Stable", FeatureStage::Ga, true, Some("everything relies on it")),
+    gate("Done", FeatureStage::Ga, true, None),
 ];
 
-const fn gate(name: &'static str, stage: Stage, default: bool, locked: Option<&'static str>) -> Gate {
-    Gate { name, stage, default, locked, since: "0.1", description: "For a test." }
+const fn gate(name: &'static str, stage: FeatureStage, default: bool, locked: Option<&'static str>) -> FeatureGate {
+    FeatureGate { name, stage, default, locked, since: "0.1", description: "For a test." }
 }
 
 fn enabled(text: &str) -> Vec<&'static str> {
@@ -69,7 +69,7 @@ fn who_sets_a_gate_that_will_go_is_warned() {
         ("Stable=true,Done=false", &["Stable=true was set, which is generally available", "Done=false"]),
     ] {
         let features = decide(&read(text, &GATES).expect(text), &GATES);
-        let warnings: Vec<_> = features.states().iter().filter_map(GateState::warning).collect();
+        let warnings: Vec<_> = features.states().iter().filter_map(FeatureState::warning).collect();
         assert_eq!(warnings.len(), warned.len(), "{text:?}: {warnings:?}");
         for (warning, begin) in warnings.iter().zip(warned) {
             assert!(warning.starts_with(begin), "{warning}");

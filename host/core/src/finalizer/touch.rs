@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 /// What the body of a write is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum MutationForm {
     /// A new object.
     New,
     /// The object as it is to be: what it does not say, goes.
@@ -51,15 +51,15 @@ impl Touch {
 
 /// What a write of `body` does to the finalizers of its object.
 #[must_use]
-pub fn touch(form: Form, body: &str) -> Touch {
-    let touched = if form == Form::Json { by_json_patch(body) } else { by_body(form, body) };
+pub fn touch(form: MutationForm, body: &str) -> Touch {
+    let touched = if form == MutationForm::Json { by_json_patch(body) } else { by_body(form, body) };
     touched.unwrap_or(Touch::Any)
 }
 
 type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// None: it is not understood.
-fn by_body(form: Form, body: &str) -> Option<Touch> {
+fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     let top: Fields<'_> = serde_json::from_str(body).ok()?;
     let metadata: Option<Fields<'_>> = match top.get("metadata") {
         Some(raw) => serde_json::from_str(raw.get()).ok()?,
@@ -67,20 +67,20 @@ fn by_body(form: Form, body: &str) -> Option<Touch> {
     };
     let metadata = metadata.unwrap_or_default();
     let is_directed = |fields: &Fields<'_>| fields.contains_key("$patch") || fields.contains_key("$retainKeys");
-    if form == Form::Strategic && (is_directed(&top) || is_directed(&metadata)) {
+    if form == MutationForm::Strategic && (is_directed(&top) || is_directed(&metadata)) {
         return None; // It may replace the whole object or its metadata, or keep of them what it names.
     }
     let list = |field: &str| metadata.get(field).map(|raw| serde_json::from_str::<Option<BTreeSet<String>>>(raw.get()));
     let claims_fields = metadata.get("managedFields").is_some_and(|raw| raw.get() != "null");
-    if claims_fields && form != Form::New {
+    if claims_fields && form != MutationForm::New {
         return None;
     }
     let wanted = list("finalizers").transpose().ok()?;
     Some(match (form, wanted) {
-        (Form::Replacement, wanted) => Touch::Only(wanted.flatten().unwrap_or_default()),
-        (Form::Merge | Form::Strategic, Some(None)) => Touch::Only(BTreeSet::new()),
-        (Form::Merge, Some(Some(wanted))) => Touch::Only(wanted),
-        (Form::Strategic, wanted) => {
+        (MutationForm::Replacement, wanted) => Touch::Only(wanted.flatten().unwrap_or_default()),
+        (MutationForm::Merge | MutationForm::Strategic, Some(None)) => Touch::Only(BTreeSet::new()),
+        (MutationForm::Merge, Some(Some(wanted))) => Touch::Only(wanted),
+        (MutationForm::Strategic, wanted) => {
             let removed = list("$deleteFromPrimitiveList/finalizers").transpose().ok()?;
             of_names(wanted.flatten().into_iter().chain(removed.flatten()).flatten().collect())
         }
@@ -93,7 +93,7 @@ fn of_names(names: BTreeSet<String>) -> Touch {
 }
 
 #[derive(Default, Deserialize)]
-struct Operation {
+struct PatchOperation {
     #[serde(default)]
     op: String,
     #[serde(default)]
@@ -106,11 +106,11 @@ struct Operation {
 
 /// What tells the name of a finalizer is understood: adding it to the list's end, and removing what has just been tested.
 fn by_json_patch(patch: &str) -> Option<Touch> {
-    let operations: Vec<Operation> = serde_json::from_str(patch).ok()?;
+    let operations: Vec<PatchOperation> = serde_json::from_str(patch).ok()?;
     let mut names = BTreeSet::new();
-    let mut before = &Operation::default();
+    let mut before = &PatchOperation::default();
     for operation in &operations {
-        let Operation { op, path, from, value } = operation;
+        let PatchOperation { op, path, from, value } = operation;
         if (op != "test" && concerns(path)) || (op == "move" && concerns(from)) {
             let name = match &**op {
                 "add" if path == "/metadata/finalizers/-" => value,
@@ -157,30 +157,30 @@ mod tests {
     #[test]
     fn what_a_body_names_is_added_replaces_the_list_or_joins_it() {
         let body = r#"{"metadata":{"finalizers":["a/1","b/2"]}}"#;
-        for form in [Form::New, Form::Applied, Form::Strategic] {
+        for form in [MutationForm::New, MutationForm::Applied, MutationForm::Strategic] {
             assert_eq!(touch(form, body), names(&["a/1", "b/2"]), "{form:?}");
         }
-        for form in [Form::Replacement, Form::Merge] {
+        for form in [MutationForm::Replacement, MutationForm::Merge] {
             assert_eq!(touch(form, body), Touch::Only(set(&["a/1", "b/2"])), "{form:?}");
         }
         let removed = r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["a/1"]}}"#;
-        assert_eq!(touch(Form::Strategic, removed), names(&["a/1"]));
-        assert_eq!(touch(Form::Merge, removed), Touch::Nothing, "a field like any other");
+        assert_eq!(touch(MutationForm::Strategic, removed), names(&["a/1"]));
+        assert_eq!(touch(MutationForm::Merge, removed), Touch::Nothing, "a field like any other");
     }
 
     #[test]
     fn a_body_that_does_not_speak_of_finalizers_removes_them_only_if_it_replaces() {
         for body in [r#"{"spec":{}}"#, r#"{"metadata":null}"#, r#"{"metadata":{"labels":{},"managedFields":null}}"#] {
-            for form in [Form::New, Form::Applied, Form::Strategic, Form::Merge] {
+            for form in [MutationForm::New, MutationForm::Applied, MutationForm::Strategic, MutationForm::Merge] {
                 assert_eq!(touch(form, body), Touch::Nothing, "{form:?} {body}");
             }
-            assert_eq!(touch(Form::Replacement, body), Touch::Only(set(&[])), "{body}");
+            assert_eq!(touch(MutationForm::Replacement, body), Touch::Only(set(&[])), "{body}");
         }
         let null = r#"{"metadata":{"finalizers":null}}"#;
-        for form in [Form::Replacement, Form::Merge, Form::Strategic] {
+        for form in [MutationForm::Replacement, MutationForm::Merge, MutationForm::Strategic] {
             assert_eq!(touch(form, null), Touch::Only(set(&[])), "{form:?}");
         }
-        for form in [Form::New, Form::Applied] {
+        for form in [MutationForm::New, MutationForm::Applied] {
             assert_eq!(touch(form, null), Touch::Nothing, "{form:?}");
         }
     }
@@ -194,12 +194,18 @@ mod tests {
             r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":"a/1"}}"#,
         ];
         for body in strategic {
-            assert_eq!(touch(Form::Strategic, body), Touch::Any, "{body}");
+            assert_eq!(touch(MutationForm::Strategic, body), Touch::Any, "{body}");
         }
         for body in
             ["", "[]", r#"{"metadata":7}"#, r#"{"metadata":{"finalizers":{}}}"#, r#"{"metadata":{"finalizers":[7]}}"#]
         {
-            for form in [Form::New, Form::Replacement, Form::Applied, Form::Merge, Form::Strategic] {
+            for form in [
+                MutationForm::New,
+                MutationForm::Replacement,
+                MutationForm::Applied,
+                MutationForm::Merge,
+                MutationForm::Strategic,
+            ] {
                 assert_eq!(touch(form, body), Touch::Any, "{form:?} {body}");
             }
         }
@@ -209,11 +215,11 @@ mod tests {
     #[test]
     fn who_changes_the_owners_of_fields_may_touch_all() {
         let body = r#"{"metadata":{"managedFields":[{}]}}"#;
-        for form in [Form::Replacement, Form::Applied, Form::Merge, Form::Strategic] {
+        for form in [MutationForm::Replacement, MutationForm::Applied, MutationForm::Merge, MutationForm::Strategic] {
             assert_eq!(touch(form, body), Touch::Any, "{form:?}");
         }
-        assert_eq!(touch(Form::New, body), Touch::Nothing, "there are none yet");
-        assert_eq!(touch(Form::Json, r#"[{"op":"remove","path":"/metadata/managedFields/0"}]"#), Touch::Any);
+        assert_eq!(touch(MutationForm::New, body), Touch::Nothing, "there are none yet");
+        assert_eq!(touch(MutationForm::Json, r#"[{"op":"remove","path":"/metadata/managedFields/0"}]"#), Touch::Any);
     }
 
     #[test]
@@ -237,14 +243,14 @@ mod tests {
             r#"[{"op":"test","path":"/metadata/finalizers/0","value":"a"},{"op":"remove","path":"/metadata/finalizers/1"}]"#,
             "not JSON",
         ] {
-            assert_eq!(touch(Form::Json, patch), Touch::Any, "{patch}");
+            assert_eq!(touch(MutationForm::Json, patch), Touch::Any, "{patch}");
         }
         for patch in [
             r#"[{"op":"test","path":"/metadata/finalizers/0","value":"a"}]"#,
             r#"[{"op":"add","path":"/metadata/labels/a","value":"b"}]"#,
             r#"[{"op":"copy","from":"/metadata/finalizers","path":"/data/x"}]"#,
         ] {
-            assert_eq!(touch(Form::Json, patch), Touch::Nothing, "{patch}");
+            assert_eq!(touch(MutationForm::Json, patch), Touch::Nothing, "{patch}");
         }
     }
 
@@ -252,6 +258,6 @@ mod tests {
     fn a_json_patch_that_tells_the_name_touches_no_other() {
         let patch = r#"[{"op":"add","path":"/metadata/finalizers/-","value":"a/1"},
             {"op":"test","path":"/metadata/finalizers/0","value":"b/2"},{"op":"remove","path":"/metadata/finalizers/0"}]"#;
-        assert_eq!(touch(Form::Json, patch), names(&["a/1", "b/2"]));
+        assert_eq!(touch(MutationForm::Json, patch), names(&["a/1", "b/2"]));
     }
 }

@@ -74,7 +74,7 @@ impl Progress for Growing {
         0
     }
 
-    fn listed(&self) -> Option<Turn> {
+    fn listed(&self) -> Option<Stamp> {
         None
     }
 

@@ -18,15 +18,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
-use crate::expectations::{Cache, Counts, Due, Effect, Expectations, Waiting};
+use crate::expectations::{Cache, Due, Effect, ExpectationCounts, Expectations, HeldKey};
 use crate::object::ObjectKey;
-use crate::progress::{Advance, Observer, Turn};
+use crate::progress::{Advance, Observer, Stamp};
 use crate::queue::Queue;
-use crate::queue::sync::Lock;
+use crate::queue::sync::StateLock;
 
 /// Holds the keys of one controller until the caches show what the keys have written.
 pub struct Gate {
-    state: Lock<State>,
+    state: StateLock<GateInner>,
     /// How many keys have something to see, and writes are under way: with none, nobody need take the lock.
     active: AtomicUsize,
     queue: Queue<ObjectKey>,
@@ -34,7 +34,7 @@ pub struct Gate {
     sooner: Notify,
 }
 
-struct State {
+struct GateInner {
     expectations: Expectations,
     /// Until when [`Gate::due`] sleeps. None: until it is told, or it does not.
     sleeps_until: Option<Moment>,
@@ -45,7 +45,7 @@ impl Gate {
     #[must_use]
     pub fn new(caches: Vec<Cache>, queue: Queue<ObjectKey>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let progress: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
-        let state = Lock::new(State { expectations: Expectations::new(caches), sleeps_until: None });
+        let state = StateLock::new(GateInner { expectations: Expectations::new(caches), sleeps_until: None });
         let gate = Arc::new(Self { state, active: AtomicUsize::new(0), queue, clock, sooner: Notify::new() });
         let observer: Arc<dyn Observer> = gate.clone();
         for (token, progress) in progress.into_iter().enumerate() {
@@ -87,7 +87,7 @@ impl Gate {
     }
 
     /// The cache has proven that it shows all that had been committed at `began`.
-    pub fn proven(&self, cache: usize, began: Turn) {
+    pub fn proven(&self, cache: usize, began: Stamp) {
         self.change(|expectations, now| expectations.proven(cache, began, now));
     }
 
@@ -105,7 +105,7 @@ impl Gate {
     /// Holds `keys` until every cache has proven that it shows all that was committed before this call: what they have
     /// written is not known here.
     pub fn doubt(&self, keys: Vec<ObjectKey>) {
-        let since = Turn::take();
+        let since = Stamp::take();
         self.change(|expectations, now| {
             expectations.doubt(keys, since, now);
             Vec::new()
@@ -140,7 +140,7 @@ impl Gate {
 
     /// What has happened so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ExpectationCounts {
         self.state.with(|state| state.expectations.counts)
     }
 
@@ -158,7 +158,7 @@ impl Gate {
 
     /// The keys that wait, at most `most`, those that have waited for the longest first; and the present.
     #[must_use]
-    pub fn waiting(&self, most: usize) -> (Vec<Waiting>, Moment) {
+    pub fn waiting(&self, most: usize) -> (Vec<HeldKey>, Moment) {
         (self.state.with(|state| state.expectations.waiting(most)), self.clock.now())
     }
 
@@ -180,7 +180,7 @@ impl Gate {
     }
 
     /// To be called after each change, under the lock.
-    fn note(&self, state: &mut State) {
+    fn note(&self, state: &mut GateInner) {
         self.active.store(state.expectations.active(), Ordering::SeqCst);
         let Some(alarm) = state.expectations.take_alarm() else { return };
         if state.sleeps_until.is_none_or(|until| alarm < until) {
@@ -222,7 +222,7 @@ impl Interest {
 
     fn close(&mut self, effect: &Effect) {
         self.ended = true;
-        let since = Turn::take();
+        let since = Stamp::take();
         self.gate.change(|expectations, now| {
             expectations.close(self.id, effect, since, now);
             Vec::new()

@@ -14,16 +14,16 @@ const OTHER: &str = "other";
 
 /// The denials of one plugin. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Denials(Arc<Shared>);
+pub struct Denials(Arc<DenialsInner>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    counted: Mutex<BTreeMap<Kind, Count>>,
+struct DenialsInner {
+    counted: Mutex<BTreeMap<DeniedKind, Count>>,
     news: Notify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct DeniedKind {
     verb: String,
     resource: String,
     cause: &'static str,
@@ -33,12 +33,12 @@ struct Kind {
 struct Count {
     times: u64,
     last: String,
-    telling: Telling,
+    telling: DenialNotice,
 }
 
 /// Whether the log has had a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Telling {
+enum DenialNotice {
     /// It is to be told.
     Due,
     /// It was told in this interval, and has happened so many times since.
@@ -65,20 +65,21 @@ pub struct DenialCount {
 impl Denials {
     /// Counts one.
     pub(crate) fn note(&self, verb: &str, resource: &str, denial: &Denial) {
-        let mut kind = Kind { verb: verb.to_owned(), resource: resource.to_owned(), cause: denial.cause.as_str() };
+        let mut kind =
+            DeniedKind { verb: verb.to_owned(), resource: resource.to_owned(), cause: denial.cause.as_str() };
         let mut counted = self.lock();
         if counted.len() >= MOST && !counted.contains_key(&kind) {
-            kind = Kind { verb: OTHER.to_owned(), resource: OTHER.to_owned(), cause: OTHER };
+            kind = DeniedKind { verb: OTHER.to_owned(), resource: OTHER.to_owned(), cause: OTHER };
         }
-        let new = Count { times: 0, last: String::new(), telling: Telling::Quiet };
+        let new = Count { times: 0, last: String::new(), telling: DenialNotice::Quiet };
         let count = counted.entry(kind).or_insert(new);
         count.times += 1;
         count.last = denial.to_string();
         match &mut count.telling {
-            Telling::Due => {}
-            Telling::Told(again) => *again += 1,
-            Telling::Quiet => {
-                count.telling = Telling::Due;
+            DenialNotice::Due => {}
+            DenialNotice::Told(again) => *again += 1,
+            DenialNotice::Quiet => {
+                count.telling = DenialNotice::Due;
                 self.0.news.notify_one();
             }
         }
@@ -103,9 +104,9 @@ impl Denials {
 
     fn due(&self) -> Vec<DenialCount> {
         let mut counted = self.lock();
-        let due = counted.iter_mut().filter(|(_, count)| count.telling == Telling::Due);
+        let due = counted.iter_mut().filter(|(_, count)| count.telling == DenialNotice::Due);
         due.map(|(kind, count)| {
-            count.telling = Telling::Told(0);
+            count.telling = DenialNotice::Told(0);
             of(kind, count)
         })
         .collect()
@@ -115,20 +116,20 @@ impl Denials {
     pub fn renew(&self) {
         for count in self.lock().values_mut() {
             count.telling = match count.telling {
-                Telling::Told(0) | Telling::Quiet => Telling::Quiet,
-                Telling::Told(_) | Telling::Due => Telling::Due,
+                DenialNotice::Told(0) | DenialNotice::Quiet => DenialNotice::Quiet,
+                DenialNotice::Told(_) | DenialNotice::Due => DenialNotice::Due,
             };
         }
         self.0.news.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, Count>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DeniedKind, Count>> {
         self.0.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn of(kind: &Kind, count: &Count) -> DenialCount {
-    let Kind { verb, resource, cause } = kind.clone();
+fn of(kind: &DeniedKind, count: &Count) -> DenialCount {
+    let DeniedKind { verb, resource, cause } = kind.clone();
     DenialCount { verb, resource, cause, count: count.times, last: count.last.clone() }
 }
 

@@ -24,26 +24,26 @@ const MOST: usize = 4096;
 /// What of a primary is somebody's will, and not what its controllers note on it: another mark is a change that a key is to
 /// run for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct SlowMark {
     uid: Uid,
     deleting: bool,
-    spec: Spec,
+    spec: SpecMark,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Spec {
+enum SpecMark {
     Generation(i64),
     /// Of a kind that has no generation, every change but the plugin's own.
     Version(Version),
 }
 
-impl Mark {
+impl SlowMark {
     /// That of an object.
     #[must_use]
     pub fn of(header: &Header) -> Self {
         let spec = match header.generation {
-            0 => Spec::Version(header.version.clone()),
-            generation => Spec::Generation(generation),
+            0 => SpecMark::Version(header.version.clone()),
+            generation => SpecMark::Generation(generation),
         };
         Self { uid: header.uid.clone(), deleting: header.deleting, spec }
     }
@@ -53,22 +53,22 @@ impl Mark {
 #[derive(Debug)]
 pub struct SlowLane<K> {
     /// Also keys that have left it not long ago.
-    keys: HashMap<K, Kept>,
+    keys: HashMap<K, SlowEntry>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct SlowEntry {
     since: Moment,
     /// What it writes over and over again, for people.
     object: Arc<str>,
     /// None: the primary has gone.
-    mark: Option<Mark>,
+    mark: Option<SlowMark>,
     /// How often it has looped before, without being calm between.
     before: u32,
     left: Option<Moment>,
 }
 
-impl Kept {
+impl SlowEntry {
     /// How long a change of the primary has to wait. Else two plugins that fight over a primary would let each other out.
     fn pause(&self) -> Duration {
         match self.before.checked_sub(1) {
@@ -95,32 +95,32 @@ impl<K> Default for SlowLane<K> {
 
 impl<K: Clone + Eq + Hash> SlowLane<K> {
     /// `key` loops over `object`; its primary is at `mark`. False: it is known to, or there is no room.
-    pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<Mark>, now: Moment) -> bool {
+    pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<SlowMark>, now: Moment) -> bool {
         self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + CALM));
         let is_full = self.keys.len() >= MOST;
         match self.keys.get_mut(key) {
-            Some(Kept { left: None, .. }) => false,
+            Some(SlowEntry { left: None, .. }) => false,
             Some(kept) => {
-                *kept = Kept { since: now, object, mark, before: kept.before.saturating_add(1), left: None };
+                *kept = SlowEntry { since: now, object, mark, before: kept.before.saturating_add(1), left: None };
                 true
             }
             None if is_full => false,
             None => {
-                self.keys.insert(key.clone(), Kept { since: now, object, mark, before: 0, left: None });
+                self.keys.insert(key.clone(), SlowEntry { since: now, object, mark, before: 0, left: None });
                 true
             }
         }
     }
 
     /// The call that was under way when `key` was put here has ended, and has left its primary at `mark`.
-    pub fn left_at(&mut self, key: &K, mark: Option<Mark>) {
+    pub fn left_at(&mut self, key: &K, mark: Option<SlowMark>) {
         if let Some(kept) = self.keys.get_mut(key).filter(|kept| kept.left.is_none()) {
             kept.mark = mark;
         }
     }
 
     /// How long `key`, whose primary is at `mark`, has to wait. None: it runs, and is no longer held.
-    pub fn wait(&mut self, key: &K, mark: Option<&Mark>, now: Moment) -> Option<Duration> {
+    pub fn wait(&mut self, key: &K, mark: Option<&SlowMark>, now: Moment) -> Option<Duration> {
         let kept = self.keys.get_mut(key).filter(|kept| kept.left.is_none())?;
         let due = if kept.mark.as_ref() == mark { kept.due() } else { kept.since + kept.pause() };
         let wait = due.0.saturating_sub(now.0);
@@ -136,7 +136,7 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
     #[must_use]
     pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
         let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);
-        let left = |kept: &Kept| kept.due().0.saturating_sub(now.0);
+        let left = |kept: &SlowEntry| kept.due().0.saturating_sub(now.0);
         held.map(|(key, kept)| (key.clone(), kept.object.clone(), left(kept))).collect()
     }
 
@@ -155,8 +155,8 @@ mod tests {
         Moment(Duration::from_secs(seconds))
     }
 
-    fn mark(generation: i64) -> Mark {
-        Mark { uid: Uid::from("u"), deleting: false, spec: Spec::Generation(generation) }
+    fn mark(generation: i64) -> SlowMark {
+        SlowMark { uid: Uid::from("u"), deleting: false, spec: SpecMark::Generation(generation) }
     }
 
     fn seconds(lane: &mut SlowLane<u32>, generation: i64, now: u64) -> Option<u64> {

@@ -1,6 +1,6 @@
 use super::*;
 
-const TAKE: Wish = Wish::Hold { after: Duration::ZERO };
+const TAKE: LeaseWish = LeaseWish::Hold { after: Duration::ZERO };
 
 fn at(millis: u64) -> Moment {
     Moment(Duration::from_millis(millis))
@@ -14,12 +14,17 @@ fn election() -> Election {
     Election::new("a".into(), timing())
 }
 
-fn record(holder: &str) -> Record {
-    Record { holder: holder.into(), duration: Duration::from_secs(15), transitions: 3, acquired: Some("then".into()) }
+fn record(holder: &str) -> LeaseRecord {
+    LeaseRecord {
+        holder: holder.into(),
+        duration: Duration::from_secs(15),
+        transitions: 3,
+        acquired: Some("then".into()),
+    }
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "as it is handed over")]
-fn found(version: &str, holder: &str) -> Found {
+fn found(version: &str, holder: &str) -> FoundLease {
     Some((version.into(), record(holder)))
 }
 
@@ -27,17 +32,19 @@ fn found(version: &str, holder: &str) -> Found {
 fn holder() -> Election {
     let mut election = election();
     election.observe(None, at(0));
-    assert!(matches!(election.next(at(0), TAKE), Step::Write { over: None, purpose: Purpose::Acquire, .. }));
-    election.answered(Answer::Written("1".into()), at(100), 0.0);
+    assert!(matches!(election.next(at(0), TAKE), ElectionStep::Write { over: None, purpose: Purpose::Acquire, .. }));
+    election.answered(ElectionAnswer::Written("1".into()), at(100), 0.0);
     election
 }
 
 #[test]
 fn it_looks_before_it_writes_and_takes_what_nobody_holds() {
     let mut election = election();
-    assert!(matches!(election.next(at(0), TAKE), Step::Look { .. }));
-    election.answered(Answer::Found(found("7", "")), at(50), 0.0);
-    let Step::Write { over, record, purpose, limit } = election.next(at(50), TAKE) else { panic!("it is free") };
+    assert!(matches!(election.next(at(0), TAKE), ElectionStep::Look { .. }));
+    election.answered(ElectionAnswer::Found(found("7", "")), at(50), 0.0);
+    let ElectionStep::Write { over, record, purpose, limit } = election.next(at(50), TAKE) else {
+        panic!("it is free")
+    };
     assert_eq!((over.as_deref(), purpose, limit), (Some("7"), Purpose::Acquire, Duration::from_secs(5)));
     assert_eq!((&*record.holder, record.transitions, record.acquired), ("a", 4, None));
     assert_eq!(election.tenure(), None, "not before the server has said so");
@@ -47,22 +54,22 @@ fn it_looks_before_it_writes_and_takes_what_nobody_holds() {
 fn anothers_lease_is_taken_a_duration_after_it_was_seen_to_change_and_not_after_what_it_says() {
     let mut election = election();
     election.observe(found("1", "b"), at(1_000));
-    assert_eq!(election.next(at(1_000), TAKE), Step::WaitUntil(at(16_000)));
+    assert_eq!(election.next(at(1_000), TAKE), ElectionStep::WaitUntil(at(16_000)));
     election.observe(found("2", "b"), at(9_000));
     election.observe(found("2", "b"), at(20_000));
-    assert_eq!(election.next(at(20_000), TAKE), Step::WaitUntil(at(24_000)));
-    let after = Wish::Hold { after: Duration::from_secs(4) };
-    assert_eq!(election.next(at(24_000), after), Step::WaitUntil(at(28_000)));
-    assert!(matches!(election.next(at(24_000), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
+    assert_eq!(election.next(at(20_000), TAKE), ElectionStep::WaitUntil(at(24_000)));
+    let after = LeaseWish::Hold { after: Duration::from_secs(4) };
+    assert_eq!(election.next(at(24_000), after), ElectionStep::WaitUntil(at(28_000)));
+    assert!(matches!(election.next(at(24_000), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
 }
 
 #[test]
 fn a_tenure_counts_from_before_the_renewal_was_sent() {
     let mut election = holder();
-    assert_eq!(election.next(at(100), TAKE), Step::WaitUntil(at(2_000)));
-    let Step::Write { purpose, record, .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    assert_eq!(election.next(at(100), TAKE), ElectionStep::WaitUntil(at(2_000)));
+    let ElectionStep::Write { purpose, record, .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     assert_eq!((purpose, record.transitions), (Purpose::Renew, 0));
-    election.answered(Answer::Written("2".into()), at(6_900), 0.0);
+    election.answered(ElectionAnswer::Written("2".into()), at(6_900), 0.0);
     let tenure = election.tenure().expect("renewed");
     assert_eq!(tenure.until(), at(12_000));
     assert_eq!(tenure.may_start(at(11_999)), Some(Duration::from_millis(2_501)));
@@ -76,52 +83,57 @@ fn a_holder_that_cannot_renew_stops_at_the_deadline_and_says_why() {
     let mut now = 2_000;
     while election.tenure().is_some() {
         match election.next(at(now), TAKE) {
-            Step::WaitUntil(until) => now = u64::try_from(until.0.as_millis()).expect("soon"),
-            Step::Look { limit } | Step::Write { limit, .. } => {
+            ElectionStep::WaitUntil(until) => now = u64::try_from(until.0.as_millis()).expect("soon"),
+            ElectionStep::Look { limit } | ElectionStep::Write { limit, .. } => {
                 now += u64::try_from(limit.as_millis()).expect("short");
-                election.answered(Answer::Failed, at(now), 0.5);
+                election.answered(ElectionAnswer::Failed, at(now), 0.5);
             }
         }
         assert!(now <= 10_000, "{now}");
     }
-    assert_eq!((now, election.take_loss()), (10_000, Some(Loss::NotRenewed)));
+    assert_eq!((now, election.take_loss()), (10_000, Some(LeaseLoss::NotRenewed)));
 }
 
 #[test]
 fn a_conflict_is_no_loss_until_another_name_stands_there() {
     let mut election = holder();
-    let Step::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
-    election.answered(Answer::Conflict, at(2_100), 0.0);
-    assert!(matches!(election.next(at(2_100), TAKE), Step::Look { .. }));
+    let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    election.answered(ElectionAnswer::Conflict, at(2_100), 0.0);
+    assert!(matches!(election.next(at(2_100), TAKE), ElectionStep::Look { .. }));
     // Somebody has labelled it.
-    election.answered(Answer::Found(found("9", "a")), at(2_200), 0.0);
-    let Step::Write { over, purpose, .. } = election.next(at(2_200), TAKE) else { panic!("at once") };
+    election.answered(ElectionAnswer::Found(found("9", "a")), at(2_200), 0.0);
+    let ElectionStep::Write { over, purpose, .. } = election.next(at(2_200), TAKE) else { panic!("at once") };
     assert_eq!((over.as_deref(), purpose), (Some("9"), Purpose::Renew));
-    election.answered(Answer::Conflict, at(2_300), 0.0);
+    election.answered(ElectionAnswer::Conflict, at(2_300), 0.0);
     let _ = election.next(at(2_300), TAKE);
-    election.answered(Answer::Found(found("11", "b")), at(2_400), 0.0);
-    assert_eq!((election.tenure(), election.take_loss()), (None, Some(Loss::Taken("b".into()))));
-    assert_eq!(election.next(at(2_400), TAKE), Step::WaitUntil(at(17_400)));
+    election.answered(ElectionAnswer::Found(found("11", "b")), at(2_400), 0.0);
+    assert_eq!((election.tenure(), election.take_loss()), (None, Some(LeaseLoss::Taken("b".into()))));
+    assert_eq!(election.next(at(2_400), TAKE), ElectionStep::WaitUntil(at(17_400)));
 }
 
 #[test]
 fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
     let mut election = holder();
-    let Step::Write { record, purpose, over, .. } = election.next(at(2_000), Wish::Yield) else { panic!("it lets go") };
+    let ElectionStep::Write { record, purpose, over, .. } = election.next(at(2_000), LeaseWish::Yield) else {
+        panic!("it lets go")
+    };
     assert_eq!(election.tenure(), None);
     assert_eq!((purpose, over.as_deref(), &*record.holder), (Purpose::Release, Some("1"), ""));
     assert_eq!(record.duration, Duration::from_secs(1));
     // Its answer is lost: it looks, and lets go again.
-    election.answered(Answer::Failed, at(7_000), 0.0);
-    assert!(matches!(election.next(at(7_000), Wish::Yield), Step::Look { .. }));
-    election.answered(Answer::Found(found("1", "a")), at(7_100), 0.0);
-    assert!(matches!(election.next(at(7_100), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
-    election.answered(Answer::Written("2".into()), at(7_200), 0.0);
-    assert_eq!(election.next(at(60_000), Wish::Yield), Step::WaitUntil(never()));
+    election.answered(ElectionAnswer::Failed, at(7_000), 0.0);
+    assert!(matches!(election.next(at(7_000), LeaseWish::Yield), ElectionStep::Look { .. }));
+    election.answered(ElectionAnswer::Found(found("1", "a")), at(7_100), 0.0);
+    assert!(matches!(
+        election.next(at(7_100), LeaseWish::Yield),
+        ElectionStep::Write { purpose: Purpose::Release, .. }
+    ));
+    election.answered(ElectionAnswer::Written("2".into()), at(7_200), 0.0);
+    assert_eq!(election.next(at(60_000), LeaseWish::Yield), ElectionStep::WaitUntil(never()));
 
     let mut other = Election::new("b".into(), timing());
     other.observe(Some(("2".into(), record)), at(500));
-    assert!(matches!(other.next(at(500), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
+    assert!(matches!(other.next(at(500), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
 }
 
 #[test]
@@ -129,14 +141,14 @@ fn an_acquisition_whose_answer_is_lost_counts_from_the_next_write_that_succeeds(
     let mut election = election();
     election.observe(None, at(0));
     let _ = election.next(at(0), TAKE);
-    election.answered(Answer::Failed, at(5_000), 0.0);
+    election.answered(ElectionAnswer::Failed, at(5_000), 0.0);
     assert_eq!(election.tenure(), None);
-    assert!(matches!(election.next(at(5_000), TAKE), Step::Look { .. }));
-    election.answered(Answer::Found(found("1", "a")), at(5_100), 0.0);
+    assert!(matches!(election.next(at(5_000), TAKE), ElectionStep::Look { .. }));
+    election.answered(ElectionAnswer::Found(found("1", "a")), at(5_100), 0.0);
     assert_eq!(election.tenure(), None, "when it was written is not known");
-    assert!(matches!(election.next(at(5_100), TAKE), Step::Write { .. }));
-    election.answered(Answer::Written("2".into()), at(5_300), 0.0);
-    assert_eq!(election.tenure(), Some(Tenure::new(at(5_100), timing())));
+    assert!(matches!(election.next(at(5_100), TAKE), ElectionStep::Write { .. }));
+    election.answered(ElectionAnswer::Written("2".into()), at(5_300), 0.0);
+    assert_eq!(election.tenure(), Some(LeaseTerm::new(at(5_100), timing())));
 }
 
 #[test]
@@ -144,79 +156,95 @@ fn a_lease_that_somebody_deletes_is_not_free_before_its_holder_can_know() {
     let mut election = election();
     election.observe(found("1", "b"), at(1_000));
     election.observe(None, at(2_000));
-    assert_eq!(election.next(at(2_000), TAKE), Step::WaitUntil(at(16_000)));
-    let Step::Write { over: None, .. } = election.next(at(16_000), TAKE) else { panic!("it makes a new one") };
+    assert_eq!(election.next(at(2_000), TAKE), ElectionStep::WaitUntil(at(16_000)));
+    let ElectionStep::Write { over: None, .. } = election.next(at(16_000), TAKE) else { panic!("it makes a new one") };
 }
 
 /// One that was renewed last at 0, and has lost its lease at 10.
 fn loser() -> Election {
     let mut election = holder();
     while election.tenure().is_some() {
-        let Step::Write { .. } = election.next(at(9_900), TAKE) else { panic!("it is long due") };
-        election.answered(Answer::Failed, at(10_000), 0.0);
+        let ElectionStep::Write { .. } = election.next(at(9_900), TAKE) else { panic!("it is long due") };
+        election.answered(ElectionAnswer::Failed, at(10_000), 0.0);
     }
-    assert_eq!(election.take_loss(), Some(Loss::NotRenewed));
-    assert!(matches!(election.next(at(12_000), Wish::Yield), Step::Look { .. }));
+    assert_eq!(election.take_loss(), Some(LeaseLoss::NotRenewed));
+    assert!(matches!(election.next(at(12_000), LeaseWish::Yield), ElectionStep::Look { .. }));
     election
 }
 
 #[test]
 fn a_lease_that_was_lost_is_not_let_go_of_before_what_was_started_is_over() {
     let mut election = loser();
-    election.answered(Answer::Found(found("1", "a")), at(12_100), 0.0);
-    assert_eq!(election.next(at(12_100), Wish::Yield), Step::WaitUntil(at(15_000)));
-    assert!(matches!(election.next(at(15_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    election.answered(ElectionAnswer::Found(found("1", "a")), at(12_100), 0.0);
+    assert_eq!(election.next(at(12_100), LeaseWish::Yield), ElectionStep::WaitUntil(at(15_000)));
+    assert!(matches!(
+        election.next(at(15_000), LeaseWish::Yield),
+        ElectionStep::Write { purpose: Purpose::Release, .. }
+    ));
 }
 
 #[test]
 fn a_lease_that_was_lost_and_won_back_is_kept_until_what_was_started_before_is_over() {
     let mut election = loser();
-    election.answered(Answer::Found(found("1", "a")), at(12_100), 0.0);
-    assert!(matches!(election.next(at(12_100), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
-    election.answered(Answer::Written("2".into()), at(12_200), 0.0);
-    assert_eq!(election.next(at(12_300), Wish::Yield), Step::WaitUntil(at(14_100)), "as a holder does");
-    assert!(matches!(election.next(at(14_100), Wish::Yield), Step::Write { purpose: Purpose::Renew, .. }));
-    election.answered(Answer::Written("3".into()), at(14_200), 0.0);
-    assert_eq!(election.next(at(14_200), Wish::Yield), Step::WaitUntil(at(15_000)), "its renewals stay in turn");
-    assert!(matches!(election.next(at(15_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
-    assert_eq!(election.take_loss(), Some(Loss::Released));
+    election.answered(ElectionAnswer::Found(found("1", "a")), at(12_100), 0.0);
+    assert!(matches!(election.next(at(12_100), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
+    election.answered(ElectionAnswer::Written("2".into()), at(12_200), 0.0);
+    assert_eq!(election.next(at(12_300), LeaseWish::Yield), ElectionStep::WaitUntil(at(14_100)), "as a holder does");
+    assert!(matches!(election.next(at(14_100), LeaseWish::Yield), ElectionStep::Write { purpose: Purpose::Renew, .. }));
+    election.answered(ElectionAnswer::Written("3".into()), at(14_200), 0.0);
+    assert_eq!(
+        election.next(at(14_200), LeaseWish::Yield),
+        ElectionStep::WaitUntil(at(15_000)),
+        "its renewals stay in turn"
+    );
+    assert!(matches!(
+        election.next(at(15_000), LeaseWish::Yield),
+        ElectionStep::Write { purpose: Purpose::Release, .. }
+    ));
+    assert_eq!(election.take_loss(), Some(LeaseLoss::Released));
 }
 
 #[test]
 fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
     let mut election = holder();
-    let Step::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
-    election.answered(Answer::Conflict, at(2_100), 0.0);
+    let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    election.answered(ElectionAnswer::Conflict, at(2_100), 0.0);
     let _ = election.next(at(2_100), TAKE);
-    election.answered(Answer::Found(found("2", "b")), at(2_200), 0.0);
+    election.answered(ElectionAnswer::Found(found("2", "b")), at(2_200), 0.0);
     election.observe(found("3", ""), at(2_300));
-    assert!(matches!(election.next(at(2_300), TAKE), Step::Write { purpose: Purpose::Acquire, .. }));
-    election.answered(Answer::Written("4".into()), at(2_400), 0.0);
-    assert!(matches!(election.next(at(4_300), Wish::Yield), Step::Write { purpose: Purpose::Renew, .. }));
+    assert!(matches!(election.next(at(2_300), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
+    election.answered(ElectionAnswer::Written("4".into()), at(2_400), 0.0);
+    assert!(matches!(election.next(at(4_300), LeaseWish::Yield), ElectionStep::Write { purpose: Purpose::Renew, .. }));
 }
 
 #[test]
 fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
     let mut election = holder();
-    let Step::Write { .. } = election.next(at(9_000), TAKE) else { panic!("it is due") };
-    election.answered(Answer::Written("2".into()), at(9_050), 1.0);
-    assert_eq!(election.next(at(9_100), TAKE), Step::WaitUntil(at(11_400)));
-    assert!(matches!(election.next(at(9_100), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    let ElectionStep::Write { .. } = election.next(at(9_000), TAKE) else { panic!("it is due") };
+    election.answered(ElectionAnswer::Written("2".into()), at(9_050), 1.0);
+    assert_eq!(election.next(at(9_100), TAKE), ElectionStep::WaitUntil(at(11_400)));
+    assert!(matches!(
+        election.next(at(9_100), LeaseWish::Yield),
+        ElectionStep::Write { purpose: Purpose::Release, .. }
+    ));
     // A failure is not followed by another request at once.
-    election.answered(Answer::Failed, at(9_200), 0.0);
-    assert_eq!(election.next(at(9_200), Wish::Yield), Step::WaitUntil(at(11_100)));
+    election.answered(ElectionAnswer::Failed, at(9_200), 0.0);
+    assert_eq!(election.next(at(9_200), LeaseWish::Yield), ElectionStep::WaitUntil(at(11_100)));
 }
 
 #[test]
 fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
     let mut election = holder();
-    let Step::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
-    election.answered(Answer::Written("2".into()), at(2_100), 0.0);
+    let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
+    election.answered(ElectionAnswer::Written("2".into()), at(2_100), 0.0);
     election.give_up();
-    assert_eq!((election.tenure(), election.take_loss()), (None, Some(Loss::GivenUp)));
-    assert_eq!(election.next(at(2_500), Wish::Yield), Step::WaitUntil(at(4_000)));
-    assert_eq!(election.next(at(4_000), Wish::Yield), Step::WaitUntil(at(17_000)));
-    assert!(matches!(election.next(at(17_000), Wish::Yield), Step::Write { purpose: Purpose::Release, .. }));
+    assert_eq!((election.tenure(), election.take_loss()), (None, Some(LeaseLoss::GivenUp)));
+    assert_eq!(election.next(at(2_500), LeaseWish::Yield), ElectionStep::WaitUntil(at(4_000)));
+    assert_eq!(election.next(at(4_000), LeaseWish::Yield), ElectionStep::WaitUntil(at(17_000)));
+    assert!(matches!(
+        election.next(at(17_000), LeaseWish::Yield),
+        ElectionStep::Write { purpose: Purpose::Release, .. }
+    ));
     election.give_up();
     assert_eq!(election.take_loss(), None, "it is not held");
 }

@@ -6,8 +6,8 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use super::{
-    CallContext, Claimed, Event, Events, Http, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners, Page, Ports,
-    Reads, Writes, Written,
+    CallContext, Claimed, Event, Events, Http, ListPage, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners,
+    Ports, Reads, Writes, Written,
 };
 use crate::error::{ApiError, ApiReason};
 use crate::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
@@ -44,7 +44,7 @@ impl Reads for Absent {
         Err(none("get", Some(target.clone())))
     }
 
-    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<ListPage, ApiError> {
         Err(none("list", None))
     }
 }
@@ -54,7 +54,7 @@ impl Live for Absent {
         ready(Err(none("get", Some(target)))).boxed()
     }
 
-    fn list(&self, _: Arc<CallContext>, _: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+    fn list(&self, _: Arc<CallContext>, _: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         ready(Err(none("list", None))).boxed()
     }
 }

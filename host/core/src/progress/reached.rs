@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-use super::{Advance, Observer, Progress, Turn};
+use super::{Advance, Observer, Progress, Stamp};
 use crate::compact::Version;
 use crate::object::{Object, ObjectKey};
 
@@ -52,7 +52,7 @@ impl Progress for Reached {
         0
     }
 
-    fn listed(&self) -> Option<Turn> {
+    fn listed(&self) -> Option<Stamp> {
         None
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::priority::Entry;
+use super::priority::ReadyEntry;
 use crate::clock::Moment;
 
 /// So few entries are not worth a look.
@@ -13,17 +13,17 @@ const FEW: usize = 64;
 /// skipped then: its turn has passed. That may be weeks, so where they pile up they are cleared away.
 #[derive(Default)]
 pub(super) struct Delayed {
-    heap: BinaryHeap<Reverse<(u64, Entry)>>,
+    heap: BinaryHeap<Reverse<(u64, ReadyEntry)>>,
 }
 
 impl Delayed {
     /// Makes `entry` due at `at`.
-    pub(super) fn insert(&mut self, entry: Entry, at: u64) {
+    pub(super) fn insert(&mut self, entry: ReadyEntry, at: u64) {
         self.heap.push(Reverse((at, entry)));
     }
 
     /// Takes an entry whose time has come.
-    pub(super) fn pop_due(&mut self, now: u64) -> Option<Entry> {
+    pub(super) fn pop_due(&mut self, now: u64) -> Option<ReadyEntry> {
         let Reverse((at, _)) = self.heap.peek()?;
         if *at > now {
             return None;
@@ -37,7 +37,7 @@ impl Delayed {
     }
 
     /// Forgets the entries that are not `wanted`.
-    pub(super) fn retain(&mut self, mut wanted: impl FnMut(Entry) -> bool) {
+    pub(super) fn retain(&mut self, mut wanted: impl FnMut(ReadyEntry) -> bool) {
         self.heap.retain(|Reverse((_, entry))| wanted(*entry));
     }
 

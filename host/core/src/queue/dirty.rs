@@ -15,12 +15,12 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 
 use super::Key;
-use super::priority::{Entry, Priority};
+use super::priority::{Priority, ReadyEntry};
 use crate::outcome::Retry;
 
 /// Where a key is in the dance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum DirtyStage {
     /// Nothing to do.
     Idle,
     /// In the ready queue, under the item's present `turn`.
@@ -39,13 +39,13 @@ pub(super) struct Addition {
     pub(super) since: u64,
 }
 
-/// What [`Item::due`] is where a key does not wait for its time.
+/// What [`DirtyItem::due`] is where a key does not wait for its time.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// All that is known of one key.
-pub(super) struct Item<K> {
+pub(super) struct DirtyItem<K> {
     pub(super) key: K,
-    pub(super) stage: Stage,
+    pub(super) stage: DirtyStage,
     /// Of the addition that is not done yet.
     pub(super) priority: Priority,
     pub(super) since: u64,
@@ -61,13 +61,13 @@ pub(super) struct Item<K> {
     pub(super) counted: u16,
 }
 
-impl<K> Item<K> {
+impl<K> DirtyItem<K> {
     pub(super) fn set(&mut self, Addition { priority, since }: Addition) {
         (self.priority, self.since) = (priority, since);
     }
 
     fn is_known(&self) -> bool {
-        self.stage != Stage::Idle || self.due != NEVER || self.failures > 0
+        self.stage != DirtyStage::Idle || self.due != NEVER || self.failures > 0
     }
 
     /// Notes one more failure.
@@ -98,7 +98,7 @@ impl KeyHash {
 
 /// The items of all known keys. A slot is an item's number as long as it is known.
 pub(super) struct Items<K> {
-    slots: Vec<Option<Item<K>>>,
+    slots: Vec<Option<DirtyItem<K>>>,
     free: Vec<u32>,
     /// Slots by their keys, which stand in the items only. The hashes stand here, so that the table grows, and tells most
     /// keys apart, without a look at any key.
@@ -137,9 +137,9 @@ impl<K: Key> Items<K> {
             u32::try_from(slots.len() - 1).expect("fewer than four billion keys")
         });
         vacant.insert((hash, slot));
-        slots[slot as usize] = Some(Item {
+        slots[slot as usize] = Some(DirtyItem {
             key,
-            stage: Stage::Idle,
+            stage: DirtyStage::Idle,
             priority: Priority::default(),
             since: 0,
             ready_turn: 0,
@@ -152,18 +152,18 @@ impl<K: Key> Items<K> {
     }
 
     /// The item in a slot that [`Self::find`] or [`Self::enter`] returned.
-    pub(super) fn get(&mut self, slot: u32) -> &mut Item<K> {
+    pub(super) fn get(&mut self, slot: u32) -> &mut DirtyItem<K> {
         self.slots[slot as usize].as_mut().expect("a known key")
     }
 
     /// The item whose entry in the ready queue `entry` is; None if its turn has passed.
-    pub(super) fn ready(&mut self, entry: Entry) -> Option<&mut Item<K>> {
+    pub(super) fn ready(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
-        (item.stage == Stage::Ready && item.ready_turn == entry.turn).then_some(item)
+        (item.stage == DirtyStage::Ready && item.ready_turn == entry.turn).then_some(item)
     }
 
     /// The item whose entry among the delayed `entry` is; None if its turn has passed.
-    pub(super) fn due(&mut self, entry: Entry) -> Option<&mut Item<K>> {
+    pub(super) fn due(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
         (item.due != NEVER && item.due_turn == entry.turn).then_some(item)
     }
@@ -186,12 +186,12 @@ impl<K: Key> Items<K> {
     }
 
     /// Forgets, for every item, what `change` makes it forget.
-    pub(super) fn retain(&mut self, mut change: impl FnMut(&mut Item<K>)) {
+    pub(super) fn retain(&mut self, mut change: impl FnMut(&mut DirtyItem<K>)) {
         let Self { slots, free, index, .. } = self;
         index.retain(|(_, slot)| {
             let place = &mut slots[*slot as usize];
             place.as_mut().map(&mut change);
-            let is_known = place.as_ref().is_some_and(Item::is_known);
+            let is_known = place.as_ref().is_some_and(DirtyItem::is_known);
             if !is_known {
                 *place = None;
                 free.push(*slot);
@@ -201,6 +201,6 @@ impl<K: Key> Items<K> {
     }
 }
 
-fn is_of<K: Key>(slots: &[Option<Item<K>>], (other, slot): (KeyHash, u32), hash: KeyHash, key: &K) -> bool {
+fn is_of<K: Key>(slots: &[Option<DirtyItem<K>>], (other, slot): (KeyHash, u32), hash: KeyHash, key: &K) -> bool {
     other == hash && slots[slot as usize].as_ref().is_some_and(|item| item.key == *key)
 }

@@ -196,7 +196,7 @@ fn every_worker_and_the_drain_end_when_the_rest_is_dropped() {
                 block_on(queue.shut_down_with_drain());
             }
         });
-        bench.queue.change(State::drain);
+        bench.queue.change(QueueState::drain);
         let _ = bench.queue.drop_ready();
         join(threads.into_iter().chain([drain]));
     });

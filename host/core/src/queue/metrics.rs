@@ -30,7 +30,7 @@ impl Histogram {
 
 /// A queue's figures at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Metrics {
+pub struct QueueMetrics {
     /// `workqueue_depth`: keys that are ready for a worker.
     pub depth: usize,
     /// Keys that the gate holds. client-go has no such state.

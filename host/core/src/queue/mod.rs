@@ -30,11 +30,11 @@ use hashbrown::DefaultHashBuilder;
 use self::delay::nanoseconds;
 use self::dirty::KeyHash;
 pub use self::limiter::{ItemExponential, Limiter, MaxOf, TokenBucket};
-pub use self::metrics::{BUCKETS, Histogram, Metrics};
+pub use self::metrics::{BUCKETS, Histogram, QueueMetrics};
 pub use self::priority::{AGE_PER_POINT, Priority};
-use self::state::{Next, State};
-use self::sync::Lock;
-use self::waiters::Ticket;
+use self::state::{NextKey, QueueState};
+use self::sync::StateLock;
+use self::waiters::GetTicket;
 use crate::clock::{Clock, Moment};
 use crate::outcome::Retry;
 
@@ -46,11 +46,11 @@ impl<K: Clone + Debug + Eq + Hash + Send + 'static> Key for K {}
 /// worker has it. Cheap to clone; all clones are the same queue.
 #[derive(Clone)]
 pub struct Queue<K: Key> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<QueueShared<K>>,
 }
 
-struct Shared<K: Key> {
-    state: Lock<State<K>>,
+struct QueueShared<K: Key> {
+    state: StateLock<QueueState<K>>,
     hasher: DefaultHashBuilder,
     clock: Arc<dyn Clock>,
 }
@@ -58,8 +58,8 @@ struct Shared<K: Key> {
 impl<K: Key> Queue<K> {
     /// An empty queue whose failing keys back off as `limiter` says.
     pub fn new(clock: Arc<dyn Clock>, limiter: impl Limiter) -> Self {
-        let state = Lock::new(State::new(limiter));
-        Self { shared: Arc::new(Shared { state, hasher: DefaultHashBuilder::default(), clock }) }
+        let state = StateLock::new(QueueState::new(limiter));
+        Self { shared: Arc::new(QueueShared { state, hasher: DefaultHashBuilder::default(), clock }) }
     }
 
     /// Queues `key` as somebody's change: see [`Queue::add_with`].
@@ -149,7 +149,7 @@ impl<K: Key> Queue<K> {
     /// The keys that workers have, in no order.
     #[must_use]
     pub fn processing(&self) -> Vec<K> {
-        self.shared.state.with(State::processing)
+        self.shared.state.with(QueueState::processing)
     }
 
     /// How many keys are ready for a worker.
@@ -166,20 +166,20 @@ impl<K: Key> Queue<K> {
 
     /// The figures at this moment.
     #[must_use]
-    pub fn metrics(&self) -> Metrics {
+    pub fn metrics(&self) -> QueueMetrics {
         let now = self.now();
         self.shared.state.with(|state| state.metrics(now))
     }
 
     /// Refuses further keys and drops those that wait for their time or are parked. Workers get what is ready, then None.
     pub fn shut_down(&self) {
-        self.change(State::shut_down);
+        self.change(QueueState::shut_down);
     }
 
     /// Refuses further keys, drops those that wait for their time, and waits until the workers have done everything that
     /// was ready or parked.
     pub async fn shut_down_with_drain(&self) {
-        self.change(State::drain);
+        self.change(QueueState::drain);
         poll_fn(|context| {
             let is_over = self.change(|state| state.wait_for_drain(context.waker()));
             if is_over { Poll::Ready(()) } else { Poll::Pending }
@@ -191,11 +191,11 @@ impl<K: Key> Queue<K> {
     /// next start queues every key again.
     #[must_use = "what was dropped belongs in the log"]
     pub fn drop_ready(&self) -> usize {
-        self.change(State::drop_waiting)
+        self.change(QueueState::drop_waiting)
     }
 
     /// Changes the state, and wakes those to whom this matters.
-    fn change<R>(&self, change: impl FnOnce(&mut State<K>) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut QueueState<K>) -> R) -> R {
         let (result, woken) = self.shared.state.with(|state| (change(state), state.whom_to_wake()));
         for waker in woken {
             waker.wake();
@@ -216,7 +216,7 @@ impl<K: Key> Queue<K> {
 #[must_use = "a future does nothing unless polled"]
 pub struct Get<'a, K: Key> {
     queue: &'a Queue<K>,
-    ticket: Option<Ticket>,
+    ticket: Option<GetTicket>,
     timer: Option<BoxFuture<'static, ()>>,
 }
 
@@ -228,9 +228,9 @@ impl<K: Key> Future for Get<'_, K> {
         loop {
             let now = queue.now();
             let due = match queue.change(|state| state.next(ticket.take(), context.waker(), now)) {
-                Next::Key(key) => return Poll::Ready(Some(key)),
-                Next::ShutDown => return Poll::Ready(None),
-                Next::Wait(new, due) => {
+                NextKey::Key(key) => return Poll::Ready(Some(key)),
+                NextKey::ShutDown => return Poll::Ready(None),
+                NextKey::Wait(new, due) => {
                     *ticket = Some(new);
                     due
                 }

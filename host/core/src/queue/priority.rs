@@ -25,7 +25,7 @@ pub const AGE_PER_POINT: Duration = Duration::from_millis(100);
 
 /// A key's entry: which slot, and which of its times in the queue. An entry whose turn has passed is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
+pub(super) struct ReadyEntry {
     /// First, so that of entries for the same moment the earlier one goes first.
     pub(super) turn: u32,
     pub(super) slot: u32,
@@ -36,14 +36,14 @@ pub(super) struct Entry {
 #[derive(Default)]
 pub(super) struct Ready {
     /// By priority, in the order of their addition, which is that of their places too, as the clock never goes back.
-    lines: BTreeMap<Priority, VecDeque<(i64, Entry)>>,
+    lines: BTreeMap<Priority, VecDeque<(i64, ReadyEntry)>>,
     /// Entries that began to wait before others that are here already: raised ones, and parked ones that woke.
-    returned: BinaryHeap<Reverse<(i64, Entry)>>,
+    returned: BinaryHeap<Reverse<(i64, ReadyEntry)>>,
 }
 
 impl Ready {
     /// Adds an entry that waits since `since`, in nanoseconds of the clock.
-    pub(super) fn push(&mut self, entry: Entry, priority: Priority, since: u64) {
+    pub(super) fn push(&mut self, entry: ReadyEntry, priority: Priority, since: u64) {
         let place = place(priority, since);
         let line = self.lines.entry(priority).or_default();
         if line.back().is_some_and(|(last, _)| *last > place) {
@@ -54,7 +54,7 @@ impl Ready {
     }
 
     /// Takes the entry that is next.
-    pub(super) fn pop(&mut self) -> Option<Entry> {
+    pub(super) fn pop(&mut self) -> Option<ReadyEntry> {
         let lines = self.lines.values_mut().filter_map(|line| Some((*line.front()?, line)));
         match (lines.min_by_key(|(front, _)| *front), self.returned.peek()) {
             (Some((front, _)), Some(Reverse(returned))) if *returned < front => self.pop_returned(),
@@ -69,7 +69,7 @@ impl Ready {
         self.returned.clear();
     }
 
-    fn pop_returned(&mut self) -> Option<Entry> {
+    fn pop_returned(&mut self) -> Option<ReadyEntry> {
         self.returned.pop().map(|Reverse((_, entry))| entry)
     }
 }
@@ -83,8 +83,8 @@ fn place(priority: Priority, since: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn entry(slot: u32) -> Entry {
-        Entry { slot, turn: 0 }
+    fn entry(slot: u32) -> ReadyEntry {
+        ReadyEntry { slot, turn: 0 }
     }
 
     fn at(seconds: u64) -> u64 {
@@ -115,7 +115,7 @@ mod tests {
     fn equal_priorities_go_in_the_order_of_their_addition() {
         let mut ready = Ready::default();
         for slot in 0..3 {
-            ready.push(Entry { slot, turn: slot }, Priority::CHANGE, at(0));
+            ready.push(ReadyEntry { slot, turn: slot }, Priority::CHANGE, at(0));
         }
         assert_eq!(order(ready), [0, 1, 2]);
     }

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use super::Key;
 use super::delay::{Delayed, nanoseconds};
-use super::dirty::{Addition, Items, KeyHash, NEVER, Stage};
+use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER};
 use super::limiter::Limiter;
-use super::metrics::Metrics;
-use super::priority::{Entry, Priority, Ready};
-use super::waiters::{Ticket, Waiters, Work};
+use super::metrics::QueueMetrics;
+use super::priority::{Priority, Ready, ReadyEntry};
+use super::waiters::{AvailableWork, GetTicket, Waiters};
 use crate::clock::Moment;
 use crate::outcome::Retry;
 
 /// What a worker that asks for a key is told.
-pub(super) enum Next<K> {
+pub(super) enum NextKey<K> {
     /// Work on it.
     Key(K),
     /// Wait until woken, or until this time, if there is one.
-    Wait(Ticket, Option<u64>),
+    Wait(GetTicket, Option<u64>),
     /// Nothing any more.
     ShutDown,
 }
@@ -44,7 +44,7 @@ enum Phase {
 }
 
 /// The whole state of a queue.
-pub(super) struct State<K> {
+pub(super) struct QueueState<K> {
     items: Items<K>,
     ready: Ready,
     delayed: Delayed,
@@ -52,17 +52,17 @@ pub(super) struct State<K> {
     /// As many as there are workers.
     working: Vec<Working>,
     waiters: Waiters,
-    /// Items that are [`Stage::Ready`]; `ready` holds entries of former turns as well.
+    /// Items that are [`DirtyStage::Ready`]; `ready` holds entries of former turns as well.
     depth: usize,
     parked: usize,
     phase: Phase,
     /// The latest time that was passed in. Threads may read the clock in one order and come here in the other; for the
     /// queue, time does not go back.
     now: u64,
-    metrics: Metrics,
+    metrics: QueueMetrics,
 }
 
-impl<K: Key> State<K> {
+impl<K: Key> QueueState<K> {
     pub(super) fn new(limiter: impl Limiter) -> Self {
         Self {
             items: Items::default(),
@@ -75,7 +75,7 @@ impl<K: Key> State<K> {
             parked: 0,
             phase: Phase::Open,
             now: 0,
-            metrics: Metrics::default(),
+            metrics: QueueMetrics::default(),
         }
     }
 
@@ -86,7 +86,7 @@ impl<K: Key> State<K> {
         }
         let slot = self.items.enter(hash, key);
         let item = self.items.get(slot);
-        if item.stage != Stage::Ready || priority > item.priority {
+        if item.stage != DirtyStage::Ready || priority > item.priority {
             let since = self.pass(now());
             self.add_slot(slot, Addition { priority, since });
         }
@@ -95,20 +95,20 @@ impl<K: Key> State<K> {
     fn add_slot(&mut self, slot: u32, addition: Addition) {
         let item = self.items.get(slot);
         match item.stage {
-            Stage::Idle => {
+            DirtyStage::Idle => {
                 item.set(addition);
                 self.metrics.adds += 1;
                 self.make_ready(slot);
             }
-            Stage::Ready if addition.priority > item.priority => {
+            DirtyStage::Ready if addition.priority > item.priority => {
                 item.priority = addition.priority;
                 self.depth -= 1; // The entry of the former turn no longer counts.
                 self.make_ready(slot);
             }
-            Stage::Ready | Stage::Parked => {
+            DirtyStage::Ready | DirtyStage::Parked => {
                 item.priority = item.priority.max(addition.priority);
             }
-            Stage::Processing => {
+            DirtyStage::Processing => {
                 let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) else { return };
                 if let Some(before) = &mut working.again {
                     before.priority = before.priority.max(addition.priority);
@@ -123,9 +123,9 @@ impl<K: Key> State<K> {
     fn make_ready(&mut self, slot: u32) {
         let turn = self.items.next_turn();
         let item = self.items.get(slot);
-        item.stage = Stage::Ready;
+        item.stage = DirtyStage::Ready;
         item.ready_turn = turn;
-        self.ready.push(Entry { turn, slot }, item.priority, item.since);
+        self.ready.push(ReadyEntry { turn, slot }, item.priority, item.since);
         self.depth += 1;
     }
 
@@ -140,7 +140,7 @@ impl<K: Key> State<K> {
         if at < item.due {
             item.due = at;
             item.due_turn = turn;
-            self.delayed.insert(Entry { turn, slot }, at);
+            self.delayed.insert(ReadyEntry { turn, slot }, at);
             if self.delayed.is_mostly_stale(self.items.len()) {
                 let Self { delayed, items, .. } = self;
                 delayed.retain(|entry| items.due(entry).is_some());
@@ -180,7 +180,7 @@ impl<K: Key> State<K> {
     }
 
     /// What a worker should do, which waits with `ticket` if it waited, and can be woken by `waker`.
-    pub(super) fn next(&mut self, ticket: Option<Ticket>, waker: &Waker, now: u64) -> Next<K> {
+    pub(super) fn next(&mut self, ticket: Option<GetTicket>, waker: &Waker, now: u64) -> NextKey<K> {
         if let Some(ticket) = ticket {
             self.waiters.leave(ticket);
         }
@@ -188,15 +188,15 @@ impl<K: Key> State<K> {
         self.add_due(now);
         let Some((slot, since, key)) = self.pop() else {
             if self.ends() {
-                return Next::ShutDown;
+                return NextKey::ShutDown;
             }
             let due = self.delayed.next_due().filter(|due| !self.waiters.watch(*due));
-            return Next::Wait(self.waiters.wait(waker.clone(), due.unwrap_or(NEVER)), due);
+            return NextKey::Wait(self.waiters.wait(waker.clone(), due.unwrap_or(NEVER)), due);
         };
         self.metrics.queue_duration.observe(now.saturating_sub(since));
         self.depth -= 1;
         self.working.push(Working { slot, since: now, again: None, woken: false });
-        Next::Key(key)
+        NextKey::Key(key)
     }
 
     /// Takes the next ready key for a worker: its slot, since when it waited, and itself.
@@ -204,7 +204,7 @@ impl<K: Key> State<K> {
         loop {
             let entry = self.ready.pop()?;
             if let Some(item) = self.items.ready(entry) {
-                item.stage = Stage::Processing;
+                item.stage = DirtyStage::Processing;
                 return Some((entry.slot, item.since, item.key.clone()));
             }
         }
@@ -219,7 +219,7 @@ impl<K: Key> State<K> {
     }
 
     /// A worker that waits with `ticket` gives up.
-    pub(super) fn leave(&mut self, ticket: Ticket) {
+    pub(super) fn leave(&mut self, ticket: GetTicket) {
         self.waiters.leave(ticket);
     }
 
@@ -236,7 +236,7 @@ impl<K: Key> State<K> {
             item.set(again);
             self.make_ready(slot);
         } else {
-            item.stage = Stage::Idle;
+            item.stage = DirtyStage::Idle;
             self.items.tidy(hash, slot);
         }
     }
@@ -254,7 +254,7 @@ impl<K: Key> State<K> {
         if work.woken {
             self.make_ready(work.slot);
         } else {
-            item.stage = Stage::Parked;
+            item.stage = DirtyStage::Parked;
             self.parked += 1;
         }
     }
@@ -289,7 +289,7 @@ impl<K: Key> State<K> {
     /// Wakes a key.
     pub(super) fn wake(&mut self, hash: KeyHash, key: &K) {
         let Some(slot) = self.items.find(hash, key) else { return };
-        if self.items.get(slot).stage == Stage::Parked {
+        if self.items.get(slot).stage == DirtyStage::Parked {
             self.parked -= 1;
             self.make_ready(slot);
         } else if let Some(working) = self.working.iter_mut().find(|working| working.slot == slot) {
@@ -315,8 +315,8 @@ impl<K: Key> State<K> {
 
     fn drop_parked(&mut self) -> usize {
         self.items.retain(|item| {
-            if item.stage == Stage::Parked {
-                item.stage = Stage::Idle;
+            if item.stage == DirtyStage::Parked {
+                item.stage = DirtyStage::Idle;
             }
         });
         std::mem::take(&mut self.parked)
@@ -330,8 +330,8 @@ impl<K: Key> State<K> {
         }
         self.ready.clear();
         self.items.retain(|item| {
-            if item.stage == Stage::Ready {
-                item.stage = Stage::Idle;
+            if item.stage == DirtyStage::Ready {
+                item.stage = DirtyStage::Idle;
             }
         });
         for working in &mut self.working {
@@ -354,7 +354,7 @@ impl<K: Key> State<K> {
         if self.waiters.is_empty() {
             return Vec::new();
         }
-        self.waiters.take(Work {
+        self.waiters.take(AvailableWork {
             ready: self.depth,
             due: self.delayed.next_due(),
             ends: self.ends(),
@@ -381,10 +381,10 @@ impl<K: Key> State<K> {
         self.depth
     }
 
-    pub(super) fn metrics(&mut self, now: u64) -> Metrics {
+    pub(super) fn metrics(&mut self, now: u64) -> QueueMetrics {
         let now = self.pass(now);
         let running = self.working.iter().map(|working| Duration::from_nanos(now.saturating_sub(working.since)));
-        Metrics {
+        QueueMetrics {
             depth: self.depth,
             parked: self.parked,
             unfinished_work: running.clone().sum(),
@@ -407,14 +407,14 @@ mod tests {
 
     #[test]
     fn delays_that_sooner_ones_replace_do_not_pile_up() {
-        let mut state = State::new(ItemExponential::default());
+        let mut state = QueueState::new(ItemExponential::default());
         for at in (0..10_000).rev() {
             state.add_at(KeyHash::new(1), "a", 1_000_000 + at);
             state.add_at(KeyHash::new(2), "b", 2_000_000 + at);
         }
         assert!(state.delayed.len() < 100, "{} entries of two keys", state.delayed.len());
         let mut due = || {
-            let Next::Key(key) = state.next(None, Waker::noop(), 2_000_000) else { return None };
+            let NextKey::Key(key) = state.next(None, Waker::noop(), 2_000_000) else { return None };
             Some(key)
         };
         assert_eq!([due(), due(), due()], [Some("a"), Some("b"), None]);

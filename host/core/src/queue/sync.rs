@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 /// A value that one thread at a time may touch.
-pub(crate) struct Lock<T>(Mutex<T>);
+pub(crate) struct StateLock<T>(Mutex<T>);
 
-impl<T> Lock<T> {
+impl<T> StateLock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }

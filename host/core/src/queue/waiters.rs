@@ -8,9 +8,9 @@ use std::task::Waker;
 
 /// A worker's place among those that wait.
 #[derive(Debug)]
-pub(super) struct Ticket(u64);
+pub(super) struct GetTicket(u64);
 
-struct Waiter {
+struct GetWaiter {
     ticket: u64,
     waker: Waker,
     /// The moment at which its own timer wakes it, or [`u64::MAX`].
@@ -19,7 +19,7 @@ struct Waiter {
 
 /// What there is to do for those that wait.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct AvailableWork {
     /// Keys that are ready.
     pub(super) ready: usize,
     /// When the next one becomes due.
@@ -34,7 +34,7 @@ pub(super) struct Work {
 #[derive(Default)]
 pub(super) struct Waiters {
     /// Workers, the longest waiting first, by ascending tickets.
-    workers: VecDeque<Waiter>,
+    workers: VecDeque<GetWaiter>,
     next: u64,
     /// Workers that were woken and have not looked yet.
     coming: usize,
@@ -43,15 +43,15 @@ pub(super) struct Waiters {
 
 impl Waiters {
     /// Lets a worker wait, with a timer of its own for `watches`.
-    pub(super) fn wait(&mut self, waker: Waker, watches: u64) -> Ticket {
+    pub(super) fn wait(&mut self, waker: Waker, watches: u64) -> GetTicket {
         let ticket = self.next;
         self.next += 1;
-        self.workers.push_back(Waiter { ticket, waker, watches });
-        Ticket(ticket)
+        self.workers.push_back(GetWaiter { ticket, waker, watches });
+        GetTicket(ticket)
     }
 
     /// A worker waits no longer: it looks again, or gives up.
-    pub(super) fn leave(&mut self, Ticket(ticket): Ticket) {
+    pub(super) fn leave(&mut self, GetTicket(ticket): GetTicket) {
         match self.workers.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
             Ok(at) => drop(self.workers.remove(at)),
             Err(_) => self.coming -= 1,
@@ -78,7 +78,7 @@ impl Waiters {
     /// Those who have to look now. As long as workers wait, one is on its way for each ready key, and one watches the time
     /// of the next delayed key or comes to do so. A worker that was woken and gives up is on its way no longer, so another
     /// is called in its place.
-    pub(super) fn take(&mut self, work: Work) -> Vec<Waker> {
+    pub(super) fn take(&mut self, work: AvailableWork) -> Vec<Waker> {
         let mut woken = Vec::new();
         if work.drained {
             woken.append(&mut self.drains);
@@ -90,7 +90,7 @@ impl Waiters {
         woken
     }
 
-    fn are_too_few_coming(&self, work: Work) -> bool {
+    fn are_too_few_coming(&self, work: AvailableWork) -> bool {
         let is_unwatched = || work.due.is_some_and(|due| !self.watch(due));
         self.coming < work.ready || (self.coming == 0 && is_unwatched())
     }

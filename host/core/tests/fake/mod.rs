@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_core::compact::{Uid, Version};
 use windlass_core::labels::Labels;
 use windlass_core::object::{Header, Object, ObjectKey};
-use windlass_core::progress::{Advance, Observer, Progress, Turn};
+use windlass_core::progress::{Advance, Observer, Progress, Stamp};
 
 /// An object with nothing but a header.
 pub(crate) fn object(name: &str, uid: &str, version: &str) -> Object {
@@ -49,14 +49,14 @@ struct Shown {
     is_comparable: bool,
     version: Option<Version>,
     epoch: u64,
-    listed: Option<Turn>,
+    listed: Option<Stamp>,
     objects: BTreeMap<ObjectKey, Object>,
 }
 
 impl FakeCache {
     /// A cache that has taken an empty list at version 1.
     pub(crate) fn new(is_comparable: bool) -> Arc<Self> {
-        let (version, listed) = (Some("1".into()), Some(Turn::take()));
+        let (version, listed) = (Some("1".into()), Some(Stamp::take()));
         let shown = Shown { is_comparable, version, listed, ..Shown::default() };
         Arc::new(Self { shown: Mutex::new(shown), observers: Mutex::default() })
     }
@@ -108,7 +108,7 @@ impl FakeCache {
     }
 
     /// Takes over a list that began at `began`.
-    pub(crate) fn list(&self, began: Turn, version: &str, objects: impl IntoIterator<Item = Object>) {
+    pub(crate) fn list(&self, began: Stamp, version: &str, objects: impl IntoIterator<Item = Object>) {
         self.change(|shown| {
             shown.objects = objects.into_iter().map(|object| (object.header.key.clone(), object)).collect();
             (shown.version, shown.listed) = (Some(version.into()), Some(began));
@@ -117,7 +117,7 @@ impl FakeCache {
     }
 
     /// Takes over a list of a new epoch.
-    pub(crate) fn list_anew(&self, began: Turn, version: &str, objects: impl IntoIterator<Item = Object>) {
+    pub(crate) fn list_anew(&self, began: Stamp, version: &str, objects: impl IntoIterator<Item = Object>) {
         self.change(|shown| shown.epoch += 1);
         self.list(began, version, objects);
     }
@@ -140,7 +140,7 @@ impl Progress for FakeCache {
         self.read(|shown| shown.epoch)
     }
 
-    fn listed(&self) -> Option<Turn> {
+    fn listed(&self) -> Option<Stamp> {
         self.read(|shown| shown.listed)
     }
 

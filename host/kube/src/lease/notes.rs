@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::lease::{Answer, Found, Record};
+use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord};
 
 use super::{LeaseError, LeaseKind, Leases};
 
@@ -17,7 +17,7 @@ pub type Notes = BTreeMap<String, String>;
 impl Leases {
     /// The annotations of a lease that a watch or a look has found.
     #[must_use]
-    pub fn notes(found: &Found) -> Notes {
+    pub fn notes(found: &FoundLease) -> Notes {
         let metadata: Value =
             found.as_ref().and_then(|(version, _)| serde_json::from_str(version).ok()).unwrap_or_default();
         let annotations = metadata["annotations"].as_object().into_iter().flatten();
@@ -34,7 +34,7 @@ impl Leases {
         limit: Duration,
     ) -> Result<bool, LeaseError> {
         for _ in 0..ATTEMPTS {
-            let Answer::Found(found) = self.get(name, limit).await? else { continue };
+            let ElectionAnswer::Found(found) = self.get(name, limit).await? else { continue };
             let notes = Self::notes(&found);
             let now = notes.get(note).map(String::as_str);
             let value = change(now);
@@ -43,7 +43,7 @@ impl Leases {
             }
             let Some((version, record)) = found else {
                 let nobody =
-                    Record { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
+                    LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
                 // What it is to say is written over that.
                 self.write(name, LeaseKind::Rejected, None, &nobody, limit).await?;
                 continue;
@@ -58,7 +58,9 @@ impl Leases {
                 (_, None) => {}
             }
             let over = metadata.to_string().into();
-            if let Answer::Written(_) = self.write(name, LeaseKind::Rejected, Some(&over), &record, limit).await? {
+            if let ElectionAnswer::Written(_) =
+                self.write(name, LeaseKind::Rejected, Some(&over), &record, limit).await?
+            {
                 return Ok(true);
             }
         }

@@ -12,7 +12,7 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, ListQuery, Reads as _};
 use windlass_core::principal::{Principal, Role};
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::settle::Hold;
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
@@ -115,7 +115,7 @@ fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, Store
                 contents.insert(&parser.object(&object.to_string()).expect("an object"));
             }
         }
-        contents.set_listed(resource(), version.to_string().as_str().into(), Turn::take());
+        contents.set_listed(resource(), version.to_string().as_str().into(), Stamp::take());
     });
     (Readable { spec: spec.clone(), store, indexes }, writer)
 }
@@ -141,7 +141,7 @@ fn call(overlay: Overlay) -> CallContext {
         trace_id: "".into(),
         hold: Hold::detached(),
         overlay,
-        turn: windlass_core::fair::Turn::default(),
+        turn: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }

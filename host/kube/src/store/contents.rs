@@ -11,7 +11,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use windlass_core::compact::Version;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::watch::IndexSource;
 
 use super::Scope;
@@ -66,7 +66,7 @@ pub(crate) struct Contents {
     whole_bytes: usize,
     version: Option<Version>,
     /// When the list began that was last taken over.
-    listed: Option<Turn>,
+    listed: Option<Stamp>,
     /// See [`Progress::epoch`](windlass_core::progress::Progress::epoch).
     epoch: u64,
 }
@@ -158,7 +158,7 @@ impl Contents {
 
     /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as after a
     /// restored backup, begins an epoch.
-    pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Turn) {
+    pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp) {
         let before = self.version.as_ref().and_then(|before| version.compare(before));
         self.epoch += u64::from(before == Some(Ordering::Less));
         (self.resource, self.version, self.listed) = (Some(resource), Some(version), Some(began));
@@ -179,7 +179,7 @@ impl Contents {
         self.version = Some(version);
     }
 
-    pub(crate) fn listed(&self) -> Option<Turn> {
+    pub(crate) fn listed(&self) -> Option<Stamp> {
         self.listed
     }
 

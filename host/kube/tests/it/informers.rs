@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use windlass_core::error::ApiReason;
 use windlass_core::ports::{ListQuery, Reads as _};
-use windlass_core::progress::{Progress as _, Turn};
+use windlass_core::progress::{Progress as _, Stamp};
 use windlass_core::watch::{IndexSource, Projection, WatchEvent, WatchSpec};
 use windlass_kube::{Budget, Discovery, InformerOptions, Informers, Readable, Reader, SubscribeOptions, Subscription};
 
@@ -252,12 +252,12 @@ async fn a_cache_tells_when_the_list_began_that_it_has_taken_over() {
         let script =
             if options.streaming_lists { script.watches([Reply::Open(vec![initial_end(10)])]) } else { script };
         let informers = informers_with(&script, options);
-        let before = Turn::take();
+        let before = Stamp::take();
         let subscription = informers.subscribe(pods());
         assert_eq!(subscription.store().listed(), None);
         subscription.synced().await;
         let listed = subscription.store().listed();
-        assert!(Some(before) < listed && listed < Some(Turn::take()), "{listed:?}");
+        assert!(Some(before) < listed && listed < Some(Stamp::take()), "{listed:?}");
     }
 }
 

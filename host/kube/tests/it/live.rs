@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Live as _, LiveQuery, Page};
+use windlass_core::ports::{CallContext, ListPage, Live as _, LiveQuery};
 use windlass_kube::{Discovery, LiveBudget, LiveReader};
 
 use crate::cluster::{Cluster, cluster, config_maps};
@@ -43,7 +43,7 @@ async fn get(script: &Script, call: CallContext, target: ObjectRef) -> Result<Op
     reader(script).get(Arc::new(call), target).await
 }
 
-async fn list(script: &Script, call: CallContext, query: LiveQuery) -> Result<Page, ApiError> {
+async fn list(script: &Script, call: CallContext, query: LiveQuery) -> Result<ListPage, ApiError> {
     reader(script).list(Arc::new(call), query).await
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use windlass_core::error::ApiReason;
 use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListQuery, Page, Reads as _};
+use windlass_core::ports::{CallContext, ListPage, ListQuery, Reads as _};
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
@@ -54,7 +54,7 @@ fn query() -> ListQuery {
     }
 }
 
-fn names(page: &Page) -> Vec<String> {
+fn names(page: &ListPage) -> Vec<String> {
     let name = |text: &str| serde_json::from_str::<Value>(text).expect("JSON")["metadata"]["name"].clone();
     page.items.iter().map(|text| name(text).as_str().expect("a name").to_owned()).collect()
 }

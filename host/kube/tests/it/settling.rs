@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::{Left, Overlay};
+use windlass_core::overlay::{Overlay, WrittenState};
 use windlass_core::ports::{CallContext, Event, EventType, Events as _, Writes as _};
 use windlass_core::settle::{self, Settled};
 use windlass_core::write::{Operation, WriteOptions};
@@ -88,7 +88,7 @@ async fn a_create_that_was_carried_out_is_found_and_shown_at_once() {
     assert!(held < Duration::from_secs(1), "held for {held:?}");
     assert_eq!(looks(&script), 1);
     let known = overlay.get(&ObjectKind::new("v1", "Pod"), &key("a")).expect("it was written");
-    assert!(matches!(known.left, Some(Left::State(_, object)) if object.header.uid.is("u")));
+    assert!(matches!(known.left, Some(WrittenState::State(_, object)) if object.header.uid.is("u")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,12 +218,12 @@ async fn what_is_gone_or_another_object_is_not_taken_for_the_state_that_was_left
     let known = |name: &str| overlay.get(&ObjectKind::new("v1", "Pod"), &ObjectKey::namespaced("prod", name));
     let apply = || Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() };
     write(pod("a", "u", 7), apply()).await;
-    assert!(matches!(known("a").expect("written").left, Some(Left::State(..))));
+    assert!(matches!(known("a").expect("written").left, Some(WrittenState::State(..))));
     let mut last = pod("a", "u", 8);
     last["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
     assert!(write(last, apply()).await.is_some(), "the plugin gets what the server answered");
-    assert_eq!(known("a").expect("written").left, Some(Left::Nothing(Some("u".into()))));
+    assert_eq!(known("a").expect("written").left, Some(WrittenState::Nothing(Some("u".into()))));
     let eviction = r#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"b"}}"#;
     let parent = windlass_core::object::ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("b"), uid: None };
     let subresource = windlass_core::write::Subresource { name: "eviction".into(), parent: Some(parent) };

@@ -1,6 +1,6 @@
 //! What is read of policies and ceilings, what is refused, and what their published schema says.
 
-use windlass_core::egress::{self, Host, Surroundings, Target};
+use windlass_core::egress::{self, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};
 use windlass_core::object::ObjectKey;
 use windlass_wasm::Instances;
@@ -246,7 +246,7 @@ fn what_a_denied_request_lacks_is_all_that_it_takes() {
         (Scheme::Http, "http://127.0.0.1:8080/", "127.0.0.1"),
         (Scheme::Https, "https://[::1]:8443/", "::1"),
     ] {
-        let target = Target::parse(url).expect("a URL");
+        let target = HttpTarget::parse(url).expect("a URL");
         let rule = HttpRule {
             scheme,
             host: host.into(),
@@ -259,11 +259,11 @@ fn what_a_denied_request_lacks_is_all_that_it_takes() {
         let denial = egress::allow(&with(Arc::default()), "GET", &target).expect_err("nothing").to_string();
         let granted = with(pasted(&denial));
         let reach = egress::allow(&granted, "GET", &target).expect("it was pasted");
-        let Host::Address(address) = target.host else { continue };
+        let UrlHost::Address(address) = target.host else { continue };
         let socket = std::net::SocketAddr::new(address, target.port);
-        let denied = egress::check_address(socket, &reach, Surroundings::default()).expect_err("loopback");
+        let denied = egress::check_address(socket, &reach, NetworkFacts::default()).expect_err("loopback");
         let granted = with(pasted(&egress::deny(&granted, "GET", &target, &denied).to_string()));
         let reach = egress::allow(&granted, "GET", &target).expect("it covers the host as well");
-        assert_eq!(egress::check_address(socket, &reach, Surroundings::default()), Ok(()), "{url}");
+        assert_eq!(egress::check_address(socket, &reach, NetworkFacts::default()), Ok(()), "{url}");
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use windlass_core::fair::Share;
+use windlass_core::fair::CpuShare;
 use windlass_core::mapping::Primaries as _;
 use windlass_core::queue::Priority;
 use windlass_kube::{Budget, LiveReader};
@@ -59,7 +59,7 @@ pub(crate) struct Parts {
     pub(crate) host: Arc<Host>,
     pub(crate) plugin: Arc<Plugin>,
     /// The plugin's share of the host's permits.
-    pub(crate) share: Share,
+    pub(crate) share: CpuShare,
     /// What the generation's caches may hold.
     pub(crate) budget: Arc<Budget>,
     /// The plugin's reads of the API server itself.
@@ -75,7 +75,7 @@ pub(crate) struct Parts {
 pub(crate) struct Controller {
     host: Arc<Host>,
     plugin: Arc<Plugin>,
-    share: Share,
+    share: CpuShare,
     budget: Arc<Budget>,
     live: LiveReader,
     tally: Arc<Tally>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::expectations::Waiting;
+use windlass_core::expectations::HeldKey;
 use windlass_core::features::Feature;
 use windlass_core::gate::Gate;
 use windlass_core::mapping::Primaries as _;
@@ -116,7 +116,7 @@ impl Controller {
         running.attend("expectations", move || {
             let (overdue, dispatch) = (overdue.clone(), dispatch.clone());
             async move {
-                let tell = |waiting: &Waiting, watch: &WatchSpec, follows: &str| {
+                let tell = |waiting: &HeldKey, watch: &WatchSpec, follows: &str| {
                     dispatch.warn_of_wait(waiting, &watch.to_string(), follows);
                 };
                 overdue.watch(tell).await;

@@ -4,7 +4,7 @@
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use windlass_core::freshness::Proof;
-use windlass_core::progress::{Progress as _, Turn};
+use windlass_core::progress::{Progress as _, Stamp};
 
 use super::watching::{Loss, Watching};
 use super::{Controller, FIRST_RETRY};
@@ -14,7 +14,7 @@ use crate::supervise::jittered;
 
 /// Whether a cache whose last list began at `listed` may lack what was written before `since`: whatever a list shows that began
 /// later is newer.
-fn is_old(listed: Option<Turn>, since: Turn) -> bool {
+fn is_old(listed: Option<Stamp>, since: Stamp) -> bool {
     listed.is_none_or(|listed| listed <= since)
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_list_that_began_before_is_old_however_late_it_ended() {
-        let [before, since, after] = [(); 3].map(|()| Turn::take());
+        let [before, since, after] = [(); 3].map(|()| Stamp::take());
         assert!(is_old(None, since) && is_old(Some(before), since) && is_old(Some(since), since));
         assert!(!is_old(Some(after), since));
     }

@@ -11,7 +11,7 @@ use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::ServiceAccount;
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{Excess, Readable, SubscribeOptions, Subscription};
 
@@ -31,7 +31,7 @@ pub(super) struct Watching {
     pub(super) declared: Vec<(Route, Vec<Readable>)>,
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// Before it subscribed to any of it.
-    pub(super) since: Turn,
+    pub(super) since: Stamp,
     /// Kinds that a definition may bring, and its name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
     pub(super) keeping: Grants,
@@ -71,7 +71,7 @@ impl Controller {
         let mut readable = Vec::new();
         let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
-        let since = Turn::take();
+        let since = Stamp::take();
         let mut defined = Vec::new();
         for watched in resolved.watches {
             let first = readable.len();

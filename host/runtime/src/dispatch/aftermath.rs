@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::expectations::{EXPIRE_AFTER, Waiting};
-use windlass_core::fair::Turn;
+use windlass_core::expectations::{EXPIRE_AFTER, HeldKey};
+use windlass_core::fair::CpuPermit;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{self, CallResult, Decision, Retry};
 use windlass_core::ports::CallContext;
@@ -94,7 +94,7 @@ impl Dispatch {
     }
 
     /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
-    pub(crate) fn warn_of_wait(&self, waiting: &Waiting, watch: &str, follows: &str) {
+    pub(crate) fn warn_of_wait(&self, waiting: &HeldKey, watch: &str, follows: &str) {
         let (key, trace_id) = (&waiting.key, trace_id());
         let note = format!(
             "for {EXPIRE_AFTER:?} the cache of {watch} has not shown what was written for it: {}. {follows}",
@@ -104,7 +104,7 @@ impl Dispatch {
             plugin = %self.principal.plugin, controller = %self.controller, %key, watch, waits_for = waiting.what,
             "an expectation has expired. {follows}"
         );
-        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), Turn::default());
+        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), CpuPermit::default());
         self.ports.events.warn(&context, "ExpectationExpired", note);
     }
 }

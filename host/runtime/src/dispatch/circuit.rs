@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass_core::breaker::{Admission, Breaker, Change, Round, State};
+use windlass_core::breaker::{Admission, Breaker, BreakerChange, BreakerRound, BreakerState};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
@@ -38,7 +38,7 @@ struct Shared {
 struct Standing {
     breaker: Breaker<ObjectKey>,
     /// In which round the calls were let in that have not ended: a key has one.
-    admitted: HashMap<ObjectKey, Round>,
+    admitted: HashMap<ObjectKey, BreakerRound>,
     /// Why it opened last.
     last_trap: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Default for Circuit {
 pub(crate) struct Pass {
     circuit: Circuit,
     key: ObjectKey,
-    round: Round,
+    round: BreakerRound,
 }
 
 impl Drop for Pass {
@@ -115,7 +115,7 @@ impl Circuit {
     pub(crate) fn admit(&self, key: &ObjectKey) -> Option<Pass> {
         let now = self.now();
         let mut standing = self.standing();
-        let was_closed = standing.breaker.state(now) == State::Closed;
+        let was_closed = standing.breaker.state(now) == BreakerState::Closed;
         let round = standing.breaker.admit(now)?;
         standing.admitted.insert(key.clone(), round);
         drop(standing);
@@ -126,14 +126,14 @@ impl Circuit {
     }
 
     /// What it is.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> BreakerState {
         self.standing().breaker.state(self.now())
     }
 
     pub(crate) fn to_json(&self) -> Value {
         let (now, standing) = (self.now(), self.standing());
         let state = standing.breaker.state(now);
-        let left = standing.breaker.open_until().filter(|_| state == State::Open);
+        let left = standing.breaker.open_until().filter(|_| state == BreakerState::Open);
         json!({
             "state": label(state),
             "openings": standing.breaker.openings(),
@@ -143,16 +143,16 @@ impl Circuit {
     }
 
     /// In which round the call about `key` was let in. What has become of the circuit since is not its doing.
-    fn round_of(&self, key: &ObjectKey) -> Round {
+    fn round_of(&self, key: &ObjectKey) -> BreakerRound {
         let standing = self.standing();
         standing.admitted.get(key).copied().unwrap_or_else(|| standing.breaker.round())
     }
 
     /// A call about `key` that began in `round` has ended, without an answer if it trapped with this message.
-    fn ended(&self, round: Round, key: &ObjectKey, trap: Option<&str>) -> Option<Change> {
+    fn ended(&self, round: BreakerRound, key: &ObjectKey, trap: Option<&str>) -> Option<BreakerChange> {
         let mut standing = self.standing();
         let change = standing.breaker.ended(round, key, trap.is_some(), self.now())?;
-        if let (Change::Opened(_), Some(trap)) = (change, trap) {
+        if let (BreakerChange::Opened(_), Some(trap)) = (change, trap) {
             standing.last_trap = Some(trap.to_owned());
         }
         drop(standing);
@@ -174,11 +174,11 @@ impl Circuit {
 }
 
 /// As `/plugins` names it.
-fn label(state: State) -> &'static str {
+fn label(state: BreakerState) -> &'static str {
     match state {
-        State::Closed => "closed",
-        State::HalfOpen => "half-open",
-        State::Open => "open",
+        BreakerState::Closed => "closed",
+        BreakerState::HalfOpen => "half-open",
+        BreakerState::Open => "open",
     }
 }
 
@@ -201,7 +201,7 @@ impl Guarded {
         Self { inner, circuit, status, events }
     }
 
-    fn note(&self, call: &CallContext, round: Round, result: &CallResult) {
+    fn note(&self, call: &CallContext, round: BreakerRound, result: &CallResult) {
         let trap = match result {
             CallResult::Trapped { reason, message } => {
                 self.status.trapped(reason);
@@ -215,8 +215,8 @@ impl Guarded {
             }
         };
         match self.circuit.ended(round, &call.primary_key, trap) {
-            Some(Change::Opened(pause)) => self.opened(call, pause, trap.unwrap_or_default()),
-            Some(Change::Closed) => tracing::info!("the plugin answers again: the controller's calls go on"),
+            Some(BreakerChange::Opened(pause)) => self.opened(call, pause, trap.unwrap_or_default()),
+            Some(BreakerChange::Closed) => tracing::info!("the plugin answers again: the controller's calls go on"),
             None => {}
         }
     }

@@ -9,7 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
-use windlass_core::hot_loop::Tally;
+use windlass_core::hot_loop::LoopDetector;
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::{CallContext, Event, Events};
 use windlass_core::queue::TokenBucket;
@@ -45,7 +45,7 @@ struct Shared {
 /// What is kept of one.
 struct Kept {
     writes: WriteBudget,
-    tally: Tally<ObjectRef>,
+    tally: LoopDetector<ObjectRef>,
     events: TokenBucket,
     dropped_events: u64,
 }
@@ -98,7 +98,7 @@ impl Guards {
         let GuardSettings { writes, hot_loop_writes } = self.0.settings;
         let new = || Kept {
             writes: WriteBudget::new(writes),
-            tally: Tally::new(hot_loop_writes),
+            tally: LoopDetector::new(hot_loop_writes),
             events: TokenBucket::new(EVENTS_PER_SECOND, EVENTS_BURST),
             dropped_events: 0,
         };

@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use windlass_core::fair::{Permit, Share, Turn, leave_thread};
+use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
@@ -85,7 +85,7 @@ pub(crate) struct Dispatch {
     /// Where its workers run: beside the guests, so that a call need not be handed to another thread (ADR 16).
     pub(crate) threads: Handle,
     /// The plugin's share of the host's permits.
-    pub(crate) share: Share,
+    pub(crate) share: CpuShare,
     /// The controller's name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) primary: PrimaryKind,
@@ -230,7 +230,7 @@ impl Dispatch {
     }
 
     /// Waits for a permit for a call that can be made now. None: no further call is to be made.
-    async fn permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
+    async fn permit(&self, key: &ObjectKey) -> Option<(CallPermit, Pass)> {
         tokio::select! {
             biased;
             () = self.retired.cancelled() => None,
@@ -240,7 +240,7 @@ impl Dispatch {
     }
 
     /// None: the host stops, and the API server is unreachable.
-    async fn callable_permit(&self, key: &ObjectKey) -> Option<(Permit, Pass)> {
+    async fn callable_permit(&self, key: &ObjectKey) -> Option<(CallPermit, Pass)> {
         while self.is_callable().await || self.outages.is_over() {
             let permit = self.share.acquire().await;
             if self.outages.is_over()
@@ -318,7 +318,14 @@ impl Dispatch {
         Ended::Done
     }
 
-    fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold, turn: Turn) -> CallContext {
+    fn context(
+        &self,
+        key: &ObjectKey,
+        primary: Option<Object>,
+        trace_id: &str,
+        hold: Hold,
+        turn: CpuPermit,
+    ) -> CallContext {
         CallContext {
             principal: self.principal.clone(),
             controller: self.controller.clone(),

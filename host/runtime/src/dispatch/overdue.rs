@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use windlass_core::expectations::{Due, Waiting};
+use windlass_core::expectations::{Due, HeldKey};
 use windlass_core::freshness::Proof;
 use windlass_core::gate::Gate;
-use windlass_core::progress::Turn;
+use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::Informers;
 use windlass_wasm::manifest::ExpectationTimeout;
@@ -49,13 +49,13 @@ pub(crate) struct Overdue<C> {
 /// A proof that has ended.
 struct Ended {
     cache: usize,
-    began: Turn,
+    began: Stamp,
     proven: bool,
 }
 
 impl<C: Caches> Overdue<C> {
     /// Looks after the keys until it is dropped. `tell` hears which key waits for which watch, and what follows.
-    pub(crate) async fn watch(&self, tell: impl Fn(&Waiting, &WatchSpec, &str) + Send) {
+    pub(crate) async fn watch(&self, tell: impl Fn(&HeldKey, &WatchSpec, &str) + Send) {
         let mut proofs = FuturesUnordered::new();
         // Those that are asked of a cache while it proves itself: that proof began too early for them.
         let (mut proving, mut again) = (BTreeSet::new(), BTreeSet::new());
@@ -86,12 +86,12 @@ impl<C: Caches> Overdue<C> {
     }
 
     async fn prove(&self, cache: usize) -> Ended {
-        let began = Turn::take();
+        let began = Stamp::take();
         let proven = self.caches.prove(&self.watches[cache]).await;
         Ended { cache, began, proven }
     }
 
-    fn expired(&self, expired: Vec<Waiting>, tell: &impl Fn(&Waiting, &WatchSpec, &str)) {
+    fn expired(&self, expired: Vec<HeldKey>, tell: &impl Fn(&HeldKey, &WatchSpec, &str)) {
         let follows = match self.timeout {
             ExpectationTimeout::Probe => "The cache lists again, and the key stays held.",
             ExpectationTimeout::Run => "The cache lists again, and the key runs, as the plugin's manifest asks for.",

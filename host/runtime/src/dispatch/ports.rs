@@ -18,10 +18,10 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 use windlass_core::error::ApiError;
-use windlass_core::fair::{Turn, leave_thread};
+use windlass_core::fair::{CpuPermit, leave_thread};
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Claimed, Http, Live, LiveQuery, Owners, Page, Ports, Writes, Written};
+use windlass_core::ports::{CallContext, Claimed, Http, ListPage, Live, LiveQuery, Owners, Ports, Writes, Written};
 use windlass_core::write::Operation;
 
 /// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost address
@@ -52,13 +52,13 @@ const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// Work of the host's own in a call's name, on the guests' threads, where nothing interrupts it.
 pub(crate) struct LongWork {
-    turn: Turn,
+    turn: CpuPermit,
     since: Instant,
 }
 
 impl LongWork {
     /// Work that begins now, for the call that has this `turn`.
-    pub(crate) fn of(turn: &Turn) -> Self {
+    pub(crate) fn of(turn: &CpuPermit) -> Self {
         Self { turn: turn.clone(), since: Instant::now() }
     }
 
@@ -130,7 +130,7 @@ impl Live for WaitedFor<dyn Live> {
         self.without(&call.clone(), self.port.get(call, target))
     }
 
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         self.without(&call.clone(), self.port.list(call, query))
     }
 }

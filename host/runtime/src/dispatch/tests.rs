@@ -95,7 +95,7 @@ struct Stage {
     calls: mpsc::UnboundedReceiver<Call>,
     fair: Fair,
     /// The share of another plugin, to take permits away.
-    other: Share,
+    other: CpuShare,
     switch: Switch,
     phases: Phases,
 }
@@ -212,7 +212,7 @@ async fn no_call_begins_while_the_api_server_is_unreachable() {
 async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
     let mut stage = Stage::new(1);
     let tally = stage.dispatch.tally.clone();
-    tally.begin_probation(probation::Record { calls: 100, failures: 0 });
+    tally.begin_probation(probation::CallRecord { calls: 100, failures: 0 });
     stage.dispatch.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
     assert!(stage.is_quiet().await);
@@ -241,7 +241,7 @@ async fn a_call_that_is_not_made_is_none_that_ends_well() {
         assert!(stage.is_quiet().await);
     }
     assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
-    assert_eq!(tally.record(), probation::Record { calls: 1, failures: 1 });
+    assert_eq!(tally.record(), probation::CallRecord { calls: 1, failures: 1 });
     let metrics = &stage.dispatch.status.metrics;
     assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
     let began = Instant::now();
@@ -265,7 +265,7 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 }
 
 /// A worker that has a key and waits for the only permit, which is another plugin's.
-async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
+async fn waiting_for_a_permit() -> (Stage, Running, Phases, CallPermit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use windlass_core::egress::{self, AddressDenied, Host, Reach, Surroundings, Target};
+use windlass_core::egress::{self, AddressDenied, AddressReach, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::http::{HttpError, HttpReason};
 
 use super::{Shared, Turn, failed};
@@ -80,15 +80,15 @@ impl Shared {
     /// both sides of a fence is not one to be trusted with the other.
     pub(super) async fn checked_addresses(
         &self,
-        target: &Target,
-        reach: &Reach,
+        target: &HttpTarget,
+        reach: &AddressReach,
         turn: &Turn,
     ) -> Result<Result<Vec<SocketAddr>, AddressDenied>, HttpError> {
         let (found, api_server) =
             tokio::join!(self.resolve(target, turn), self.api_server.addresses(self.resolver.as_ref()));
         let addresses = found?;
         for socket in &addresses {
-            let around = Surroundings { api_server: &api_server, is_own: is_own(*socket) };
+            let around = NetworkFacts { api_server: &api_server, is_own: is_own(*socket) };
             if let Err(denied) = egress::check_address(*socket, reach, around) {
                 return Ok(Err(denied));
             }
@@ -96,11 +96,11 @@ impl Shared {
         Ok(Ok(addresses))
     }
 
-    async fn resolve(&self, target: &Target, turn: &Turn) -> Result<Vec<SocketAddr>, HttpError> {
+    async fn resolve(&self, target: &HttpTarget, turn: &Turn) -> Result<Vec<SocketAddr>, HttpError> {
         let canonical = |socket: SocketAddr| SocketAddr::new(egress::canonical(socket.ip()), socket.port());
         let name = match &target.host {
-            Host::Address(address) => return Ok(vec![canonical(SocketAddr::new(*address, target.port))]),
-            Host::Name(name) => name,
+            UrlHost::Address(address) => return Ok(vec![canonical(SocketAddr::new(*address, target.port))]),
+            UrlHost::Name(name) => name,
         };
         // A look-up blocks a thread of the host's until the system's resolver gives up, whoever still waits for it. As
         // long as it does, it takes one of the plugin's turns.

@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
-use windlass_core::egress::{self, Reach, Target};
+use windlass_core::egress::{self, AddressReach, HttpTarget};
 use windlass_core::grants::{LiveGrants, Scheme};
 use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::ports::{CallContext, Http};
@@ -164,7 +164,8 @@ struct Told {
 
 impl Told {
     fn of(request: &HttpRequest) -> Self {
-        let target = Target::parse(&request.url).map_or_else(|_| "malformed".to_owned(), |target| target.to_string());
+        let target =
+            HttpTarget::parse(&request.url).map_or_else(|_| "malformed".to_owned(), |target| target.to_string());
         let method = if egress::is_method(&request.method) { request.method.as_str() } else { "malformed" };
         Self { method: method.to_owned(), target }
     }
@@ -189,7 +190,7 @@ impl Http for Egress {
 }
 
 /// Where the request may go now.
-fn allowed(grants: &LiveGrants, Outgoing { target, request }: &Outgoing) -> Result<Reach, HttpError> {
+fn allowed(grants: &LiveGrants, Outgoing { target, request }: &Outgoing) -> Result<AddressReach, HttpError> {
     egress::allow(grants, request.method().as_str(), target)
         .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))
 }

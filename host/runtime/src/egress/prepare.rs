@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
 use http_body_util::Full;
-use windlass_core::egress::{Target, is_method};
+use windlass_core::egress::{HttpTarget, is_method};
 use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest};
 
 use super::{HttpLimits, failed};
@@ -28,7 +28,7 @@ const FORBIDDEN_PREFIX: &str = "proxy-";
 
 /// A request, and where it goes.
 pub(super) struct Outgoing {
-    pub(super) target: Target,
+    pub(super) target: HttpTarget,
     pub(super) request: Request<Full<Bytes>>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn prepare(request: HttpRequest, limits: &HttpLimits, plugin: &str) -
     if !is_method(&method) {
         return Err(invalid("the method is none that can be sent, which is like `GET`, in capitals".to_owned()));
     }
-    let target = Target::parse(&url).map_err(|error| invalid(error.to_string()))?;
+    let target = HttpTarget::parse(&url).map_err(|error| invalid(error.to_string()))?;
     let unreadable = |_| invalid("the path or query of the URL is not one".to_owned());
     let uri: Uri = target.path_and_query.parse().map_err(unreadable)?;
     let mut prepared = Request::new(Full::new(bytes(body, limits)?));

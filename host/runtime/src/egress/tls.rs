@@ -12,7 +12,7 @@ use rustls_platform_verifier::Verifier;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use windlass_core::egress::Host;
+use windlass_core::egress::UrlHost;
 use windlass_core::http::{HttpError, HttpReason};
 
 use super::failed;
@@ -81,13 +81,13 @@ fn config(added: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Err
 /// Speaks TLS on `stream` with a peer that proves to be `host`.
 pub(super) async fn handshake(
     config: Arc<ClientConfig>,
-    host: &Host,
+    host: &UrlHost,
     stream: TcpStream,
 ) -> Result<TlsStream<TcpStream>, HttpError> {
     let tls = |message: String| failed(HttpReason::Tls, message);
     let name = match host {
-        Host::Address(address) => ServerName::IpAddress((*address).into()),
-        Host::Name(name) => ServerName::try_from(name.clone()).map_err(|error| tls(error.to_string()))?,
+        UrlHost::Address(address) => ServerName::IpAddress((*address).into()),
+        UrlHost::Name(name) => ServerName::try_from(name.clone()).map_err(|error| tls(error.to_string()))?,
     };
     let shaken = TlsConnector::from(config).connect(name, stream).await;
     shaken.map_err(|error| tls(format!("no TLS with {host}: {error}")))

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::fence::Fenced;
-use windlass_core::lease::{Answer, Election, Found, Loss, Purpose, Step, Wish};
+use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose};
 use windlass_core::settle;
 use windlass_core::sharing::{Membership, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
@@ -39,7 +39,7 @@ pub(super) struct Elector {
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
     /// What the watch shows of it.
-    pub(super) sightings: watch::Receiver<Found>,
+    pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
     pub(super) standing: watch::Sender<Standing>,
     pub(super) figures: Arc<Figures>,
@@ -70,13 +70,13 @@ impl Elector {
             // Looked at once: a stop that comes between the wish and the wait must end the wait.
             let is_stopping = self.stop.is_cancelled();
             let (wish, until) = self.wish(now, is_stopping);
-            if wish == Wish::Yield && self.current.is_none() && self.election.holder() != Some(&self.me) {
+            if wish == LeaseWish::Yield && self.current.is_none() && self.election.holder() != Some(&self.me) {
                 return;
             }
             let step = self.election.next(now, wish);
             self.publish();
             match step {
-                Step::WaitUntil(moment) => {
+                ElectionStep::WaitUntil(moment) => {
                     self.wait(until.map_or(moment, |until| until.min(moment)), is_stopping).await;
                 }
                 request => {
@@ -89,8 +89,8 @@ impl Elector {
     }
 
     /// What is wished for now, and when to ask again.
-    fn wish(&mut self, now: Moment, is_stopping: bool) -> (Wish, Option<Moment>) {
-        let keep = Wish::Hold { after: std::time::Duration::ZERO };
+    fn wish(&mut self, now: Moment, is_stopping: bool) -> (LeaseWish, Option<Moment>) {
+        let keep = LeaseWish::Hold { after: std::time::Duration::ZERO };
         if is_stopping {
             // Whoever has not taken it yet need not.
             self.standing.send_if_modified(|standing| standing.tenure.take().is_some());
@@ -98,7 +98,7 @@ impl Elector {
         self.go_on_letting_go(now);
         let lets_go = is_stopping || self.letting_go.is_some();
         if lets_go && self.current.as_ref().is_none_or(|current| current.settled.is_none()) {
-            return (Wish::Yield, None);
+            return (LeaseWish::Yield, None);
         }
         if lets_go || self.kind == LeaseKind::Member {
             return (keep, self.letting_go.map(|since| since + HAND_OVER));
@@ -106,7 +106,7 @@ impl Elector {
         let Some(part) = &mut self.part else { return (keep, None) };
         let stance = part.stance(self.current.is_some(), &self.members.borrow_and_update(), now);
         match stance {
-            Stance::Take { after } => (Wish::Hold { after }, None),
+            Stance::Take { after } => (LeaseWish::Hold { after }, None),
             Stance::Keep { until } => (keep, until),
             Stance::HandOver => {
                 self.hand_over(now);
@@ -162,22 +162,22 @@ impl Elector {
         }
     }
 
-    async fn ask(&mut self, step: Step) -> Answer {
+    async fn ask(&mut self, step: ElectionStep) -> ElectionAnswer {
         let (leases, lease) = (&self.leases, &*self.lease);
         let asked = match step {
-            Step::WaitUntil(_) => return Answer::Failed,
-            Step::Look { limit } => leases.get(lease, limit).await,
+            ElectionStep::WaitUntil(_) => return ElectionAnswer::Failed,
+            ElectionStep::Look { limit } => leases.get(lease, limit).await,
             // Nobody comes after a member.
-            Step::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
+            ElectionStep::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
                 match over {
                     Some(over) => leases.delete(lease, &over, limit).await.map(|answer| match answer {
-                        Answer::Found(None) => Answer::Written("".into()),
+                        ElectionAnswer::Found(None) => ElectionAnswer::Written("".into()),
                         other => other,
                     }),
-                    None => Ok(Answer::Written("".into())),
+                    None => Ok(ElectionAnswer::Written("".into())),
                 }
             }
-            Step::Write { over, record, limit, .. } => {
+            ElectionStep::Write { over, record, limit, .. } => {
                 leases.write(lease, self.kind, over.as_ref(), &record, limit).await
             }
         };
@@ -188,7 +188,7 @@ impl Elector {
             }
             Err(error) => {
                 self.failed(&error);
-                Answer::Failed
+                ElectionAnswer::Failed
             }
         }
     }
@@ -222,7 +222,7 @@ impl Elector {
         });
     }
 
-    fn gain(&mut self, tenure: windlass_core::lease::Tenure) {
+    fn gain(&mut self, tenure: windlass_core::lease::LeaseTerm) {
         let (hold, settled) = settle::hold();
         let reach = Arc::new(Reach::default());
         reach.set(Some(tenure));
@@ -242,7 +242,7 @@ impl Elector {
         }
     }
 
-    fn lose(&mut self, loss: &Loss) {
+    fn lose(&mut self, loss: &LeaseLoss) {
         let Some(current) = self.current.take() else { return };
         current.reach.set(None);
         current.lost.cancel();
@@ -251,16 +251,16 @@ impl Elector {
         self.count(false);
         let lease = &self.lease;
         match loss {
-            Loss::Released => tracing::info!(%lease, "lease released"),
-            Loss::GivenUp => tracing::error!(
+            LeaseLoss::Released => tracing::info!(%lease, "lease released"),
+            LeaseLoss::GivenUp => tracing::error!(
                 %lease,
                 "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
             ),
-            Loss::NotRenewed => tracing::error!(
+            LeaseLoss::NotRenewed => tracing::error!(
                 %lease, error = self.told,
                 "lease lost: it could not be renewed in time, so another replica may run its plugins; nothing more is written for them here"
             ),
-            Loss::Taken(holder) => tracing::error!(
+            LeaseLoss::Taken(holder) => tracing::error!(
                 %lease, %holder, "lease lost: another's name stands in it; nothing more is written for its plugins here"
             ),
         }

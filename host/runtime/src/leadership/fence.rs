@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use windlass_core::clock::Clock;
 use windlass_core::fence::{Fence, LeaseLost};
-use windlass_core::lease::Tenure;
+use windlass_core::lease::LeaseTerm;
 use windlass_core::settle::Hold;
 
 /// How far a tenure reaches, as it is renewed.
 #[derive(Debug, Default)]
-pub(super) struct Reach(Mutex<Option<Tenure>>);
+pub(super) struct Reach(Mutex<Option<LeaseTerm>>);
 
 impl Reach {
     /// It was renewed. None: it is over.
-    pub(super) fn set(&self, tenure: Option<Tenure>) {
+    pub(super) fn set(&self, tenure: Option<LeaseTerm>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tenure;
     }
 
-    fn get(&self) -> Option<Tenure> {
+    fn get(&self) -> Option<LeaseTerm> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

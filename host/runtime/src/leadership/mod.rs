@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::clock::Clock;
 use windlass_core::fence::Fenced;
-use windlass_core::lease::{Election, Found};
+use windlass_core::lease::{Election, FoundLease};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::sharing::{Members, Membership, Part};
 use windlass_kube::client::Connection;
@@ -179,7 +179,7 @@ impl Leadership {
         lease: Arc<str>,
         kind: LeaseKind,
         place: &Place,
-        sightings: watch::Receiver<Found>,
+        sightings: watch::Receiver<FoundLease>,
         stop: CancellationToken,
     ) -> Elector {
         let LeaseSettings { mode, timing, stability, .. } = &self.settings;

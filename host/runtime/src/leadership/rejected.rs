@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::lease::Found;
+use windlass_core::lease::FoundLease;
 use windlass_kube::Leases;
 
 use super::{Leadership, LeaseMode};
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(crate) type Rejected = BTreeMap<Arc<str>, Rejection>;
 
 /// What the lease says. What cannot be read is passed over.
-pub(super) fn read(found: &Found) -> Rejected {
+pub(super) fn read(found: &FoundLease) -> Rejected {
     let notes = Leases::notes(found).into_iter();
     notes
         .filter_map(|(note, value)| Some((note.strip_prefix(PREFIX)?.into(), serde_json::from_str(&value).ok()?)))

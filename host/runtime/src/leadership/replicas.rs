@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use windlass_core::clock::Clock;
-use windlass_core::lease::Version;
+use windlass_core::lease::LeaseVersion;
 use windlass_core::sharing::{Members, Membership};
 use windlass_core::watch::WatchEvent;
 use windlass_kube::{Leases, Subscription};
@@ -34,7 +34,7 @@ pub(super) struct Replicas {
     pub(super) rejected_lease: String,
     pub(super) rejected: watch::Sender<Rejected>,
     /// The last states of members' leases, for whoever clears them away.
-    pub(super) versions: HashMap<Arc<str>, Version>,
+    pub(super) versions: HashMap<Arc<str>, LeaseVersion>,
 }
 
 impl Replicas {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::Found;
+use windlass_core::lease::FoundLease;
 use windlass_kube::LeaseKind;
 
 use super::elector::Figures;
@@ -70,7 +70,7 @@ impl Tenure {
 pub(super) struct Place {
     standing: watch::Sender<Standing>,
     /// What the watch shows of it.
-    pub(super) sightings: watch::Sender<Found>,
+    pub(super) sightings: watch::Sender<FoundLease>,
     pub(super) figures: Arc<Figures>,
     plugins: BTreeSet<Arc<str>>,
     /// Nobody goes by it any more: it is let go of.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::lease::{Answer, Timing};
+use windlass_core::lease::{ElectionAnswer, Timing};
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions};
 
@@ -106,7 +106,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     other.0.tell("c", &pardoned("d3")).await.expect("the server answers");
     let lease = settings().rejected_lease();
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
-    assert_eq!(there, Answer::Found(None), "there is nothing to say");
+    assert_eq!(there, ElectionAnswer::Found(None), "there is nothing to say");
     let (d1, d2) = (rejected("d1"), rejected("d2"));
     let told = tokio::join!(one.0.tell("a", &d1), other.0.tell("b", &d2));
     assert_eq!(told, (Ok(()), Ok(())));
@@ -115,7 +115,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     // One whose file changes late: what it pardons was rejected before.
     other.0.tell("a", &pardoned("d0")).await.expect("the server answers");
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
-    let Answer::Found(there) = there else { panic!("{there:?}") };
+    let ElectionAnswer::Found(there) = there else { panic!("{there:?}") };
     assert_eq!(super::rejected::read(&there), both);
     other.0.tell("a", &pardoned("d1")).await.expect("the server answers");
     until(|| known(&one).len() == 1).await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::fair::Fair;
-use windlass_core::features::{Feature, Features, GateState};
+use windlass_core::features::{Feature, FeatureState, Features};
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{ConnectError, LeaseError};
 use windlass_wasm::SandboxError;
@@ -187,7 +187,7 @@ fn tell_features(features: &Features, metrics: &HostMetrics) {
     for state in unusual {
         tracing::info!(gate = %state, about = state.gate.description, "a feature gate is not at its default");
     }
-    for warning in features.states().iter().filter_map(GateState::warning) {
+    for warning in features.states().iter().filter_map(FeatureState::warning) {
         tracing::warn!("{warning}");
     }
 }

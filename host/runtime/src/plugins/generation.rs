@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-use windlass_core::probation::{self, Recent, Record, Verdict};
+use windlass_core::probation::{self, CallRecord, ProbationVerdict, Recent};
 use windlass_wasm::Plugin;
 
 /// What has become of the newest generation that a plugin was to run.
@@ -56,9 +56,9 @@ struct Counted {
 struct Probation {
     /// When the first call ended since calls could be made. None: none has.
     since: Option<Instant>,
-    record: Record,
+    record: CallRecord,
     /// Of the one before it.
-    former: Record,
+    former: CallRecord,
 }
 
 /// How a probation has ended.
@@ -86,10 +86,10 @@ impl Tally {
         let age = probation.since.get_or_insert_with(Instant::now).elapsed();
         let Probation { record, former, .. } = *probation;
         let judged = match probation::judge(record, age, former) {
-            Verdict::Open if is_first => None,
-            Verdict::Open => return,
-            Verdict::Passed => Some(Judged::Passed),
-            Verdict::Failed => {
+            ProbationVerdict::Open if is_first => None,
+            ProbationVerdict::Open => return,
+            ProbationVerdict::Passed => Some(Judged::Passed),
+            ProbationVerdict::Failed => {
                 let last = failure.unwrap_or("the failures before");
                 Some(Judged::Failed(format!(
                     "{} of its first {} calls failed, of the last {} of the one before it {}; the last failure: {last}",
@@ -112,13 +112,13 @@ impl Tally {
     }
 
     /// How its last calls have ended.
-    pub(crate) fn record(&self) -> Record {
+    pub(crate) fn record(&self) -> CallRecord {
         self.lock().recent.record()
     }
 
     /// It has to prove itself from now on, after one whose last calls were `former`.
-    pub(crate) fn begin_probation(&self, former: Record) {
-        let probation = Probation { since: None, record: Record::default(), former };
+    pub(crate) fn begin_probation(&self, former: CallRecord) {
+        let probation = Probation { since: None, record: CallRecord::default(), former };
         let mut counted = self.lock();
         (counted.probation, counted.judged) = (Some(probation), None);
     }
@@ -173,7 +173,7 @@ mod tests {
 
     fn after(calls: u64, failures: u64) -> Arc<Tally> {
         let tally = Tally::new();
-        tally.begin_probation(Record { calls, failures });
+        tally.begin_probation(CallRecord { calls, failures });
         tally
     }
 
@@ -220,7 +220,7 @@ mod tests {
         );
         (0..9).for_each(|_| tally.called(Some("late")));
         assert_eq!(tally.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
-        assert_eq!(tally.record(), Record { calls: 10, failures: 9 });
+        assert_eq!(tally.record(), CallRecord { calls: 10, failures: 9 });
     }
 
     #[tokio::test(start_paused = true)]
@@ -234,7 +234,7 @@ mod tests {
         let (well, badly) = (tally.clone(), tally.clone());
         badly.called(Some("trapped"));
         assert!(matches!(badly.judged().now_or_never(), Some(Judged::Failed(why)) if why.contains("5 of its first 5")));
-        well.begin_probation(Record { calls: 9, failures: 0 });
+        well.begin_probation(CallRecord { calls: 9, failures: 0 });
         well.called(None);
         well.rests();
         well.called(None);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_core::fair::Share;
+use windlass_core::fair::CpuShare;
 use windlass_core::fence::Fenced;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
@@ -31,7 +31,7 @@ pub(crate) struct Serving {
     /// Is told what becomes of each but the first.
     pub(crate) reports: Reports,
     /// The plugin's share of the host's permits.
-    pub(crate) share: Share,
+    pub(crate) share: CpuShare,
     pub(crate) live: LiveReader,
     /// What the caches of one generation may hold together, in bytes.
     pub(crate) cache: usize,

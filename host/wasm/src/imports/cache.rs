@@ -90,10 +90,10 @@ impl Work {
 async fn parsed(
     meter: &Meter,
     query: ports::ListQuery,
-    list: impl Fn(&ports::ListQuery) -> Result<ports::Page, error::ApiError>,
-) -> wasmtime::Result<Result<ports::Page, error::ApiError>> {
+    list: impl Fn(&ports::ListQuery) -> Result<ports::ListPage, error::ApiError>,
+) -> wasmtime::Result<Result<ports::ListPage, error::ApiError>> {
     let (mut objects, mut bytes) = (query.limit.min(MOST_PARSED), query.max_bytes);
-    let mut page = ports::Page { items: vec![], next_token: query.page_token.clone() };
+    let mut page = ports::ListPage { items: vec![], next_token: query.page_token.clone() };
     let mut work = Work::begun();
     loop {
         let limit = objects.min(PART);

@@ -11,8 +11,8 @@ use windlass_core::error::ApiError;
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    CallContext, Claimed, Event, Events, Http, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners, Page, Ports,
-    Reads, Writes, Written,
+    CallContext, Claimed, Event, Events, Http, ListPage, ListQuery, Live, LiveQuery, MetricChange, Metrics, Owners,
+    Ports, Reads, Writes, Written,
 };
 use windlass_core::write::Operation;
 use windlass_wasm::Limits;
@@ -113,12 +113,12 @@ fn text(value: &Value) -> Arc<str> {
     }
 }
 
-fn page(answer: &Value) -> Result<Page, ApiError> {
+fn page(answer: &Value) -> Result<ListPage, ApiError> {
     if !answer["error"].is_null() {
         return Err(wire::api_error_of(&answer["error"]));
     }
     let items = answer["ok"]["items"].as_array().into_iter().flatten().map(text).collect();
-    Ok(Page { items, next_token: answer["ok"]["nextToken"].as_str().map(str::to_owned) })
+    Ok(ListPage { items, next_token: answer["ok"]["nextToken"].as_str().map(str::to_owned) })
 }
 
 fn most_bytes() -> u32 {
@@ -130,7 +130,7 @@ impl Reads for Recorder {
         object(&self.answer(json!({"cache.get": wire::reference(target), "fields": fields})))
     }
 
-    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
         page(&self.answer(json!({"cache.list": wire::list_query(query, most_bytes())})))
     }
 }
@@ -140,7 +140,7 @@ impl Live for Recorder {
         ready(object(&self.answer(json!({"live.get": wire::reference(&target)})))).boxed()
     }
 
-    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         ready(page(&self.answer(json!({"live.list": wire::live_query(&query)})))).boxed()
     }
 }

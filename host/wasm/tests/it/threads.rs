@@ -16,10 +16,10 @@ use support::{call_of, call_with, load, reconcile, reconcile_object, sandbox, tr
 use tokio::runtime::Handle;
 use tokio::task;
 use windlass_core::error::ApiError;
-use windlass_core::fair::{Fair, Permit, leave_thread};
+use windlass_core::fair::{CallPermit, Fair, leave_thread};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, ListQuery, Page, Ports, Reads, Writes, Written};
+use windlass_core::ports::{Absent, CallContext, ListPage, ListQuery, Ports, Reads, Writes, Written};
 use windlass_core::write::Operation;
 use windlass_wasm::{CallLimits, Called, Limits, Plugin, Sandbox, SandboxOptions};
 
@@ -43,7 +43,7 @@ impl Reads for Within {
         Ok(None)
     }
 
-    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<ListPage, ApiError> {
         unreachable!("the guest gets one object")
     }
 }
@@ -117,7 +117,7 @@ impl Reads for Broken {
         panic!("the cache has a bug")
     }
 
-    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<ListPage, ApiError> {
         panic!("the cache has a bug")
     }
 }
@@ -133,7 +133,7 @@ async fn a_panic_of_the_hosts_own_fails_a_call_in_place_and_not_its_caller() {
 }
 
 /// A call with this permit, by a task beside the guests.
-fn call(plugin: &Arc<Plugin>, permit: Permit) -> task::JoinHandle<Called> {
+fn call(plugin: &Arc<Plugin>, permit: CallPermit) -> task::JoinHandle<Called> {
     let call = CallContext {
         turn: permit.turn(),
         ..CallContext::clone(&call_of(plugin, &ObjectKey::namespaced("prod", "shop")))
@@ -183,14 +183,14 @@ impl Reads for Slow {
         unreachable!("the guest lists")
     }
 
-    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
         // As long as it takes to list many objects, on the guest's own thread.
         std::thread::sleep(Duration::from_millis(2));
         self.lists.lock().expect("not poisoned").push((query.limit, self.neighbour.load(Ordering::SeqCst)));
         let before = query.page_token.as_deref().map_or(0, |token| token.parse().expect("a number"));
         let end = Self::OBJECTS.min(before + query.limit);
         let next_token = (end < Self::OBJECTS).then(|| end.to_string());
-        Ok(Page { items: (before..end).map(|_| "{}".into()).collect(), next_token })
+        Ok(ListPage { items: (before..end).map(|_| "{}".into()).collect(), next_token })
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use windlass_core::error::ApiError;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    Absent, CallContext, Claimed, Event, Events, ListQuery, Live, LiveQuery, Owners, Page, Ports, Reads, Writes,
+    Absent, CallContext, Claimed, Event, Events, ListPage, ListQuery, Live, LiveQuery, Owners, Ports, Reads, Writes,
     Written,
 };
 use windlass_core::write::Operation;
@@ -76,9 +76,9 @@ impl Reads for FakePorts {
         Ok(self.object.clone())
     }
 
-    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, _: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
         self.lists.lock().expect("not poisoned").push(query.clone());
-        Ok(Page { items: self.object.iter().cloned().collect(), next_token: None })
+        Ok(ListPage { items: self.object.iter().cloned().collect(), next_token: None })
     }
 }
 
@@ -92,9 +92,9 @@ impl Live for FakePorts {
         .boxed()
     }
 
-    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+    fn list(&self, _: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         self.live_lists.lock().expect("not poisoned").push(query);
-        let page = Page { items: self.object.iter().cloned().collect(), next_token: None };
+        let page = ListPage { items: self.object.iter().cloned().collect(), next_token: None };
         async move { Ok(page) }.boxed()
     }
 }

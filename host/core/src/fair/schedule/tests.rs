@@ -14,13 +14,13 @@ fn milliseconds(count: u64) -> Duration {
 }
 
 /// A call that has a turn ends.
-fn finish<W>(schedule: &mut Schedule<W>, id: Id, cpu: Option<Duration>) {
+fn finish<W>(schedule: &mut Schedule<W>, id: SlotId, cpu: Option<Duration>) {
     schedule.pause(id);
     schedule.end(id, cpu, Duration::ZERO);
 }
 
 /// A plugin begins as many calls as it may, all of which wait, and wants more. Returns how many.
-fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: Id) -> usize {
+fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: SlotId) -> usize {
     for _ in 0..16 {
         schedule.begin(waits, ());
     }
@@ -33,7 +33,7 @@ fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: Id) -> usize {
 }
 
 /// A plugin makes call after call while nobody else may have one.
-fn is_busy(schedule: &mut Schedule<()>, busy: Id) {
+fn is_busy(schedule: &mut Schedule<()>, busy: SlotId) {
     for _ in 0..1_000 {
         schedule.begin(busy, ());
         assert_eq!(schedule.grant(), Some((busy, ())));
@@ -42,7 +42,7 @@ fn is_busy(schedule: &mut Schedule<()>, busy: Id) {
 }
 
 /// How many of the next hundred calls, all as dear, are `one`'s where both want them all.
-fn of_a_hundred(schedule: &mut Schedule<()>, one: Id, other: Id) -> usize {
+fn of_a_hundred(schedule: &mut Schedule<()>, one: SlotId, other: SlotId) -> usize {
     for _ in 0..100 {
         schedule.begin(one, ());
         schedule.begin(other, ());
@@ -59,7 +59,7 @@ fn of_a_hundred(schedule: &mut Schedule<()>, one: Id, other: Id) -> usize {
 /// Keeps every plugin hungry for `time` on as many processors as there are permits; returns what each used, in
 /// milliseconds. `calls` says each plugin's weight and what a call of it costs.
 fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
-    let mut schedule = Schedule::new(permits, 4 * permits, Order::LeastUsed);
+    let mut schedule = Schedule::new(permits, 4 * permits, CpuOrder::LeastUsed);
     let ids: Vec<_> =
         calls.iter().map(|(weight, _)| schedule.join(NonZeroU32::new(*weight).expect("not zero"))).collect();
     let mut used = vec![0; calls.len()];
@@ -85,7 +85,7 @@ fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
 
 #[test]
 fn first_come_is_first_served_whatever_each_has_used() {
-    let mut schedule = Schedule::new(1, 4, Order::FirstCome);
+    let mut schedule = Schedule::new(1, 4, CpuOrder::FirstCome);
     let (busy, idle) = (schedule.join(ONE), schedule.join(ONE));
     for turn in 0..4 {
         schedule.begin(busy, turn);
@@ -116,7 +116,7 @@ fn a_plugin_of_twice_the_weight_uses_twice_the_cpu() {
 
 #[test]
 fn one_that_was_idle_has_saved_nothing_up() {
-    let mut schedule = Schedule::new(1, 4, Order::LeastUsed);
+    let mut schedule = Schedule::new(1, 4, CpuOrder::LeastUsed);
     let [busy, idle] = [schedule.join(ONE), schedule.join(ONE)];
     is_busy(&mut schedule, busy);
     let of_the_idle = of_a_hundred(&mut schedule, idle, busy);
@@ -125,7 +125,7 @@ fn one_that_was_idle_has_saved_nothing_up() {
 
 #[test]
 fn a_plugin_pays_for_its_calls_while_they_run() {
-    let mut schedule = Schedule::new(5, 16, Order::LeastUsed);
+    let mut schedule = Schedule::new(5, 16, CpuOrder::LeastUsed);
     let [many, other] = [schedule.join(ONE), schedule.join(ONE)];
     for _ in 0..4 {
         schedule.begin(many, ());
@@ -137,7 +137,7 @@ fn a_plugin_pays_for_its_calls_while_they_run() {
 
 #[test]
 fn a_permit_that_comes_back_without_a_figure_costs_what_such_calls_cost() {
-    let mut schedule = Schedule::new(1, 4, Order::LeastUsed);
+    let mut schedule = Schedule::new(1, 4, CpuOrder::LeastUsed);
     let [silent, honest] = [schedule.join(ONE), schedule.join(ONE)];
     for _ in 0..3 {
         schedule.begin(silent, ());
@@ -153,7 +153,7 @@ fn a_permit_that_comes_back_without_a_figure_costs_what_such_calls_cost() {
 #[test]
 fn three_that_take_all_places_that_they_may_leave_an_eighth() {
     for (turns, places) in [(1, 64), (4, 64), (64, 512)] {
-        let mut schedule = Schedule::new(turns, places, Order::LeastUsed);
+        let mut schedule = Schedule::new(turns, places, CpuOrder::LeastUsed);
         for _ in 0..3 {
             let greedy = schedule.join(ONE);
             for _ in 0..1_000 {
@@ -170,7 +170,7 @@ fn three_that_take_all_places_that_they_may_leave_an_eighth() {
 
 #[test]
 fn one_that_comes_has_no_claim_on_the_time_for_which_another_ones_calls_wait() {
-    let mut schedule = Schedule::new(4, 16, Order::LeastUsed);
+    let mut schedule = Schedule::new(4, 16, CpuOrder::LeastUsed);
     let [waits, busy, comes] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
     has_all_that_it_may(&mut schedule, waits);
     is_busy(&mut schedule, busy);
@@ -180,7 +180,7 @@ fn one_that_comes_has_no_claim_on_the_time_for_which_another_ones_calls_wait() {
 
 #[test]
 fn one_whose_calls_held_all_that_it_may_have_has_no_claim_when_they_end() {
-    let mut schedule = Schedule::new(4, 16, Order::LeastUsed);
+    let mut schedule = Schedule::new(4, 16, CpuOrder::LeastUsed);
     let [waits, busy, comes] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
     let held = has_all_that_it_may(&mut schedule, waits);
     is_busy(&mut schedule, busy);
@@ -193,7 +193,7 @@ fn one_whose_calls_held_all_that_it_may_have_has_no_claim_when_they_end() {
 
 #[test]
 fn what_others_held_too_much_of_is_not_given_to_them_again() {
-    let mut schedule = Schedule::new(4, 16, Order::LeastUsed);
+    let mut schedule = Schedule::new(4, 16, CpuOrder::LeastUsed);
     let [one, other, neighbour] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
     for _ in 0..16 {
         schedule.begin(one, ());
@@ -214,7 +214,7 @@ fn what_others_held_too_much_of_is_not_given_to_them_again() {
 
 #[test]
 fn a_call_is_passed_over_half_way_by_a_plugin_that_has_used_less_and_may_have_the_turn() {
-    let mut schedule = Schedule::new(1, 8, Order::LeastUsed);
+    let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);
     let [spins, comes] = [schedule.join(ONE), schedule.join(ONE)];
     schedule.begin(spins, ());
     assert_eq!(schedule.grant(), Some((spins, ())));
@@ -234,7 +234,7 @@ fn a_call_is_passed_over_half_way_by_a_plugin_that_has_used_less_and_may_have_th
 
 #[test]
 fn who_comes_first_is_not_passed_over_where_only_that_counts() {
-    let mut schedule = Schedule::new(1, 8, Order::FirstCome);
+    let mut schedule = Schedule::new(1, 8, CpuOrder::FirstCome);
     let [spins, comes] = [schedule.join(ONE), schedule.join(ONE)];
     schedule.begin(spins, ());
     assert_eq!(schedule.grant(), Some((spins, ())));
@@ -246,7 +246,7 @@ fn who_comes_first_is_not_passed_over_where_only_that_counts() {
 #[test]
 fn what_was_paid_half_way_is_not_charged_again() {
     let used = |paid: u64, cpu: Option<u64>| {
-        let mut schedule = Schedule::new(1, 8, Order::LeastUsed);
+        let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);
         let plugin = schedule.join(ONE);
         for _ in 0..3 {
             schedule.begin(plugin, ());
@@ -265,7 +265,7 @@ fn what_was_paid_half_way_is_not_charged_again() {
 /// Two that spin for a second each, with one turn, looked at every two milliseconds.
 #[test]
 fn equals_do_not_pass_the_turn_to_and_fro_for_nothing() {
-    let mut schedule = Schedule::new(1, 8, Order::LeastUsed);
+    let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);
     let plugins = [schedule.join(ONE), schedule.join(ONE)];
     for plugin in plugins {
         schedule.begin(plugin, ());

@@ -72,9 +72,9 @@ async fn a_call_that_was_let_in_before_it_opened_closes_nothing_however_late_it_
     let _probe = circuit.admit(&probe).expect("one may try");
     let answers = guarded(&circuit, CallResult::Done);
     make(&answers, &early).await;
-    assert_eq!(circuit.state(), State::HalfOpen);
+    assert_eq!(circuit.state(), BreakerState::HalfOpen);
     make(&answers, &probe).await;
-    assert_eq!(circuit.state(), State::Closed);
+    assert_eq!(circuit.state(), BreakerState::Closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,11 +94,11 @@ async fn calls_that_waited_for_a_server_until_their_deadline_open_nothing_and_cl
             make(&waits, key).await;
         }
     }
-    assert_eq!(circuit.state(), State::Open);
+    assert_eq!(circuit.state(), BreakerState::Open);
     tokio::time::advance(Duration::from_secs(10)).await;
     let probe = circuit.admit(&keys(1)[0]).expect("one may try");
     make(&waits, &keys(1)[0]).await;
     drop(probe);
-    assert_eq!(circuit.state(), State::HalfOpen, "the next may try");
+    assert_eq!(circuit.state(), BreakerState::HalfOpen, "the next may try");
     assert!(circuit.admit(&keys(2)[1]).is_some());
 }

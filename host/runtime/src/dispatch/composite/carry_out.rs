@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::compose::{Applied, Change, Child, Doomed, Observed, Parent, Step, change, refused};
+use windlass_core::compose::{
+    Applied, Child, ChildChange, ChildStep, CompositeParent, Doomed, ObservedChildren, change, refused,
+};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{Object, ObjectKind, ObjectRef};
 use windlass_core::outcome::Failure;
@@ -50,8 +52,8 @@ impl<'a> Hand<'a> {
     /// whether what is not in the cache does not exist.
     pub(super) async fn apply(
         &self,
-        parent: &Parent,
-        steps: &[(&Child, Step<'_>)],
+        parent: &CompositeParent,
+        steps: &[(&Child, ChildStep<'_>)],
         shows_all: &(dyn Fn(&ObjectKind) -> bool + Sync),
     ) -> Vec<Applied> {
         let mut applied: Vec<Applied> = Vec::with_capacity(steps.len());
@@ -72,25 +74,25 @@ impl<'a> Hand<'a> {
         applied
     }
 
-    async fn take(&self, parent: &Parent, child: &Child, step: Step<'_>, shows_all: bool) -> Applied {
+    async fn take(&self, parent: &CompositeParent, child: &Child, step: ChildStep<'_>, shows_all: bool) -> Applied {
         let mark = |marked: bool| marked.then_some(&*parent.plugin);
         match step {
-            Step::Create => self.create(shows_all, child, &parent.plugin).await,
-            Step::Update { observed, marked } => {
+            ChildStep::Create => self.create(shows_all, child, &parent.plugin).await,
+            ChildStep::Update { observed, marked } => {
                 let body = child.body(mark(marked), Some(&observed.uid));
                 ended(self.write(apply(body, true, false)).await.map_err(|error| refused(child, error)))
             }
-            Step::Replace { observed, marked } => {
+            ChildStep::Replace { observed, marked } => {
                 self.replace(child, observed, child.body(mark(marked), Some(&observed.uid))).await
             }
-            Step::Adopt { observed } => {
+            ChildStep::Adopt { observed } => {
                 let body = child.body(None, Some(&observed.uid));
                 ended(self.write(apply(body, false, false)).await.map_err(Failure::Api))
             }
-            Step::Keep => Applied::Done,
-            Step::Wait { ours: true } => Applied::Pending,
-            Step::Wait { ours: false } => Applied::PendingUnseen,
-            Step::Leave { observed } => {
+            ChildStep::Keep => Applied::Done,
+            ChildStep::Wait { ours: true } => Applied::Pending,
+            ChildStep::Wait { ours: false } => Applied::PendingUnseen,
+            ChildStep::Leave { observed } => {
                 let controller = observed.controller_name.as_deref().unwrap_or("another object");
                 let message = format!("{} is controlled by {controller}: it is left alone", child.reference());
                 Applied::Failed(Failure::Transient(message))
@@ -117,12 +119,14 @@ impl<'a> Hand<'a> {
 
     /// Applies what can be applied, and deletes the child for the rest. A child is only deleted if the server would take it
     /// anew: a composition that is invalid must not cost what runs.
-    async fn replace(&self, child: &Child, observed: &Observed, body: String) -> Applied {
+    async fn replace(&self, child: &Child, observed: &ObservedChildren, body: String) -> Applied {
         match self.write(apply(body.clone(), true, true)).await {
             Ok(Some(after)) => match change(&observed.text, &after) {
-                Change::None => return Applied::Done,
-                Change::Metadata => return ended(self.write(apply(body, true, false)).await.map_err(Failure::Api)),
-                Change::Content => {}
+                ChildChange::None => return Applied::Done,
+                ChildChange::Metadata => {
+                    return ended(self.write(apply(body, true, false)).await.map_err(Failure::Api));
+                }
+                ChildChange::Content => {}
             },
             Ok(None) => return Applied::Done,
             Err(error) if error.reason == ApiReason::Invalid => {}

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::compose::{Applied, Composition, Flaw, Observed, Parent, Pruning, Step, Withheld, prune, step};
+use windlass_core::compose::{
+    Applied, ChildStep, CompositeParent, Composition, Flaw, ObservedChildren, Pruning, Withheld, prune, step,
+};
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, EventType, Ports};
@@ -69,8 +71,8 @@ impl<P: Compose> Reconcile for Composite<P> {
 
 /// What there was when the plugin was asked.
 struct Seen {
-    parent: Parent,
-    children: Vec<Observed>,
+    parent: CompositeParent,
+    children: Vec<ObservedChildren>,
 }
 
 impl<P: Compose> Composite<P> {
@@ -101,7 +103,7 @@ impl<P: Compose> Composite<P> {
         ports: &Ports,
         call: &CallContext,
     ) -> Result<(Seen, CompositionRequest), Failure> {
-        let parent = Parent {
+        let parent = CompositeParent {
             plugin: call.principal.plugin.clone(),
             kind: call.primary_kind.clone(),
             key: call.primary_key.clone(),
@@ -157,14 +159,19 @@ fn wrong(flaws: &[Flaw]) -> Failure {
 }
 
 /// Tells people what they could not know otherwise.
-fn tell(hand: &Hand<'_>, steps: &[(&windlass_core::compose::Child, Step<'_>)], applied: &[Applied], pruning: &Pruning) {
+fn tell(
+    hand: &Hand<'_>,
+    steps: &[(&windlass_core::compose::Child, ChildStep<'_>)],
+    applied: &[Applied],
+    pruning: &Pruning,
+) {
     for ((child, step), applied) in steps.iter().zip(applied) {
         match (step, applied) {
-            (Step::Adopt { .. }, Applied::Done) => {
+            (ChildStep::Adopt { .. }, Applied::Done) => {
                 let note = format!("adopted {}, which was there already; it is never pruned", child.reference());
                 hand.say(EventType::Normal, "Adopted", "Adopt", note);
             }
-            (Step::Leave { .. }, Applied::Failed(failure)) => {
+            (ChildStep::Leave { .. }, Applied::Failed(failure)) => {
                 hand.say(EventType::Warning, "NotOurs", "Apply", failure.to_string());
             }
             (_, Applied::Pending | Applied::PendingUnseen) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::compose::{Composition, Flaw, Observed, OwnedKind, Parent, UpdateStrategy, Wanted};
+use windlass_core::compose::{CompositeParent, Composition, Flaw, ObservedChildren, OwnedKind, UpdateStrategy, Wanted};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::mapping::Mapping;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
@@ -71,7 +71,7 @@ impl Owned {
 
 impl Surroundings {
     /// The children that the primary controls, of all owned kinds.
-    pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<Observed>, Failure> {
+    pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<ObservedChildren>, Failure> {
         let (mut children, mut work) = (Vec::new(), LongWork::of(&call.turn));
         for owned in &self.owned {
             let mut page_token = None;
@@ -119,7 +119,7 @@ impl Surroundings {
     }
 
     /// Checks an answer.
-    pub(super) fn check(&self, answer: &Composition, parent: &Parent) -> Result<Wanted, Vec<Flaw>> {
+    pub(super) fn check(&self, answer: &Composition, parent: &CompositeParent) -> Result<Wanted, Vec<Flaw>> {
         let owns: Vec<OwnedKind> = self.owned.iter().filter_map(Owned::declared).collect();
         let wanted = Wanted::read(answer, parent, &owns)?;
         let hidden = wanted.children.iter().enumerate().filter_map(|(index, child)| {
@@ -152,7 +152,11 @@ impl Surroundings {
 }
 
 /// What has the name of a wanted child and is none of the primary's `children`.
-pub(super) fn others(wanted: &Wanted, children: &[Observed], hand: &Hand<'_>) -> Result<Vec<Observed>, Failure> {
+pub(super) fn others(
+    wanted: &Wanted,
+    children: &[ObservedChildren],
+    hand: &Hand<'_>,
+) -> Result<Vec<ObservedChildren>, Failure> {
     let known: std::collections::HashSet<_> = children.iter().map(|child| (&child.kind, &child.key)).collect();
     let mut others = Vec::new();
     for child in wanted.children.iter().filter(|child| !known.contains(&(&child.kind, &child.key))) {
@@ -163,8 +167,8 @@ pub(super) fn others(wanted: &Wanted, children: &[Observed], hand: &Hand<'_>) ->
     Ok(others)
 }
 
-fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Observed, Failure> {
-    Observed::read(kind, text).map_err(|error| {
+fn read(kind: &ObjectKind, text: Arc<str>) -> Result<ObservedChildren, Failure> {
+    ObservedChildren::read(kind, text).map_err(|error| {
         Failure::Api(ApiError::refused(ApiReason::ServerError, "list", kind.to_string(), None, error.to_string()))
     })
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::finalizer::{self, Step};
+use windlass_core::finalizer::{self, FinalizerStep};
 use windlass_core::grants::Grants;
 use windlass_core::object::Object;
 use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::overlay::Left;
+use windlass_core::overlay::WrittenState;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
@@ -48,14 +48,14 @@ impl Finalized {
         };
         let finalizers = finalizer::of(&primary);
         match finalizer::step(primary.header.deleting, &finalizers, &self.name) {
-            Step::Call => self.inner.reconcile(request, ports, call, limits).await,
-            Step::Leave => uncalled(CallResult::Done),
-            Step::CleanUp => {
+            FinalizerStep::Call => self.inner.reconcile(request, ports, call, limits).await,
+            FinalizerStep::Leave => uncalled(CallResult::Done),
+            FinalizerStep::CleanUp => {
                 let Called { result, cpu } = self.inner.reconcile(request, ports, call.clone(), limits).await;
                 let result = if result == CallResult::Done { self.remove(ports, &call, primary).await } else { result };
                 Called { result, cpu }
             }
-            Step::AddFirst => match self.add(ports, &call, &primary, &finalizers).await {
+            FinalizerStep::AddFirst => match self.add(ports, &call, &primary, &finalizers).await {
                 Ok(primary) => {
                     let request = Request { object: Some(primary.text()), ..request };
                     let call = Arc::new(CallContext { primary: Some(primary), ..(*call).clone() });
@@ -99,10 +99,10 @@ impl Finalized {
     async fn remove(&self, ports: &Ports, call: &CallContext, cached: Object) -> CallResult {
         let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
         let primary = match own {
-            Some(Left::State(_, own)) => own,
-            Some(Left::Nothing(_)) => return CallResult::Done,
+            Some(WrittenState::State(_, own)) => own,
+            Some(WrittenState::Nothing(_)) => return CallResult::Done,
             // What is not known any better: should it have changed, the patch is a conflict.
-            Some(Left::Unkept(_)) | None => cached,
+            Some(WrittenState::Unkept(_)) | None => cached,
         };
         let Some(patch) = finalizer::removal(&finalizer::of(&primary), &self.name) else { return CallResult::Done };
         match self.patch(ports, call, &primary, patch).await {

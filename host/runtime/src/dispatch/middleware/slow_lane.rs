@@ -11,10 +11,10 @@ use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
-use windlass_core::hot_loop::{LONGEST_HOLD, Mark, SlowLane};
+use windlass_core::hot_loop::{LONGEST_HOLD, SlowLane, SlowMark};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Left;
+use windlass_core::overlay::WrittenState;
 use windlass_core::ports::{CallContext, Events, Ports};
 use windlass_kube::Committed;
 use windlass_wasm::{CallLimits, Called, Request};
@@ -100,12 +100,12 @@ impl Lane {
 }
 
 /// What somebody wants of the call's primary, as far as the call knows: its own writes are nobody's wish.
-fn mark(call: &CallContext) -> Option<Mark> {
+fn mark(call: &CallContext) -> Option<SlowMark> {
     let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
     match own {
-        Some(Left::State(_, object)) => Some(Mark::of(&object.header)),
-        Some(Left::Nothing(_)) => None,
-        Some(Left::Unkept(_)) | None => call.primary.as_ref().map(|object| Mark::of(&object.header)),
+        Some(WrittenState::State(_, object)) => Some(SlowMark::of(&object.header)),
+        Some(WrittenState::Nothing(_)) => None,
+        Some(WrittenState::Unkept(_)) | None => call.primary.as_ref().map(|object| SlowMark::of(&object.header)),
     }
 }
 
@@ -129,7 +129,7 @@ impl Reconcile for Slowed {
         call: Arc<CallContext>,
         limits: CallLimits,
     ) -> BoxFuture<'a, Called> {
-        let seen = call.primary.as_ref().map(|object| Mark::of(&object.header));
+        let seen = call.primary.as_ref().map(|object| SlowMark::of(&object.header));
         let wait = self.lane.keys().wait(&call.primary_key, seen.as_ref(), self.lane.now());
         if let Some(wait) = wait {
             tracing::debug!(?wait, "in the slow lane: no call is made");

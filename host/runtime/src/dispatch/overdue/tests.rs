@@ -45,7 +45,7 @@ impl Caches for Played {
 struct Stage {
     gate: Arc<Gate>,
     caches: Played,
-    told: Arc<Mutex<Vec<Waiting>>>,
+    told: Arc<Mutex<Vec<HeldKey>>>,
     began: Instant,
 }
 
@@ -61,10 +61,10 @@ impl Stage {
         let caches = Played { proofs: Arc::new(Semaphore::new(0)), asked: Arc::default() };
         let watches = vec![WatchSpec::all(ObjectKind::new("v1", "ConfigMap"))];
         let overdue = Overdue { gate: gate.clone(), watches, caches: caches.clone(), timeout };
-        let told: Arc<Mutex<Vec<Waiting>>> = Arc::default();
+        let told: Arc<Mutex<Vec<HeldKey>>> = Arc::default();
         let heard = told.clone();
         tokio::spawn(async move {
-            let tell = |waiting: &Waiting, _: &WatchSpec, _: &str| heard.lock().expect("fine").push(waiting.clone());
+            let tell = |waiting: &HeldKey, _: &WatchSpec, _: &str| heard.lock().expect("fine").push(waiting.clone());
             overdue.watch(tell).await;
         });
         Self { gate, caches, told, began: Instant::now() }

@@ -27,7 +27,7 @@ const SLACK: Duration = Duration::from_secs(5);
 struct Api {
     state: Mutex<State>,
     /// As a watch brings it.
-    watched: watch::Sender<Found>,
+    watched: watch::Sender<FoundLease>,
 }
 
 #[derive(Default)]
@@ -209,7 +209,7 @@ async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_
     };
     let now = clock.now();
     let (wish, _) = a.wish(now, false);
-    let Step::WaitUntil(renewal) = a.election.next(now, wish) else { panic!("it has just been written") };
+    let ElectionStep::WaitUntil(renewal) = a.election.next(now, wish) else { panic!("it has just been written") };
     a.stop.cancel();
     assert_eq!(a.wait(renewal, false).now_or_never(), Some(()), "the lease would be held until then");
     a.wish(now, true);

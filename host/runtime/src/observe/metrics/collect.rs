@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
 use prometheus_client::metrics::MetricType;
 use windlass_core::breaker;
-use windlass_core::expectations::Counts;
+use windlass_core::expectations::ExpectationCounts;
 use windlass_core::queue::{self, Histogram};
 use windlass_kube::{Informers, Recorder, WriteOutcome, Writer};
 
@@ -113,7 +113,8 @@ impl Sources {
         gauges(encoder, "windlass_keys_in_slow_lane", help, slowed)?;
         let queues: Vec<_> =
             controllers.iter().filter_map(|it| Some((queue_labels(it), it.queue()?.metrics()))).collect();
-        let gauge_of = |value: fn(&queue::Metrics) -> f64| queues.iter().map(move |(it, at)| (it.clone(), value(at)));
+        let gauge_of =
+            |value: fn(&queue::QueueMetrics) -> f64| queues.iter().map(move |(it, at)| (it.clone(), value(at)));
         #[allow(clippy::cast_precision_loss, reason = "no queue has 2^52 keys")]
         let depth = gauge_of(|at| at.depth as f64);
         gauges(encoder, "workqueue_depth", "Keys that are ready for a worker", depth)?;
@@ -156,7 +157,7 @@ impl Sources {
 }
 
 fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
-    type Count = fn(&Counts) -> u64;
+    type Count = fn(&ExpectationCounts) -> u64;
     let counts: Vec<_> = controllers.iter().filter_map(|it| Some((labels(it), it.gate()?.counts()))).collect();
     let counted: [(&str, &str, Count); 5] = [
         ("raised", "What written objects were still to be seen in a cache when the write was answered", |it| it.raised),
@@ -194,11 +195,11 @@ fn queue_labels(controller: &ControllerStatus) -> Owned {
     labels
 }
 
-fn breaker(state: breaker::State) -> i64 {
+fn breaker(state: breaker::BreakerState) -> i64 {
     match state {
-        breaker::State::Closed => 0,
-        breaker::State::HalfOpen => 1,
-        breaker::State::Open => 2,
+        breaker::BreakerState::Closed => 0,
+        breaker::BreakerState::HalfOpen => 1,
+        breaker::BreakerState::Open => 2,
     }
 }
 

@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{
-    CallContext, Claimed, Event, Events, ListQuery, Live, LiveQuery, Owners, Page, Ports, Reads, Writes, Written,
+    CallContext, Claimed, Event, Events, ListPage, ListQuery, Live, LiveQuery, Owners, Ports, Reads, Writes, Written,
 };
 use windlass_core::write::Operation;
 
@@ -110,7 +110,7 @@ impl Reads for CountedReads {
         result
     }
 
-    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<Page, ApiError> {
+    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
         let result = self.reads.list(call, query);
         self.count("list", &self.listed, &result);
         result
@@ -128,7 +128,7 @@ impl Live for CountedLive {
         self.live.get(call, target).inspect(move |result| totals.count("get", result)).boxed()
     }
 
-    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<Page, ApiError>> {
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         let totals = self.totals.clone();
         self.live.list(call, query).inspect(move |result| totals.count("list", result)).boxed()
     }

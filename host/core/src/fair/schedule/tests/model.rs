@@ -38,10 +38,10 @@ const PLACES: u32 = 8;
 struct Model {
     schedule: Schedule<u64>,
     turns: usize,
-    ids: Vec<Id>,
+    ids: Vec<SlotId>,
     /// By plugin, in the order of their coming: who begins, and who goes on.
-    beginning: Vec<VecDeque<(Ticket, u64)>>,
-    going_on: Vec<VecDeque<(Ticket, u64)>>,
+    beginning: Vec<VecDeque<(SlotTicket, u64)>>,
+    going_on: Vec<VecDeque<(SlotTicket, u64)>>,
     /// The plugins of calls that have a turn, and of calls that wait.
     running: Vec<usize>,
     paused: Vec<usize>,
@@ -52,7 +52,7 @@ struct Model {
 
 impl Model {
     fn new(turns: u32) -> Self {
-        let mut schedule = Schedule::new(turns, PLACES, Order::LeastUsed);
+        let mut schedule = Schedule::new(turns, PLACES, CpuOrder::LeastUsed);
         let ids = (0..PLUGINS).map(|_| schedule.join(ONE)).collect();
         let waiting = vec![VecDeque::new(); PLUGINS];
         Self {
@@ -114,7 +114,7 @@ impl Model {
 
     /// Somebody stops waiting; if he was to go on, his call has ended.
     fn cancel(&mut self, which: usize) {
-        let lengths = |waiting: &[VecDeque<(Ticket, u64)>]| {
+        let lengths = |waiting: &[VecDeque<(SlotTicket, u64)>]| {
             (0..PLUGINS).flat_map(|plugin| (0..waiting[plugin].len()).map(move |at| (plugin, at))).collect::<Vec<_>>()
         };
         let (begin, go_on) = (lengths(&self.beginning), lengths(&self.going_on));

@@ -1,7 +1,7 @@
 //! What is around a parent, in a cache of the embedded API server.
 
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::fair::Turn;
+use windlass_core::fair::CpuPermit;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
@@ -57,7 +57,7 @@ async fn whoever_looks_at_every_object_for_a_parent_leaves_the_thread_in_between
         windlass_core::object::Header { key: ObjectKey::namespaced("default", "shop"), ..example.header.clone() };
     let related = Related { route, watches: vec![Readable { spec, store, indexes: vec![] }] };
     let (parent, primaries) = (Object::new(header, "{}"), Stores::default());
-    let (mut work, mut turns) = (LongWork::of(&Turn::default()), 0);
+    let (mut work, mut turns) = (LongWork::of(&CpuPermit::default()), 0);
     let found = tokio::select! {
         biased;
         found = related.of(&parent, &primaries, &mut work) => found,

@@ -164,7 +164,7 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         trace_id: "0".into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
-        turn: windlass_core::fair::Turn::default(),
+        turn: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     };
     (request, Arc::new(context))

@@ -8,7 +8,7 @@
 //! little: to hold that back for him would have a plugin keep its neighbours waiting with one large wish. For what he is to
 //! get all the same see the caller (`wasm/src/memory.rs`).
 
-use crate::slots::{Id, Slot, Slots, Ticket, Wants};
+use crate::slots::{Slot, SlotId, SlotTicket, Slots, Wants};
 
 /// Whether one that has `held` may take `amount` of what is `free`. Who has nothing may take the last single one.
 fn may_take(held: u32, amount: u32, free: u32) -> bool {
@@ -22,17 +22,17 @@ pub(super) fn most_of_one(all: u32) -> u32 {
 }
 
 /// Somebody who waits.
-struct Waiting<W> {
+struct StockWaiter<W> {
     amount: u32,
     waiter: W,
 }
 
 /// What one plugin has.
-struct Held(u32);
+struct StockHeld(u32);
 
-impl<W> Slot<Held, Waiting<W>> {
+impl<W> Slot<StockHeld, StockWaiter<W>> {
     /// Who would be next of its own, if it may have what it wants of what is `free`.
-    fn next_of(&self, free: u32) -> Option<Ticket> {
+    fn next_of(&self, free: u32) -> Option<SlotTicket> {
         let (ticket, _, next) = self.next()?;
         may_take(self.account.0, next.amount, free).then_some(ticket)
     }
@@ -43,7 +43,7 @@ pub(super) struct Stock<W> {
     all: u32,
     /// While somebody waits who is next of his own, it is less than he may have, once [`Stock::grant`] has returned None.
     free: u32,
-    slots: Slots<Held, Waiting<W>>,
+    slots: Slots<StockHeld, StockWaiter<W>>,
 }
 
 impl<W> Stock<W> {
@@ -60,21 +60,21 @@ impl<W> Stock<W> {
     }
 
     /// Opens an account.
-    pub(super) fn join(&mut self) -> Id {
-        self.slots.join(Held(0))
+    pub(super) fn join(&mut self) -> SlotId {
+        self.slots.join(StockHeld(0))
     }
 
     /// Closes an account that has nothing and no waiter.
-    pub(super) fn leave(&mut self, id: Id) {
+    pub(super) fn leave(&mut self, id: SlotId) {
         self.slots.leave(id);
     }
 
-    pub(super) fn held(&self, id: Id) -> u32 {
+    pub(super) fn held(&self, id: SlotId) -> u32 {
         self.slots.get(id).account.0
     }
 
     /// Takes `amount`, if that may be done now and passes none of its own. False: it may not.
-    pub(super) fn try_take(&mut self, id: Id, amount: u32, wants: Wants) -> bool {
+    pub(super) fn try_take(&mut self, id: SlotId, amount: u32, wants: Wants) -> bool {
         let slot = self.slots.get_mut(id);
         let is_passing = slot.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && slot.has_waiters();
         let may = !is_passing && may_take(slot.account.0, amount, self.free);
@@ -86,12 +86,12 @@ impl<W> Stock<W> {
     }
 
     /// Queues a waiter.
-    pub(super) fn wait(&mut self, id: Id, amount: u32, wants: Wants, waiter: W) -> Ticket {
-        self.slots.wait(id, wants, Waiting { amount, waiter })
+    pub(super) fn wait(&mut self, id: SlotId, amount: u32, wants: Wants, waiter: W) -> SlotTicket {
+        self.slots.wait(id, wants, StockWaiter { amount, waiter })
     }
 
     /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
-    pub(super) fn cancel(&mut self, id: Id, ticket: Ticket) -> Option<W> {
+    pub(super) fn cancel(&mut self, id: SlotId, ticket: SlotTicket) -> Option<W> {
         self.slots.cancel(id, ticket).map(|waiting| waiting.waiter)
     }
 
@@ -102,14 +102,14 @@ impl<W> Stock<W> {
         let (_, slot) = slots
             .filter_map(|slot| Some(((slot.account.0, slot.next_of(free)?), slot)))
             .min_by_key(|(first, _)| *first)?;
-        let (_, Waiting { amount, waiter }) = slot.pop()?;
+        let (_, StockWaiter { amount, waiter }) = slot.pop()?;
         slot.account.0 += amount;
         self.free -= amount;
         Some((amount, waiter))
     }
 
     /// Takes back what was taken.
-    pub(super) fn give_back(&mut self, id: Id, amount: u32) {
+    pub(super) fn give_back(&mut self, id: SlotId, amount: u32) {
         self.slots.get_mut(id).account.0 -= amount;
         self.free += amount;
     }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     /// Takes one more as long as it may.
-    fn grab(stock: &mut Stock<()>, id: Id) {
+    fn grab(stock: &mut Stock<()>, id: SlotId) {
         while stock.try_take(id, 1, Wants::ToBegin) {}
     }
 
@@ -176,9 +176,9 @@ mod tests {
     struct Model {
         stock: Stock<u64>,
         all: u32,
-        ids: Vec<Id>,
+        ids: Vec<SlotId>,
         /// Who waits, in the order of their coming: the plugin, whether it begins, how much, and by which number.
-        waiting: Vec<(usize, bool, u32, Ticket, u64)>,
+        waiting: Vec<(usize, bool, u32, SlotTicket, u64)>,
         /// What was granted and not given back, and to which plugin.
         granted: Vec<(usize, u32)>,
         waiters: u64,

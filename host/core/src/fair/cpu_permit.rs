@@ -9,17 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::schedule::Schedule;
-use super::{Share, Wants};
+use super::{CpuShare, Wants};
 
 /// How one call stands.
 #[derive(Debug)]
-pub(super) struct Standing {
-    pub(super) share: Share,
-    now: Mutex<Now>,
+pub(super) struct CpuPermitInner {
+    pub(super) share: CpuShare,
+    now: Mutex<CpuPermitState>,
 }
 
 #[derive(Debug)]
-struct Now {
+struct CpuPermitState {
     has_turn: bool,
     /// Its waits that have not ended.
     waits: usize,
@@ -29,45 +29,45 @@ struct Now {
 }
 
 /// How a call has ended.
-pub(super) struct End {
+pub(super) struct PermitReturn {
     pub(super) had_turn: bool,
     /// What was charged for it before.
     pub(super) paid: Duration,
 }
 
-impl Standing {
+impl CpuPermitInner {
     /// Of a call that begins, with its turn.
-    pub(super) fn with_turn(share: Share) -> Arc<Self> {
+    pub(super) fn with_turn(share: CpuShare) -> Arc<Self> {
         Arc::new(Self {
             share,
-            now: Mutex::new(Now { has_turn: true, waits: 0, paid: Duration::ZERO, is_over: false }),
+            now: Mutex::new(CpuPermitState { has_turn: true, waits: 0, paid: Duration::ZERO, is_over: false }),
         })
     }
 
     /// The call has ended.
-    pub(super) fn end(&self) -> End {
+    pub(super) fn end(&self) -> PermitReturn {
         let mut now = self.now();
         now.is_over = true;
-        End { had_turn: std::mem::take(&mut now.has_turn), paid: now.paid }
+        PermitReturn { had_turn: std::mem::take(&mut now.has_turn), paid: now.paid }
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, CpuPermitState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The turn of a call, or of what is no call and needs none. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Turn(Option<Arc<Standing>>);
+pub struct CpuPermit(Option<Arc<CpuPermitInner>>);
 
-impl Turn {
-    pub(super) fn of(standing: &Arc<Standing>) -> Self {
+impl CpuPermit {
+    pub(super) fn of(standing: &Arc<CpuPermitInner>) -> Self {
         Self(Some(standing.clone()))
     }
 
     /// The call waits from now on.
     #[must_use = "the wait ends when it is told to, or when this is dropped"]
-    pub fn give_up(&self) -> Waiting {
+    pub fn give_up(&self) -> YieldedCpu {
         let standing = self.0.clone();
         if let Some(standing) = &standing {
             let mut now = standing.now();
@@ -78,7 +78,7 @@ impl Turn {
                 standing.share.give_back(Schedule::pause);
             }
         }
-        Waiting(standing)
+        YieldedCpu(standing)
     }
 
     /// Charges the call, which has used `cpu` up to now, and returns whether it should give its turn up: to a plugin that has
@@ -116,9 +116,9 @@ impl Turn {
 
 /// A wait of a call. Dropped, it ends without the turn: for who waits no more because the call is over.
 #[derive(Debug)]
-pub struct Waiting(Option<Arc<Standing>>);
+pub struct YieldedCpu(Option<Arc<CpuPermitInner>>);
 
-impl Waiting {
+impl YieldedCpu {
     /// The wait is over: returns as soon as the call has its turn again, or still waits for something else.
     pub async fn over(mut self) {
         let Some(standing) = self.0.take() else { return };
@@ -139,7 +139,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for YieldedCpu {
     fn drop(&mut self) {
         if let Some(standing) = self.0.take() {
             standing.now().waits -= 1;
@@ -153,15 +153,15 @@ mod tests {
 
     use futures::FutureExt;
 
-    use super::super::{Fair, Permit};
+    use super::super::{CallPermit, Fair};
     use super::*;
 
-    fn shares<const N: usize>(turns: u32, places: u32) -> [Share; N] {
+    fn shares<const N: usize>(turns: u32, places: u32) -> [CpuShare; N] {
         let fair = Fair::new(turns, places);
         std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
     }
 
-    fn at_once(share: &Share) -> Option<Permit> {
+    fn at_once(share: &CpuShare) -> Option<CallPermit> {
         share.acquire().now_or_never()
     }
 
@@ -235,7 +235,7 @@ mod tests {
         short.finish(milliseconds(1));
         assert!(again.now_or_never().is_some());
         long.finish(milliseconds(102));
-        assert!(!Turn::default().is_wanted(milliseconds(100)), "no call, no turn");
+        assert!(!CpuPermit::default().is_wanted(milliseconds(100)), "no call, no turn");
     }
 
     #[test]
@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn calls_that_wait_have_half_of_the_places_and_the_next_plugin_half_of_the_rest() {
-        let shares: [Share; 4] = shares(4, 16);
+        let shares: [CpuShare; 4] = shares(4, 16);
         let mut begun = Vec::new();
         let found = [0, 1, 2, 3].map(|plugin| {
-            let share: &Share = &shares[plugin];
+            let share: &CpuShare = &shares[plugin];
             let before = begun.len();
             while let Some(call) = at_once(share) {
                 begun.push((call.turn().give_up(), call));

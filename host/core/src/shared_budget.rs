@@ -15,26 +15,26 @@ use tokio::sync::{Notify, oneshot};
 
 use self::stock::Stock;
 pub use crate::slots::Wants;
-use crate::slots::{Id, Ticket};
+use crate::slots::{SlotId, SlotTicket};
 
 /// A stock of something. Clones share it.
 #[derive(Clone)]
-pub struct Commons(Arc<Mutex<Stock<Waiter>>>);
+pub struct SharedBudget(Arc<Mutex<Stock<BudgetWaiter>>>);
 
 /// Somebody who waits.
-struct Waiter {
-    share: Share,
+struct BudgetWaiter {
+    share: BudgetShare,
     granted: oneshot::Sender<Portion>,
 }
 
-impl fmt::Debug for Commons {
+impl fmt::Debug for SharedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stock = self.lock();
-        f.debug_struct("Commons").field("all", &stock.all()).field("free", &stock.free()).finish()
+        f.debug_struct("SharedBudget").field("all", &stock.all()).field("free", &stock.free()).finish()
     }
 }
 
-impl Commons {
+impl SharedBudget {
     /// So many of something.
     #[must_use]
     pub fn new(all: u32) -> Self {
@@ -43,9 +43,9 @@ impl Commons {
 
     /// What one plugin may have of it, nothing as yet.
     #[must_use]
-    pub fn share(&self) -> Share {
+    pub fn share(&self) -> BudgetShare {
         let id = self.lock().join();
-        Share(Arc::new(Account { commons: self.clone(), id, emptied: Notify::new() }))
+        BudgetShare(Arc::new(BudgetAccount { budget: self.clone(), id, emptied: Notify::new() }))
     }
 
     /// The most that one plugin ever has.
@@ -64,16 +64,16 @@ impl Commons {
     /// Gives what is free to those who wait.
     fn hand_out(&self) {
         // The lock is free again when a portion is sent: one that nobody takes comes back at once.
-        while let Some((amount, Waiter { share, granted })) = self.next() {
+        while let Some((amount, BudgetWaiter { share, granted })) = self.next() {
             drop(granted.send(Portion { share, amount }));
         }
     }
 
-    fn next(&self) -> Option<(u32, Waiter)> {
+    fn next(&self) -> Option<(u32, BudgetWaiter)> {
         self.lock().grant()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stock<Waiter>> {
+    fn lock(&self) -> MutexGuard<'_, Stock<BudgetWaiter>> {
         // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,24 +81,24 @@ impl Commons {
 
 /// One plugin's share, as large as the others leave it. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Share(Arc<Account>);
+pub struct BudgetShare(Arc<BudgetAccount>);
 
 #[derive(Debug)]
-struct Account {
-    commons: Commons,
-    id: Id,
+struct BudgetAccount {
+    budget: SharedBudget,
+    id: SlotId,
     /// Told when it has nothing any more.
     emptied: Notify,
 }
 
-impl Drop for Account {
+impl Drop for BudgetAccount {
     fn drop(&mut self) {
         // Waiters and portions hold the account, so none is left.
-        self.commons.lock().leave(self.id);
+        self.budget.lock().leave(self.id);
     }
 }
 
-impl Share {
+impl BudgetShare {
     /// Nothing of it, to which more may be added.
     #[must_use]
     pub fn nothing(&self) -> Portion {
@@ -108,18 +108,18 @@ impl Share {
     /// Takes `amount` if it may have that now, and none of its own waits for it.
     #[must_use]
     pub fn try_take(&self, amount: u32, wants: Wants) -> Option<Portion> {
-        let is_taken = self.0.commons.lock().try_take(self.0.id, amount, wants);
+        let is_taken = self.0.budget.lock().try_take(self.0.id, amount, wants);
         is_taken.then(|| Portion { share: self.clone(), amount })
     }
 
-    /// Queues for `amount`, from now on. Who wants more than [`Commons::most_of_one`] waits for ever.
+    /// Queues for `amount`, from now on. Who wants more than [`SharedBudget::most_of_one`] waits for ever.
     #[must_use = "it stops waiting when this is dropped"]
     pub fn take(&self, amount: u32, wants: Wants) -> Taking {
         let (sender, granted) = oneshot::channel();
-        let waiter = Waiter { share: self.clone(), granted: sender };
-        let ticket = self.0.commons.lock().wait(self.0.id, amount, wants, waiter);
+        let waiter = BudgetWaiter { share: self.clone(), granted: sender };
+        let ticket = self.0.budget.lock().wait(self.0.id, amount, wants, waiter);
         let taking = Taking { share: self.clone(), ticket, granted };
-        self.0.commons.hand_out();
+        self.0.budget.hand_out();
         taking
     }
 
@@ -127,7 +127,7 @@ impl Share {
     pub async fn emptied(&self) {
         loop {
             let emptied = self.0.emptied.notified();
-            if self.0.commons.lock().held(self.0.id) == 0 {
+            if self.0.budget.lock().held(self.0.id) == 0 {
                 return;
             }
             emptied.await;
@@ -138,8 +138,8 @@ impl Share {
 /// A wait for a portion. Dropped, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Taking {
-    share: Share,
-    ticket: Ticket,
+    share: BudgetShare,
+    ticket: SlotTicket,
     granted: oneshot::Receiver<Portion>,
 }
 
@@ -156,21 +156,21 @@ impl Future for Taking {
 
 impl Drop for Taking {
     fn drop(&mut self) {
-        let Account { commons, id, .. } = &*self.share.0;
-        let cancelled = commons.lock().cancel(*id, self.ticket);
+        let BudgetAccount { budget, id, .. } = &*self.share.0;
+        let cancelled = budget.lock().cancel(*id, self.ticket);
         drop(cancelled);
         // From here on a portion that is on its way comes back to its sender; this one had arrived before.
         self.granted.close();
         drop(self.granted.try_recv());
         // Whoever waited behind it may be next.
-        commons.hand_out();
+        budget.hand_out();
     }
 }
 
 /// What somebody has. It comes back when this is dropped.
 #[derive(Debug)]
 pub struct Portion {
-    share: Share,
+    share: BudgetShare,
     amount: u32,
 }
 
@@ -193,16 +193,16 @@ impl Drop for Portion {
         if self.amount == 0 {
             return;
         }
-        let Account { commons, id, emptied } = &*self.share.0;
+        let BudgetAccount { budget, id, emptied } = &*self.share.0;
         let is_empty = {
-            let mut stock = commons.lock();
+            let mut stock = budget.lock();
             stock.give_back(*id, self.amount);
             stock.held(*id) == 0
         };
         if is_empty {
             emptied.notify_waiters();
         }
-        commons.hand_out();
+        budget.hand_out();
     }
 }
 
@@ -214,19 +214,19 @@ mod tests {
 
     use super::*;
 
-    fn shares<const N: usize>(all: u32) -> (Commons, [Share; N]) {
-        let commons = Commons::new(all);
-        let shares = std::array::from_fn(|_| commons.share());
-        (commons, shares)
+    fn shares<const N: usize>(all: u32) -> (SharedBudget, [BudgetShare; N]) {
+        let budget = SharedBudget::new(all);
+        let shares = std::array::from_fn(|_| budget.share());
+        (budget, shares)
     }
 
-    fn at_once(share: &Share, amount: u32) -> Option<Portion> {
+    fn at_once(share: &BudgetShare, amount: u32) -> Option<Portion> {
         share.take(amount, Wants::ToBegin).now_or_never()
     }
 
     #[test]
     fn what_comes_back_goes_to_who_waits_and_who_has_least_is_first() {
-        let (commons, [much, little]) = shares(8);
+        let (budget, [much, little]) = shares(8);
         let (held, one) = (at_once(&much, 4).expect("half"), at_once(&little, 1).expect("free"));
         let mut more = pin!(much.take(1, Wants::ToGoOn));
         let mut other = pin!(little.take(2, Wants::ToBegin));
@@ -236,12 +236,12 @@ mod tests {
         // What was granted is gone again, and it is alone.
         drop(held);
         assert!(more.now_or_never().is_some());
-        assert_eq!(commons.taken(), 0);
+        assert_eq!(budget.taken(), 0);
     }
 
     #[test]
     fn whoever_stops_waiting_leaves_no_trace_and_lets_its_own_pass() {
-        let (commons, [one, other]) = shares(8);
+        let (budget, [one, other]) = shares(8);
         let (first, second) = (at_once(&one, 3).expect("free"), at_once(&other, 2).expect("free"));
         let mut large = Box::pin(one.take(3, Wants::ToBegin));
         let mut small = pin!(one.take(0, Wants::ToBegin));
@@ -251,19 +251,19 @@ mod tests {
         assert!(small.now_or_never().is_some());
         drop(first);
         drop(second);
-        assert_eq!(commons.taken(), 0);
+        assert_eq!(budget.taken(), 0);
     }
 
     #[test]
     fn a_portion_granted_to_someone_who_went_goes_on() {
-        let (commons, [one, other]) = shares(2);
+        let (budget, [one, other]) = shares(2);
         let held = at_once(&one, 1).expect("free");
         let gone = one.take(1, Wants::ToBegin);
         let waiting = one.take(1, Wants::ToBegin);
         drop(held);
         drop(gone);
         let granted = waiting.now_or_never().expect("it is next");
-        assert_eq!(commons.taken(), 1);
+        assert_eq!(budget.taken(), 1);
         drop(granted);
         assert!(at_once(&other, 1).is_some());
     }
