@@ -1,9 +1,10 @@
 //! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
 //!
 //! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
-//! what it lacks. The way of a request: `server` (HTTP) → `route`, `request`, `media` (what is asked) → `verbs` (the
-//! rules, under one lock) → `storage`, `change_log` (the state and its history) → `watch`, and `collector` and
-//! `stand_ins`, which follow the changes as a cluster's controllers do → `respond`, `represent`, `table` (the answer).
+//! what it lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one
+//! verb a file, under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its
+//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. `controllers` follow the
+//! changes as a cluster's controllers do. `resources` knows which resources exist.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_apiserver::StartError> {
@@ -16,46 +17,19 @@
 //! # }
 //! ```
 
-mod apply;
 mod base64;
-mod bootstrap;
-mod builtin;
-mod change_log;
 mod clock;
-mod collector;
-mod convert;
-mod crd;
-mod decode;
-mod defaults;
-mod discovery;
-mod events_convert;
-mod fields;
-mod json_path;
-mod lists;
-mod media;
-mod names;
+mod controllers;
+mod merge;
 mod object;
-mod openapi;
-mod protobuf;
-mod registry;
-mod represent;
 mod request;
-mod resource;
-mod respond;
-mod route;
+mod resources;
+mod rules;
 mod schema;
-mod selector;
 mod server;
-mod service_addresses;
-mod stand_ins;
-mod state;
 mod status_error;
 mod storage;
-mod strategic;
-mod table;
-mod validation;
 mod verbs;
-mod watch;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -66,7 +40,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::server::Context;
-use crate::state::Shared;
+use crate::storage::state::Shared;
 
 /// How the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,11 +105,11 @@ impl ApiServer {
         let mut tasks = JoinSet::new();
         {
             let mut state = shared.lock();
-            tasks.spawn(collector::run(Arc::clone(&shared), state.store.follow()));
+            tasks.spawn(controllers::collector::run(Arc::clone(&shared), state.store.follow()));
             if config.stand_ins {
-                tasks.spawn(stand_ins::run(Arc::clone(&shared), state.store.follow()));
+                tasks.spawn(controllers::stand_ins::run(Arc::clone(&shared), state.store.follow()));
             }
-            bootstrap::populate(&mut state, address);
+            controllers::bootstrap::populate(&mut state, address);
         }
         let context = Context { shared: Arc::clone(&shared), address };
         let app = Router::new().fallback(server::handle).with_state(context);

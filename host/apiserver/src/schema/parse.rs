@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt};
 use serde_json::{Map, Number, Value};
 
 use super::{Additional, Bound, Checks, Kind, Mark, Node, Pattern, Range, SchemaError};
-use crate::lists::ListKind;
+use crate::merge::lists::ListKind;
 
 /// Where in a schema: `properties[spec].items`.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! `pkg/apis/apiextensions/validation`. Also lists the CEL rules, which nothing here evaluates.
 
 use super::{Additional, Kind, Mark, Node, SchemaError, parse::Path, shape, validate};
-use crate::lists::ListKind;
+use crate::merge::lists::ListKind;
 
 /// Refuses a schema that is not structural.
 pub(super) fn check(root: &Node) -> Result<(), SchemaError> {

@@ -13,7 +13,7 @@ use super::{
     error::{float_text, number_text},
     format, logic,
 };
-use crate::{fields::canonical, lists::ListKind};
+use crate::merge::{fields::canonical, lists::ListKind};
 
 /// Everything that is wrong with the value.
 pub(super) fn run(node: &Node, value: &Value) -> Vec<FieldError> {
