@@ -23,6 +23,7 @@ mod controllers;
 mod merge;
 mod object;
 mod request;
+mod request_counts;
 mod resources;
 mod rules;
 mod schema;
@@ -38,6 +39,8 @@ use axum::Router;
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+
+pub use crate::request_counts::RequestCount;
 
 use crate::server::Context;
 use crate::storage::state::Shared;
@@ -71,20 +74,6 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-}
-
-/// How often a client asked for something.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestCount {
-    /// The client's User-Agent, whole.
-    pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; `unknown` for a method that
-    /// the path does not have.
-    pub verb: String,
-    /// As in RBAC, with group and subresource: `deployments.apps/status`.
-    pub resource: String,
-    /// How often.
-    pub count: u64,
 }
 
 /// A running server. Dropping it stops it without waiting; [`ApiServer::shutdown`] waits.
@@ -167,7 +156,7 @@ impl ApiServer {
     /// What was served so far, ordered by client, verb and resource.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestCount> {
-        self.shared.requests()
+        self.shared.counts.all()
     }
 
     /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so

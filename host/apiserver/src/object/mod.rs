@@ -1,10 +1,13 @@
 //! Reading and writing the parts of an object that every object has. Objects are JSON values whose shape was checked
 //! when they came in (`decode`), so readers answer "absent" rather than fail.
 
+mod canonical;
 pub(crate) mod json_path;
 pub(crate) mod names;
 
 use serde_json::{Map, Value, json};
+
+pub(crate) use canonical::{braces, canonical};
 
 /// The fields that `metadata` has.
 pub(crate) const METADATA: [&str; 15] = [

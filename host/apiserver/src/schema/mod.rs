@@ -25,8 +25,6 @@ use serde_json::{Number, Value};
 pub(crate) use error::{FieldError, SchemaError};
 use pattern::Pattern;
 
-use crate::merge::lists::ListKind;
-
 /// A parsed structural schema. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
@@ -101,6 +99,18 @@ impl Node {
     fn refuses_null(&self) -> bool {
         !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
     }
+}
+
+/// How the items of a list are told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Not at all: the list is one value, with one owner.
+    #[default]
+    Atomic,
+    /// By their values.
+    Set,
+    /// By these fields of theirs.
+    Map(Vec<String>),
 }
 
 /// What may be true of a node besides its type.

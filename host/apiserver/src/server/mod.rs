@@ -6,7 +6,7 @@ mod openapi;
 mod represent;
 mod respond;
 mod route;
-pub(crate) mod table;
+mod table;
 mod watch;
 
 use std::net::SocketAddr;
@@ -112,7 +112,7 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
     let group = if path.group.is_empty() { String::new() } else { format!(".{}", path.group) };
     let subresource = path.subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
     let resource = format!("{}{group}{subresource}", path.plural);
-    context.shared.count(user_agent(&parts.headers), verb.map_or("unknown", Verb::name), resource);
+    context.shared.counts.count(user_agent(&parts.headers), verb.map_or("unknown", Verb::name), resource);
 }
 
 /// The resource that the path names; its scope must fit.

@@ -1,13 +1,13 @@
 //! What the server holds, behind one lock. Whoever has it is the only reader and writer: a request, or one step of a
 //! background task. Nothing awaits while holding it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::RequestCount;
+use crate::request_counts::RequestCounts;
 use crate::resources::crd;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
@@ -16,10 +16,6 @@ use crate::storage::{ObjectKey, Store};
 
 /// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
 const SNAPSHOTS: usize = 64;
-
-/// How many kinds of requests are counted apart: clients choose the User-Agent and the path, and could fill the memory.
-/// Those beyond are counted by verb only.
-const COUNTS: usize = 4096;
 
 pub(crate) struct State {
     pub(crate) store: Store,
@@ -101,7 +97,7 @@ impl Snapshots {
 /// What every request and task shares.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    counts: Mutex<BTreeMap<(String, &'static str, String), u64>>,
+    pub(crate) counts: RequestCounts,
     /// Ends watches and background tasks.
     pub(crate) stop: CancellationToken,
 }
@@ -110,7 +106,7 @@ impl Shared {
     pub(crate) fn new(history: usize) -> Shared {
         Shared {
             state: Mutex::new(State::new(history)),
-            counts: Mutex::new(BTreeMap::new()),
+            counts: RequestCounts::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -118,43 +114,5 @@ impl Shared {
     /// A panic of another holder poisons nothing here: every step leaves the state consistent or does not touch it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn count(&self, user_agent: &str, verb: &'static str, resource: String) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut key = (user_agent.to_owned(), verb, resource);
-        if counts.len() >= COUNTS && !counts.contains_key(&key) {
-            key = (String::new(), verb, String::new());
-        }
-        *counts.entry(key).or_default() += 1;
-    }
-
-    pub(crate) fn requests(&self) -> Vec<RequestCount> {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts
-            .iter()
-            .map(|((user_agent, verb, resource), count)| RequestCount {
-                user_agent: user_agent.clone(),
-                verb: (*verb).to_owned(),
-                resource: resource.clone(),
-                count: *count,
-            })
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_that_change_their_name_do_not_fill_the_memory() {
-        let shared = Shared::new(1);
-        for number in 0..COUNTS + 10 {
-            shared.count(&format!("agent-{number}"), "get", "pods".to_owned());
-        }
-        let counted = shared.requests();
-        assert_eq!(counted.len(), COUNTS + 1);
-        assert_eq!(counted.iter().map(|count| count.count).sum::<u64>(), COUNTS as u64 + 10);
     }
 }

@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 
 use super::field;
 use crate::merge::{
-    fields::{Set, Step, canonical, step_of_item},
-    lists::{ListKind, Place},
+    fields::{Set, Step, step_of_item},
+    lists::Place,
 };
+use crate::object::canonical;
+use crate::schema::ListKind;
 
 /// Fields that are in one of two objects only, or in both with different values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

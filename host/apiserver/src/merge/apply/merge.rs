@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::merge::{
     fields::{Step, step_of_item},
-    lists::{ListKind, Place},
+    lists::Place,
 };
+use crate::schema::ListKind;
 
 /// Sets in `live` all that `config` says.
 pub(super) fn merge(live: &Value, config: &Value, place: Place<'_>) -> Value {

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use super::field;
 use crate::merge::{
     fields::{Set, step_of_item},
-    lists::{ListKind, Place},
+    lists::Place,
 };
+use crate::schema::ListKind;
 
 /// Removes the fields of `gone`, each with all that is beneath it.
 pub(super) fn remove(value: &mut Value, gone: &Set, place: Place<'_>) {

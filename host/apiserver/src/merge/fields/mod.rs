@@ -16,9 +16,10 @@ use std::{collections::BTreeMap, fmt};
 use serde_json::Value;
 
 pub(crate) use of::step_of_item;
-pub(crate) use text::{FieldsError, canonical};
+pub(crate) use text::FieldsError;
 
 use crate::merge::lists::Place;
+use crate::object::canonical;
 
 /// One step down into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,8 +4,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{Set, Step, canonical, value_step};
-use crate::merge::lists::{ListKind, Place};
+use super::{Set, Step, value_step};
+use crate::merge::lists::Place;
+use crate::object::canonical;
+use crate::schema::ListKind;
 
 impl Set {
     /// The fields of a value: the leaves, the items of lists, and what is empty or free-keyed on the way to them.

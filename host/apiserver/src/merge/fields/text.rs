@@ -1,13 +1,12 @@
-//! The `FieldsV1` text of a set, and the canonical JSON by which keys and values compare.
+//! The `FieldsV1` text of a set.
 //!
 //! Follows `structured-merge-diff/fieldpath/serialize.go`: `f:` a field, `k:` a list item by its keys, `v:` by its value,
 //! `i:` by its position; `.` marks a member that has members beneath it, and `{}` one that has none.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 use super::{Entry, Set, Step};
+use crate::object::{braces, canonical};
 
 /// A text that is not `FieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,28 +75,5 @@ fn print_step(step: &Step) -> String {
         Step::Key(keys) => format!("k:{}", braces(keys)),
         Step::Value(value) => format!("v:{value}"),
         Step::Index(index) => format!("i:{index}"),
-    }
-}
-
-fn braces(fields: &BTreeMap<String, String>) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
-    format!("{{{}}}", fields.join(","))
-}
-
-/// The one JSON text of a value: fields sorted, whole numbers without a fraction. Equal texts are equal values.
-pub(crate) fn canonical(value: &Value) -> String {
-    match value {
-        Value::Array(list) => {
-            let items: Vec<String> = list.iter().map(canonical).collect();
-            format!("[{}]", items.join(","))
-        }
-        Value::Object(fields) => braces(&fields.iter().map(|(name, field)| (name.clone(), canonical(field))).collect()),
-        Value::Number(number) if number.is_f64() => match number.as_f64() {
-            // Up to 2⁵³ a float is exactly the integer that it looks like.
-            Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => format!("{}", float + 0.0),
-            _ => number.to_string(),
-        },
-        other => other.to_string(),
     }
 }

@@ -11,19 +11,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::schema::{Additional, Mark, Node, Schema};
-
-/// How the items of a list are told apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ListKind {
-    /// Not at all: the list is one value, with one owner.
-    #[default]
-    Atomic,
-    /// By their values.
-    Set,
-    /// By these fields of theirs.
-    Map(Vec<String>),
-}
+use crate::schema::{Additional, ListKind, Mark, Node, Schema};
 
 /// The make-up of every object of a kind.
 #[derive(Clone, Debug)]

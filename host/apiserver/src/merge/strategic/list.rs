@@ -9,7 +9,7 @@ use super::{
     keys::{Field, Strategy},
     merge_maps,
 };
-use crate::merge::fields::canonical;
+use crate::object::canonical;
 
 /// Merges the patch of a list into it, and puts it into the order that `$setElementOrder` asks for.
 pub(super) fn merge(

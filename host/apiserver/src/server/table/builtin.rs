@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Column, Printer};
+use super::Printer;
 use crate::clock;
 use crate::object::{self, text};
+use crate::resources::column::Column;
 use crate::verbs::scale::selector_text;
 
 /// From an object to the cells of its row.

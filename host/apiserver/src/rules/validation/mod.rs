@@ -1,11 +1,12 @@
 //! What makes an object invalid: the rules of `metadata` for every kind, and for built-ins those rules that users run
 //! into most. It is not the whole of a real server's validation; README.md says so.
 
+mod definitions;
+
 use serde_json::{Value, json};
 
 use crate::object::names;
 use crate::object::{self, text};
-use crate::resources::crd;
 use crate::resources::resource::ResourceType;
 use crate::status_error::Cause;
 
@@ -86,7 +87,7 @@ pub(crate) fn builtin(resource: &ResourceType, object: &Value, previous: Option<
         ("", "Pod") => containers(&object["spec"], "spec", &mut causes),
         ("", "Service") => service(object, previous, &mut causes),
         ("", "ConfigMap" | "Secret") => immutable_data(object, previous, &mut causes),
-        ("apiextensions.k8s.io", _) => causes.extend(crd::validate(object, previous)),
+        ("apiextensions.k8s.io", _) => causes.extend(definitions::validate(object, previous)),
         _ => {}
     }
     causes
