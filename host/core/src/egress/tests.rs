@@ -243,7 +243,7 @@ fn the_api_server_and_the_host_itself_are_denied_although_public() {
     assert_eq!(check("8.8.8.8:80", &[]), Some(AddressClass::ApiServerMachine));
     assert_eq!(check("8.8.8.8:80", &["8.8.0.0/16"]), None);
     assert_eq!(check("8.8.8.9:443", &[]), None);
-    let own = NetworkFacts { is_own: true, ..Surroundings::default() };
+    let own = NetworkFacts { is_own: true, ..NetworkFacts::default() };
     let socket = "9.9.9.9:443".parse().expect("an address");
     assert_eq!(check_address(socket, &reach(&[]), own).expect_err("its own").class, AddressClass::Own);
     assert_eq!(check_address(socket, &reach(&["9.9.9.0/24"]), own), Ok(()));
