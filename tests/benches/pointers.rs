@@ -1,4 +1,4 @@
-//! What JSON pointers save a guest against whole objects: 1,000 Pods, listed by pages, three fields of each looked at.
+//! The saving of JSON pointers against whole objects, for a guest: 1,000 Pods, listed by pages, three fields of each read.
 //!
 //! The guest `probe` does it (`cache.walk`), as any plugin would: it parses each object that it gets. The host's reads are
 //! the real ones, over a store that an informer has filled from the embedded API server. `make bench`;

@@ -1,4 +1,4 @@
-//! What an operator sees of a running host: `/healthz`, `/readyz`, `/metrics`, `/plugins`, and a trace through the log.
+//! A running host as its operator sees it: `/healthz`, `/readyz`, `/metrics`, `/plugins`, and a trace through the log.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -165,7 +165,7 @@ async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too()
     Ok(())
 }
 
-/// What a plugin reaches outside of the cluster, where its operator says so and only there.
+/// A plugin reaches hosts outside of the cluster where its operator allows it, and only there.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;

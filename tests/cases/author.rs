@@ -1,6 +1,7 @@
 //! An author's way: a new folder, a build, and a plugin that is changed while it runs.
 //!
-//! What is built of Rust has a target directory of its own beside the host's, which the next run finds: the SDK takes most of the time.
+//! Rust plugins are built in a target directory of their own beside the host's, which the next run finds: the SDK takes most of
+//! the time.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use windlass_tests::{paths, server};
 /// How long a plugin may take to be built beside whatever else is tested: who builds Rust waits for who builds it already.
 pub(crate) const BUILT: Duration = Duration::from_mins(4);
 
-/// What cargo is to do for an author: all that it needs was fetched for the workspace, and nobody asks how small the plugin is.
+/// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be small.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let target = paths::windlass()?.with_file_name("author");
     Ok(vec![

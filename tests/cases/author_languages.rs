@@ -15,13 +15,13 @@ use crate::author::{BUILT, edit, for_cargo, message, texts};
 /// A language, as its templates speak it.
 struct Language {
     name: &'static str,
-    /// What runs the tests of a new folder.
+    /// The command that runs the tests of a new folder.
     tests: &'static str,
     /// The plugin.
     source: &'static str,
     /// Where it takes the message from, of a reconciler and of a composer, and in their place another one: `changed`.
     edit: [(&'static str, &'static str); 2],
-    /// What is put at the source's end, and fails with the text `on purpose` before or while the manifest is asked for.
+    /// Text for the source's end that fails with `on purpose` before or while the manifest is asked for.
     mistake: &'static str,
 }
 
@@ -141,7 +141,7 @@ impl Folder {
         if self.composes { "my-mall" } else { "my-shop" }
     }
 
-    /// What an author would fetch.
+    /// Fetches the packages that an author would fetch.
     fn installed(&self) -> anyhow::Result<()> {
         let folder = self.at.path();
         if self.language.name == "rust" {

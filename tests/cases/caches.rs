@@ -1,4 +1,4 @@
-//! What plugins cache: how much of it, how much at most, and whom a change concerns.
+//! Caches of plugins: how much they hold, how much they may hold, and which plugins a change concerns.
 
 use std::path::Path;
 

@@ -83,7 +83,7 @@ const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugi
 const RULES: &str = "rules: [{apiGroups: [\"\", brought.windlass.dev], resources: [\"*\"], verbs: [\"*\"]}]\n";
 const CRDS: &str = "crds: [broughts.brought.windlass.dev]\n";
 
-/// What an operator does who sees a plugin wait: writes a policy, reads it, and grants the definition last.
+/// An operator who sees a plugin wait writes a policy, reads it, and grants the definition last.
 async fn a_definition_waits_for_its_policy(kind: Kind) -> anyhow::Result<()> {
     let _alone = DEFINITIONS.lock().await;
     let server = Server::start(kind).await?;

@@ -1,4 +1,4 @@
-//! A key is not called again before the caches show what it has written (§3.5), with no code for that in the plugin.
+//! A key is not called again before the caches show what it has written, with no code for that in the plugin.
 
 use std::time::Duration;
 

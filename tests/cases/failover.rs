@@ -54,7 +54,7 @@ impl Size {
     }
 }
 
-/// What befalls the holder of a lease.
+/// A trouble of a lease's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     /// kill -9.
@@ -83,7 +83,7 @@ struct Run {
     started: usize,
 }
 
-/// What was seen of one trouble.
+/// The course of one trouble.
 #[derive(Debug)]
 struct Takeover {
     trouble: Trouble,

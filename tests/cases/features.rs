@@ -12,7 +12,7 @@ use windlass_tests::story::Story;
 
 use crate::webapp::plugin_directory;
 
-/// What clap ends with when a command line is wrong.
+/// The exit code of clap if a command line is wrong.
 const USAGE: Option<i32> = Some(2);
 
 fn windlass(arguments: &[&str], environment: Option<&str>) -> anyhow::Result<Output> {

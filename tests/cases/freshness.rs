@@ -86,7 +86,7 @@ async fn quiet_caches_are_proven_to_be_fresh_on_a_real_kube_apiserver() -> anyho
     proofs(Kind::Real).await
 }
 
-/// What the cache has of a `ConfigMap`'s value.
+/// The value of a `ConfigMap` in the cache.
 fn cached(subscription: &Subscription, name: &str) -> Result<String, String> {
     let object = subscription.store().get(&ObjectKey::namespaced("default", name)).ok_or("nothing")?;
     let object: Value = serde_json::from_str(&object.text()).map_err(|error| error.to_string())?;

@@ -20,12 +20,12 @@ use windlass_tests::{busy, hostile, paths};
 
 use crate::admin::{get, plugin, watched_at};
 
-/// What the guarded Secrets hold, as they are stored. Nobody is granted to read it.
+/// The content of the guarded Secrets, as it is stored. No plugin is granted to read it.
 const PASSWORD: &str = "bm90LWZvci1wbHVnaW5z";
 const PLAIN: &str = "not-for-plugins";
 /// How many objects the neighbour has to bring to their end.
 const NEIGHBOURS: usize = 8;
-/// What the host may occupy at most, in KiB; most of it is guests' memory.
+/// The most memory that the host may occupy, in KiB; guests have most of it.
 const MOST_KIB: u64 = 700_000;
 
 /// Those that are stopped, and a word of what `/plugins` says of it.
@@ -172,7 +172,7 @@ impl Siege {
         Ok((host, address))
     }
 
-    /// What all attackers run for.
+    /// An object that all attackers are called for.
     async fn bait(&self, name: &str) -> anyhow::Result<()> {
         let bait = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"hostile": "true"}},

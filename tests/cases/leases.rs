@@ -24,7 +24,7 @@ use crate::webapp::plugin_directory;
 
 const DURATION: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(400);
-/// What a machine that does other things too may add.
+/// The delay that a busy machine may add.
 const SLACK: Duration = Duration::from_secs(15);
 /// Of a host whose leases are quickly lost and won; also by itself, where the machine does other things for so long.
 pub(crate) const TIMES: [&str; 8] = [
@@ -62,7 +62,7 @@ fn when(line: &str) -> &str {
 
 /// A host behind a proxy of its own.
 struct Replica {
-    /// What stands in the leases that it holds.
+    /// The holder's name in its leases.
     name: String,
     host: Host,
     proxy: Proxied,

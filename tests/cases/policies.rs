@@ -1,4 +1,4 @@
-//! What an operator does with policies, and what plugins may do under them, as a user would see it.
+//! Policies from a user's side: what an operator does with them, and what plugins may do under them.
 
 use std::path::Path;
 

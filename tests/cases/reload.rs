@@ -43,7 +43,7 @@ fn bait(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"chameleon": "true"}}})
 }
 
-/// Who holds the lease by which `plugin` goes.
+/// The holder of the lease of `plugin`.
 async fn holder(server: &Server, plugin: &str) -> anyhow::Result<String> {
     let lease = format!("windlass-main-shard-{:02}", shard_of(plugin));
     let lease = server.objects().get("Lease", &lease).await?.context("there is one")?;

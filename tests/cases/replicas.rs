@@ -91,7 +91,7 @@ pub(crate) fn pod_set(name: &str, replicas: u64) -> Value {
     })
 }
 
-/// What the sets of one test have in common.
+/// Shared by the sets of one test.
 struct Stage<'a> {
     server: &'a Server,
     recorder: Recorder,
@@ -197,7 +197,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// What became of a whole test.
+/// The figures of a whole test.
 #[derive(Debug)]
 struct Told {
     steady: Figures,

@@ -13,7 +13,7 @@ use windlass_tests::story::Story;
 
 use crate::webapp::plugin_directory;
 
-/// What a command printed, what it said, and its exit code.
+/// A command's output, its messages, and its exit code.
 struct Ran {
     printed: String,
     said: String,

@@ -19,9 +19,9 @@ use crate::webapp::plugin_directory;
 
 /// So many objects change all the time.
 const WEBAPPS: usize = 120;
-/// What the plugin has written when the host is told to stop: it is far from done.
+/// How much the plugin has written when the host is told to stop: it is far from done.
 const WRITTEN: u64 = 40;
-/// What is no wait for anything, on a machine that does other things too: to wait for a call or for the server takes longer.
+/// A stop within this time waited for nothing, even on a busy machine: a call or the server would take longer.
 const QUICK: Duration = Duration::from_secs(15);
 /// The names of the phases, in their order.
 const PHASES: [&str; 6] = ["intake", "drain", "calls", "events", "release", "watches"];

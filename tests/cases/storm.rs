@@ -111,7 +111,7 @@ impl OwnCluster {
     }
 }
 
-/// What all of a storm shares.
+/// Shared by all parts of a storm.
 struct Storm {
     seed: u64,
     size: Size,

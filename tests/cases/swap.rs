@@ -29,7 +29,7 @@ fn form() -> (u16, usize) {
     if std::env::var("WINDLASS_SWAP").is_ok_and(|form| form == "full") { (200, 1_000) } else { (20, 200) }
 }
 
-/// What a file that takes another's place is.
+/// The kind of file that takes another's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Good,
@@ -41,7 +41,7 @@ enum Sort {
 
 const COURSE: [Sort; 5] = [Sort::Good, Sort::Trapping, Sort::Good, Sort::Broken, Sort::Replacement];
 
-/// What the plugin's own log lines say.
+/// The plugin's own log lines, counted.
 #[derive(Debug, Default)]
 struct Ledger {
     keys: BTreeMap<String, Key>,
@@ -160,7 +160,7 @@ fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What of the host's log is not the plugin's own.
+/// The end of the host's log, without the plugin's own lines.
 fn tail(log: &str) -> String {
     let lines: Vec<_> = log.lines().filter(|line| !line.contains("steady ")).collect();
     format!("the host logged:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"))

@@ -1,5 +1,5 @@
-//! What becomes of a generation that does not prove itself, and what all who should know are told; and of swaps in the midst of which
-//! something else happens: a lease is lost, calls run, the next generation is delivered.
+//! Generations that do not prove themselves, and who is informed of it; and swaps in the midst of which something else happens: a
+//! lease is lost, calls run, the next generation is delivered.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ async fn says_again(host: &Host, text: &str) -> anyhow::Result<()> {
     host.says_times(text, host.log().matches(text).count() + 1).await
 }
 
-/// What other replicas know to be rejected of the plugin.
+/// The rejected versions of the plugin, as other replicas know them.
 async fn rejected(server: &Server) -> anyhow::Result<Value> {
     let lease = server.objects().get("Lease", REJECTED).await?.unwrap_or_default();
     let note = lease["metadata"]["annotations"]["rejected.windlass.dev/chameleon"].as_str().unwrap_or("null");

@@ -1,4 +1,4 @@
-//! What docs/operating.md shows is what the program does, and so are the commands of docs/authoring.md.
+//! The program does as docs/operating.md shows, and has the commands of docs/authoring.md.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -118,7 +118,7 @@ fn webapp() -> anyhow::Result<tempfile::TempDir> {
 
 #[test]
 fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
-    /// What `inspect` ends with when something cannot be read.
+    /// The exit code of `inspect` if something cannot be read.
     const FAILED: i32 = 2;
     let directory = webapp()?;
     for Snippet { text, line, .. } in of("yaml policy") {

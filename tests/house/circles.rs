@@ -32,7 +32,7 @@ fn children<'a>(of: &'a Crate, folder: &[String]) -> Vec<&'a str> {
 }
 
 fn among(of: &Crate, folder: &[String], edges: &[Edge]) -> Vec<String> {
-    let mut graph: BTreeMap<(&str, &str), &Edge> = BTreeMap::new();
+    let mut graph: BTreeMap<(&str, &str), Vec<&Edge>> = BTreeMap::new();
     let child = |path: &'_ ModulePath| path.strip_prefix(folder)?.first().cloned();
     let names: BTreeSet<&str> = children(of, folder).into_iter().collect();
     for edge in edges {
@@ -40,7 +40,7 @@ fn among(of: &Crate, folder: &[String], edges: &[Edge]) -> Vec<String> {
         if let (Some(from), Some(to)) = (names.get(from.as_str()), names.get(to.as_str()))
             && from != to
         {
-            graph.entry((from, to)).or_insert(edge);
+            graph.entry((from, to)).or_default().push(edge);
         }
     }
     let arrows: BTreeSet<_> = graph.keys().copied().collect();
@@ -72,13 +72,16 @@ fn description(
     of: &Crate,
     folder: &[String],
     circle: &BTreeSet<&str>,
-    graph: &BTreeMap<(&str, &str), &Edge>,
+    graph: &BTreeMap<(&str, &str), Vec<&Edge>>,
 ) -> String {
     let names: Vec<_> = circle.iter().copied().collect();
     let place = [&["src".to_owned()], folder].concat().join("/");
     let head = format!("{}/{place}: {} modules need each other: {}", of.folder, names.len(), names.join(", "));
     let of_it = graph.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
-    let arrows = of_it.map(|((from, to), edge)| format!("    {from} -> {to}: {}", edge.example));
+    let arrows = of_it.map(|((from, to), edges)| {
+        let others = if edges.len() > 1 { format!(" (and {} more)", edges.len() - 1) } else { String::new() };
+        format!("    {from} -> {to}: {}{others}", edges[0].example)
+    });
     std::iter::once(head).chain(arrows).collect::<Vec<_>>().join("\n")
 }
 
@@ -92,12 +95,13 @@ mod tests {
             [("lib.rs", "mod a; mod b; mod c;"), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a; use crate::c;")];
         let two = [&two[..], &[("c.rs", "")]].concat();
         assert_eq!(among_top_modules(&Crate::of(&two)), [""; 0]);
-        let three = [&two[..3], &[("c.rs", "mod inner;"), ("c/inner.rs", "fn f() { crate::a::g() }")]].concat();
+        let three =
+            [&two[..3], &[("c.rs", "mod inner; use crate::a;"), ("c/inner.rs", "fn f() { crate::a::g() }")]].concat();
         let expected = "host/made/src: 3 modules need each other: a, b, c\
             \n    a -> b: src/a.rs:1: use crate::b;\
             \n    b -> a: src/b.rs:1: use crate::a; use crate::c;\
             \n    b -> c: src/b.rs:1: use crate::a; use crate::c;\
-            \n    c -> a: src/c/inner.rs:1: fn f() { crate::a::g() }";
+            \n    c -> a: src/c.rs:1: mod inner; use crate::a; (and 1 more)";
         assert_eq!(among_top_modules(&Crate::of(&three)), [expected]);
     }
 

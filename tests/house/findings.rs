@@ -3,7 +3,7 @@
 /// A breach of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// What an exception names.
+    /// The name by which an exception calls it.
     pub(crate) of: String,
     /// For the reader.
     pub(crate) text: String,

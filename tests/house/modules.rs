@@ -22,7 +22,7 @@ pub(crate) struct Crate {
 
 pub(crate) struct Module {
     pub(crate) source: Source,
-    /// Whatever of its crate it names.
+    /// Its mentions of things in its crate.
     references: Vec<Reference>,
     /// The names that its `use` statements bring into it, and the paths behind them.
     imports: BTreeMap<String, ModulePath>,

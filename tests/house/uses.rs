@@ -10,7 +10,7 @@ use regex::Regex;
 pub(crate) struct Import {
     /// All of it, the groups around it included; a glob is left off.
     pub(crate) path: Vec<String>,
-    /// What it is called here.
+    /// Its name here.
     pub(crate) name: String,
     /// Where in the statement.
     pub(crate) at: usize,
@@ -61,7 +61,7 @@ fn names(path: &str) -> Vec<String> {
     names.filter(|it| !it.is_empty() && *it != "*").map(str::to_owned).collect()
 }
 
-/// What stands between the commas of a group that are not of groups inside it.
+/// The parts of a group between its own commas, not those of groups inside it.
 fn parts(group: &str) -> Vec<Range<usize>> {
     let (mut found, mut begin, mut depth) = (Vec::new(), 0, 0);
     for (offset, character) in group.char_indices() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::marker;
 
-/// What stands before the mode in the component's bytes, and how many bytes the mode may have.
+/// The text before the mode in the component's bytes, and how many bytes the mode may have.
 const MARKER: (&[u8], usize) = (b"CHAMELEON-MODE=", 32);
 
 /// Writes the guest, in `mode`, to `path`.

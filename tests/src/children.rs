@@ -1,4 +1,4 @@
-//! What becomes of parents and their children, as the API server itself tells it: by watches that go past every proxy, in the
+//! The history of parents and their children, as the API server itself tells it: by watches that go past every proxy, in the
 //! order of the server's versions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,11 +22,11 @@ pub struct Entry {
     pub version: u64,
     /// The parent's UID.
     pub parent: String,
-    /// What.
+    /// The change.
     pub what: What,
 }
 
-/// What has happened.
+/// A change of a parent or a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A child was created, or adopted.
@@ -55,7 +55,7 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// What it is after one more thing has happened.
+    /// Takes in one more change.
     pub fn apply(&mut self, what: &What) {
         match what {
             What::Appeared(child) => {

@@ -17,7 +17,7 @@ use crate::{paths, wait};
 pub struct Host {
     process: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    /// What reads its log. None: it has been read to its end.
+    /// The task that reads its log. None: it has been read to its end.
     reader: Option<JoinHandle<()>>,
 }
 
@@ -172,7 +172,7 @@ impl Host {
         Ok(status)
     }
 
-    /// What it logged last may not be read yet when it has ended. A process that it left behind and that has its standard error would
+    /// Waits until its log is read to the end, which may be after its own. A process that it left behind with its standard error would
     /// keep that from ever being over: an error, for the host gives it to none that it starts.
     async fn is_read(&mut self) -> anyhow::Result<()> {
         if let Some(reader) = &mut self.reader {

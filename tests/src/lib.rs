@@ -1,4 +1,4 @@
-//! What Windlass's cross-crate tests and its demo share: API servers, the host as a process, kubectl, and the story of a
+//! Shared by Windlass's cross-crate tests and its demo: API servers, the host as a process, kubectl, and the story of a
 //! `WebApp` that both servers must tell alike.
 //!
 //! Nothing here is part of the product. Everything runs on loopback.

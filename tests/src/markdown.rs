@@ -3,7 +3,7 @@
 /// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// What follows the opening fence: the language, and what the block is.
+    /// The text behind the opening fence: the language, and what the block is.
     pub info: String,
     /// The lines between the fences.
     pub text: String,

@@ -19,12 +19,12 @@ use crate::{paths, wait};
 
 /// The Probe of those who need only one.
 pub const NAME: &str = "probe";
-/// What the User-Agent of the plugin's own requests holds.
+/// A part of the User-Agent of the plugin's own requests.
 const AGENT: &str = "(probe@";
 
 /// A server, a proxy before it, and a host behind that with the plugin `probe` alone.
 pub struct Lab {
-    /// What is behind the proxy. Its own [`objects`](Server::objects) go past it.
+    /// The server behind the proxy. Its own [`objects`](Server::objects) go past it.
     pub server: Server,
     /// All that the host asks for goes through it.
     pub proxy: Proxied,
@@ -45,14 +45,14 @@ pub struct Call {
     pub ended: bool,
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Its id.
     pub id: String,
     /// Which import it called.
     pub call: String,
-    /// What the import returned: a value, or the whole record of the error. Long ones are shortened.
+    /// The answer of the import: a value, or the whole record of the error. Long ones are shortened.
     pub answer: Result<Value, Value>,
 }
 
@@ -193,7 +193,7 @@ pub async fn install(objects: &Objects) -> anyhow::Result<()> {
 }
 
 impl Call {
-    /// What the step `id` returned.
+    /// The answer to the step `id`.
     ///
     /// # Panics
     /// If it failed or has not run.

@@ -16,7 +16,7 @@ use crate::support::process::Watched;
 /// So many that all workers always have one.
 const MANY: usize = 100;
 
-/// What was measured.
+/// The figures of a measurement.
 pub(crate) struct Dispatched {
     /// Processor time of the process a key, with many keys.
     pub(crate) cpu: Duration,

@@ -1,5 +1,5 @@
-//! What a call costs: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in turn;
-//! against the prototype, which is bare wasmtime with a pool, no limits and no host around it, measured in the same rounds.
+//! The cost of a call: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in turn.
+//! It is compared with the prototype, bare wasmtime with a pool, without limits or a host around it, in the same rounds.
 //! And the whole way from the queue and back, in the host as a process.
 //!
 //! `make bench`; docs/benchmarks.md has recorded results. Times are of processors, of the whole process: whatever threads the

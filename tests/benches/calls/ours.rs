@@ -97,7 +97,7 @@ impl Host {
         Ok(())
     }
 
-    /// What the guest's thread uses for a call, as it is charged.
+    /// The CPU time that the guest's thread uses for a call, as it is charged.
     pub(crate) async fn guests_own(self: &Arc<Self>, plugin: &Arc<Plugin>, count: u32) -> anyhow::Result<Duration> {
         let (host, called) = (self.clone(), plugin.clone());
         let calls = async move {

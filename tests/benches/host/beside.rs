@@ -75,7 +75,7 @@ pub(crate) async fn measure(time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was measured of the good plugin.
+/// The good plugin's figures.
 struct Waits {
     sorted: Vec<Duration>,
     /// Calls of the others meanwhile.
@@ -144,7 +144,7 @@ async fn change(server: &Server, time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the log says of the good plugin's keys.
+/// The log's account of the good plugin's keys.
 #[derive(Default)]
 struct Ledger {
     /// Since when: a key that is queued again meanwhile waits since the first time.

@@ -1,5 +1,5 @@
-//! What plugins cost that have nothing to do: a thousand different ones, with one watch in common, and how soon they are all
-//! ready when each has been compiled before.
+//! The cost of idle plugins: a thousand different ones with one watch in common, and how soon all are ready if each has been
+//! compiled before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

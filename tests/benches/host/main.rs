@@ -1,4 +1,4 @@
-//! What only the host as a whole shows: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), and
+//! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), and
 //! how long a good plugin waits beside bad ones (`beside`).
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program is what is

@@ -1,4 +1,4 @@
-//! What plugins cost that have nothing to do: so many different ones, mapped from the cache, in a process of their own.
+//! The cost of idle plugins: so many different ones, mapped from the cache, in a process of their own.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What an instance has of memory in the midst of a call.
+//! The memory of an instance in the midst of a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

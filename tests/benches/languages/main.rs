@@ -1,4 +1,4 @@
-//! What plugins cost by the language that they are written in: the component, its compiling, a fresh and a reused call for
+//! The cost of plugins by the language that they are written in: the component, its compiling, a fresh and a reused call for
 //! nothing and for the WebApp, the memory of a running instance and of an idle plugin; against a prototype of the same
 //! language, which is bare wasmtime and a guest without an SDK, in the same rounds.
 //!
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use windlass_wasm::{Instances, Limits, Sandbox, SandboxOptions};
 
-/// What is measured of a language.
+/// A language, and the plugins that stand for it.
 struct Language {
     name: &'static str,
     /// Its WebApp plugin, in target/plugins.

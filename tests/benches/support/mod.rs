@@ -1,4 +1,4 @@
-//! What the benchmarks share: a cache as the host has it, whose objects come from the embedded API server, and
+//! Shared by the benchmarks: a cache as the host has it, whose objects come from the embedded API server, and
 //! the host as a process.
 
 pub(crate) mod process;
@@ -21,7 +21,7 @@ use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
 /// An API server, and a cache of one kind of its objects.
 pub(crate) struct Cached {
-    /// What plugins can do: read the cache.
+    /// Reads of the cache, and nothing else.
     pub(crate) ports: Ports,
     /// Files of the benchmark's own.
     pub(crate) directory: tempfile::TempDir,

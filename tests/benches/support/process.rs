@@ -56,12 +56,12 @@ impl Watched {
         heard.and_then(|heard| heard).with_context(|| format!("it said last:\n{}", tail(&self.host.log())))
     }
 
-    /// What it has said since it was asked last.
+    /// The lines that it has logged since it was last asked.
     pub(crate) fn heard(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.heard.try_recv().ok()).map(|(_, line)| line).collect()
     }
 
-    /// What `/metrics` shows under `name`, all series together that have the text `with` among their labels.
+    /// The value of the metric `name` in `/metrics`: the sum of all series whose labels contain the text `with`.
     pub(crate) async fn metric(&self, name: &str, with: &str) -> anyhow::Result<f64> {
         let (status, text) = admin::get(self.address, "/metrics").await?;
         ensure!(status == 200, "{status}");
@@ -83,7 +83,7 @@ impl Watched {
         Ok(Duration::from_secs_f64(f64::from(next()? + next()?) / TICKS_PER_SECOND))
     }
 
-    /// What it has of the machine's memory, once that has come to rest.
+    /// Its share of the machine's memory, once that no longer changes.
     pub(crate) async fn memory(&self) -> anyhow::Result<Memory> {
         let mut last = self.memory_now()?;
         loop {

@@ -1,4 +1,4 @@
-//! What becomes of answers: of those that depend on what is around the parent, and of those that are none.
+//! Answers of composers: those that depend on the objects around the parent, and those that are not valid.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -94,7 +94,7 @@ async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// What a composer draws is the same each time, so it comes to rest; and it comes back when it asked to.
+/// A composer's random numbers are the same each time, so it comes to rest; and it is called again when it asked to be.
 async fn the_rest(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     let events = json!([{"type": "Warning", "reason": "Drawn", "note": "by chance"}]);

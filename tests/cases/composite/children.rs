@@ -1,4 +1,4 @@
-//! What becomes of children: made, changed, mended, replaced, left alone, pruned.
+//! Children: made, changed, mended, replaced, left alone, pruned.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -164,7 +164,7 @@ async fn strategies(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// What the server would not take anew is not deleted for it.
+/// A child is not deleted if the server would refuse its replacement.
 async fn an_invalid_replacement(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     stage.answer(json!({"children": [fixed_secret("key", "YQ==")]})).await?;

@@ -1,5 +1,4 @@
-//! What a new version of a composite plugin leaves behind because it does not own the kind any more: told, shown, and deleted
-//! when somebody asks for it.
+//! Children of a kind that a new version of a composite plugin no longer owns: reported, listed, and deleted on request.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -14,7 +13,7 @@ use super::on_both_servers;
 use super::stage::{CREATED_BY, Stage, fixed_secret, map};
 use crate::admin;
 
-/// What stands before the kinds that the composer owns in the component's bytes, and how many bytes they may have.
+/// The text before the kinds that the composer owns, in the component's bytes, and how many bytes they may have.
 const OWNS: (&[u8], usize) = (b"COMPOSER-OWNS=", 16);
 
 /// `windlass children ARGUMENTS`: whether it succeeded, and what it printed.
@@ -42,7 +41,7 @@ fn secret(name: &str, mark: Option<&str>, controller: Option<&Value>) -> Value {
     secret
 }
 
-/// What looks like a child in one way or another, and is none that may go.
+/// Makes objects that look like children in one way or another and must not be deleted.
 async fn others(stage: &Stage, parent: &Value) -> anyhow::Result<[&'static str; 4]> {
     let objects = stage.objects();
     let map = objects.get("ConfigMap", "a").await?.context("it was composed")?;

@@ -1,4 +1,4 @@
-//! What the API server's audit log tells of leases and of those who wrote: whose turn it was, and who wrote out of turn.
+//! The API server's audit log, read for leases and writes: who held a lease when, and who wrote without holding it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn agent(agent: &str) -> Option<(&str, &str)> {
     Some((by.split_once('@').map_or(by, |(plugin, _)| plugin), replica))
 }
 
-/// Who held the lease `name`, one after the other. Every accepted change of a lease is by its holder.
+/// The holders of the lease `name`, one after the other. Every accepted change of a lease is by its holder.
 pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for write in writes.iter().filter(|write| write.resource == "leases" && write.name == name && write.accepted) {

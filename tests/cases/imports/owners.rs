@@ -111,7 +111,7 @@ async fn what_cannot_be_claimed(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a claim did, by the objects' names; nothing if it had an error.
+/// The names of the objects that a claim adopted; none if it failed.
 fn adopted(call: &Call) -> Vec<String> {
     let claimed = call.steps[0].answer.as_ref().cloned().unwrap_or_default();
     all(&claimed["adopted"], "/name").into_iter().map(str::to_owned).collect()

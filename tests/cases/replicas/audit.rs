@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_tests::children::{Entry, Parent, What};
 
-/// What was done to children, and how much of it was too much.
+/// Counts of what was done to children, and of how much was too much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Children that appeared.

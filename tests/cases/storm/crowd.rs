@@ -20,7 +20,7 @@ pub(crate) struct Crowd {
     /// One of each view, there from the beginning to the end.
     residents: Vec<Member>,
     guests: Vec<Member>,
-    /// What those who left had seen, and of which view.
+    /// The accounts of subscribers that have left, each with its view.
     past: Vec<(usize, Replay)>,
 }
 
@@ -37,7 +37,7 @@ impl Member {
         Self { view, leave, replay }
     }
 
-    /// What it has seen, once it has taken what is there for it.
+    /// Its account, once it has taken all events that are there for it.
     async fn left(self) -> anyhow::Result<(usize, Replay)> {
         self.leave.cancel();
         let replay = self.replay.await?.with_context(|| format!("a subscriber of view {}", self.view))?;

@@ -1,4 +1,4 @@
-//! What the writers did: every state of every object, by UID. What a subscriber tells is held against this.
+//! A record of the writes: every state of every object, by UID. Subscribers' accounts are checked against it.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct Life {
     pub(crate) deleted: bool,
 }
 
-/// What happens to an object as seen through a label selector.
+/// An event of an object, as seen through a label selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Applied(u64),
@@ -53,7 +53,7 @@ impl Ledger {
 }
 
 impl Life {
-    /// What a watch of the objects with this `tier` shows; None: a watch of all.
+    /// The events that a watch of the objects with this `tier` shows; None: a watch of all.
     pub(crate) fn steps(&self, tier: Option<&str>) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut is_in = false;

@@ -1,4 +1,4 @@
-//! What a subscriber knows who believes its events, and whether that is what happened.
+//! The objects as a subscriber knows them from its events, and whether that is what happened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) enum Stay {
     Passing,
 }
 
-/// What a subscriber must have seen.
+/// How much a subscriber must have seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) stay: Stay,

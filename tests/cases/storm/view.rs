@@ -43,7 +43,7 @@ impl View {
         [IndexSource::Label("tier".into()), IndexSource::Field(self.field.into())]
     }
 
-    /// What the informer keeps of an object.
+    /// The part of an object that the informer keeps.
     pub(crate) fn project(&self, mut object: Value) -> Value {
         if self.spec.projection == Projection::Metadata {
             object = json!({
@@ -53,7 +53,7 @@ impl View {
         object
     }
 
-    /// What the server has, asked past the proxy.
+    /// The server's objects, asked past the proxy.
     pub(crate) async fn live(&self, objects: &Objects) -> anyhow::Result<Live> {
         let selector = self.tier.map(|tier| format!("?labelSelector=tier%3D{tier}")).unwrap_or_default();
         let uri = format!("/api/v1/namespaces/{}/configmaps{selector}", objects.namespace());

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to the server, drawn from a seed.
+//! Faults on the way to the server, drawn from a seed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -28,9 +28,9 @@ pub(crate) struct Weather<'a> {
     proxy: &'a Proxied,
     watches: Match,
     cuts: Vec<RuleHandle>,
-    /// What makes the client list anew.
+    /// Faults after which the client lists anew.
     relists: Vec<RuleHandle>,
-    /// What spoils an answer to a list.
+    /// Faults that spoil the answer to a list.
     spoilt_lists: Vec<RuleHandle>,
     others: Vec<RuleHandle>,
     figures: Figures,
@@ -43,7 +43,7 @@ pub(crate) struct Figures {
     pub(crate) outages: u64,
     pub(crate) relists: u64,
     pub(crate) spoilt_lists: u64,
-    /// What the client gets over without a list.
+    /// Faults that the client gets over without a list.
     pub(crate) harmless: u64,
 }
 

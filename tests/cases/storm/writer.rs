@@ -17,7 +17,7 @@ use super::ledger::Ledger;
 pub(crate) const TIERS: [&str; 3] = ["gold", "silver", "bronze"];
 pub(crate) const COLORS: [&str; 4] = ["red", "green", "blue", "\"quoted\\ and ünicode\""];
 
-/// What the writers share.
+/// Shared by the writers.
 #[derive(Default)]
 pub(crate) struct Desk {
     pub(crate) ledger: Mutex<Ledger>,
@@ -34,7 +34,7 @@ pub(crate) struct Writer {
     number: u64,
     /// The UIDs and names of `ConfigMap`s that own others.
     owners: Arc<[(String, String)]>,
-    /// What is there under each of its names.
+    /// The object under each of its names, if there is one.
     slots: Vec<Option<Value>>,
     /// The server may be killed: an answer that does not come is no failure.
     may_lose: bool,
@@ -121,7 +121,7 @@ impl Writer {
         self.note(slot, now)
     }
 
-    /// What is there, asked until the server answers. It was killed: nothing that it had not done will still be done.
+    /// The object in a slot, asked for until the server answers. It was killed: whatever it had not done will not be done.
     async fn settled(&self, slot: usize) -> anyhow::Result<Option<Value>> {
         until("the server tells what became of a write", || async {
             match self.send(Method::GET, slot, None).await {

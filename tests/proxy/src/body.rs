@@ -10,7 +10,7 @@ use hyper::body::Frame;
 
 /// An error that ends a body before its time: the client's connection, or HTTP/2 stream, breaks.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
-/// What the proxy answers with.
+/// The body of the proxy's answer.
 pub(crate) type Outgoing = UnsyncBoxBody<Bytes, BodyError>;
 
 /// All at once.

@@ -1,4 +1,4 @@
-//! What can go wrong, as values, and what the client sees of each.
+//! Faults, as values, and what the client sees of each.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -22,7 +22,7 @@ use crate::rule::{Ending, Loser, RequestPlan};
 use crate::state::Shared;
 use crate::watch;
 
-/// What is about one connection and not about the request (RFC 9110, section 7.6.1).
+/// Headers that are about one connection, not about the request (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),

@@ -25,8 +25,8 @@
 //! The way of a request: `connection` (accepts) → `request` (what is asked) → `rule` (what is to happen, decided in one
 //! place) → `forward` (sends, answers, breaks) → `watch` (a stream, event by event) or `body`.
 //!
-//! What it cannot: upgraded connections (exec, attach, port-forward). Requests are passed on when they are complete;
-//! answers as they come.
+//! It cannot do upgraded connections (exec, attach, port-forward). It passes requests on when they are complete, and answers as
+//! they come.
 
 mod body;
 mod connection;
@@ -69,9 +69,9 @@ pub enum StartError {
 /// How often something was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCount {
-    /// What was done.
+    /// The verb of the requests.
     pub verb: Verb,
-    /// To what, as in RBAC with group and subresource: `deployments.apps/status`.
+    /// Their resource, as in RBAC with group and subresource: `deployments.apps/status`.
     pub resource: String,
     /// How often.
     pub count: u64,
@@ -179,7 +179,7 @@ impl Proxy {
         self.shared.silence.end();
     }
 
-    /// What clients asked for since the counts were reset, whatever became of it, by verb and resource.
+    /// The requests of clients since the counts were reset, by verb and resource, whatever became of them.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestCount> {
         let mut counts = std::collections::BTreeMap::<_, u64>::new();

@@ -1,4 +1,4 @@
-//! What a request asks for, read from its line and headers as a kube-apiserver reads it
+//! The meaning of a request, read from its line and headers as a kube-apiserver reads it
 //! (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use std::fmt;
@@ -54,10 +54,10 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What a request asks for. Empty text means that it says nothing of the kind.
+/// The meaning of a request. Empty text means that it says nothing of the kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestInfo {
-    /// What is to be done.
+    /// The action.
     pub verb: Verb,
     /// The API group; empty for the core group.
     pub group: String,
@@ -164,7 +164,7 @@ impl fmt::Display for RequestInfo {
     }
 }
 
-/// What of the query tells what is asked for.
+/// The parameters of the query that tell what is asked for.
 #[derive(Default)]
 struct Query {
     watch: bool,

@@ -59,7 +59,7 @@ impl Rule {
     }
 }
 
-/// What a rule has done so far; its handle reads it.
+/// The effects of a rule so far; its handle reads them.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     fired: AtomicU64,
@@ -132,7 +132,7 @@ pub(crate) enum Ending {
     Lose(Loss, Loser),
 }
 
-/// What happens to a request and its answer.
+/// A decision about a request and its answer.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestPlan {
     pub(crate) delay: Duration,
@@ -143,7 +143,7 @@ pub(crate) struct RequestPlan {
     pub(crate) slow: Vec<(usize, Duration)>,
 }
 
-/// What happens to an event of a watch.
+/// A decision about an event of a watch.
 #[derive(Debug, Default)]
 pub(crate) struct EventPlan {
     pub(crate) delay: Duration,
@@ -199,7 +199,7 @@ impl Rules {
         tally.removed.cancel();
     }
 
-    /// What happens to `request`. Rules behind one that ends the request are not asked: for them it is no occasion.
+    /// Decides about `request`. Rules behind one that ends the request are not asked: for them it is no occasion.
     pub(crate) fn for_request(&mut self, request: &RequestInfo) -> RequestPlan {
         let mut plan = RequestPlan::default();
         for installed in &mut self.installed {
@@ -226,7 +226,7 @@ impl Rules {
         plan
     }
 
-    /// What happens to the next event of the watch with the number `watch`, which `request` began. Rules behind a cut are not
+    /// Decides about the next event of the watch with the number `watch`, which `request` began. Rules behind a cut are not
     /// asked.
     pub(crate) fn for_event(&mut self, request: &RequestInfo, watch: u64) -> EventPlan {
         let mut plan = EventPlan::default();

@@ -16,7 +16,7 @@ pub(crate) struct Silence(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     silent: bool,
-    /// Who tried to read or write meanwhile.
+    /// Tasks that tried to read or write meanwhile.
     wakers: Vec<Waker>,
 }
 

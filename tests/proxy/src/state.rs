@@ -1,4 +1,4 @@
-//! What the proxy knows: rules, counts, connections, running watches. One lock, never held across an await.
+//! The proxy's state: rules, counts, connections, running watches. One lock, never held across an await.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::request::RequestInfo;
 use crate::rule::{EventPlan, RequestPlan, Rules};
 use crate::socket::Silence;
 
-/// What the proxy, its connections and its watches share.
+/// Shared by the proxy, its connections and its watches.
 pub(crate) struct Shared {
     pub(crate) upstream: Client,
     pub(crate) silence: Arc<Silence>,

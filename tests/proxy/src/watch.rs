@@ -20,7 +20,7 @@ use crate::request::RequestInfo;
 use crate::rule::Held;
 use crate::state::Shared;
 
-/// What is half of a line when there is no line to halve.
+/// Half a line, for when there is no line to halve.
 const HALF: &[u8] = br#"{"type":"MODIFIED","object":{"kind":"#;
 
 /// The client's side of a watch whose upstream body is `body`. If it is not `by_line`, each piece counts as an event.
@@ -46,7 +46,7 @@ struct Relay {
     out: mpsc::Sender<Result<Bytes, BodyError>>,
 }
 
-/// What comes next, once it may.
+/// The next piece for the client, once it may go.
 struct Queued {
     not_before: Instant,
     held: Vec<Held>,

@@ -1,11 +1,11 @@
-//! What steps are given, and what errors look like in results: as in WIT, in camelCase.
+//! The arguments of steps, and the form of errors in results: as in WIT, in camelCase.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_sdk::{ApiError, Error, ObjectKind, ObjectRef};
 
-/// What is at `name` in a step.
+/// The value at `name` in a step.
 ///
 /// # Panics
 /// If it cannot be read.

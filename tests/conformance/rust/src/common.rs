@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_sdk::log::{self, Level};
 use windlass_sdk::{Request, clock, config, log_at, random};
 
-/// What became of a step: a value, or an error.
+/// The result of a step: a value, or an error.
 pub(crate) type Answer = Result<Value, Value>;
 
 /// The steps of a primary.

@@ -1,4 +1,4 @@
-//! What else a plugin can ask for: `owners`, `events`, `metrics`, `http`; and what the SDK does with conditions and owners.
+//! The other imports, `owners`, `events`, `metrics` and `http`, and the SDK's helpers for conditions and owners.
 
 use std::time::Duration;
 

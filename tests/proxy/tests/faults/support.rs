@@ -129,7 +129,7 @@ pub(crate) fn name_in(line: &str) -> String {
     event["object"]["metadata"]["name"].as_str().expect("a name").to_owned()
 }
 
-/// What comes of a watch.
+/// The lines of a watch.
 pub(crate) struct Lines {
     body: Body,
     buffer: BytesMut,
@@ -168,7 +168,7 @@ impl Lines {
     }
 }
 
-/// What `work` brings; fails the test if it takes too long.
+/// The result of `work`; fails the test if it takes too long.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("this does not take long")
 }

@@ -1,0 +1,223 @@
+//! How the calls of one generation end. Dispatch records them; a swap is judged by them.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use windlass_core::probation::{self, Recent, Record, Verdict};
+
+/// The record of how the calls of one generation end, and the probation that is judged by it.
+#[derive(Debug)]
+pub(crate) struct CallRecord {
+    counted: Mutex<Counted>,
+    /// Is told when a probation ends, and when its time begins.
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    recent: Recent,
+    probation: Option<Probation>,
+    judged: Option<Judged>,
+}
+
+#[derive(Debug)]
+struct Probation {
+    /// When the first call ended since calls could be made. None: none has.
+    since: Option<Instant>,
+    record: Record,
+    /// Of the one before it.
+    former: Record,
+}
+
+/// How a probation has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// It stays.
+    Passed,
+    /// It does not, and this is why.
+    Failed(String),
+}
+
+impl CallRecord {
+    /// Of a generation that has not been called.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
+    }
+
+    /// A call has ended. `failure`: by the plugin's own fault, and this is what it says.
+    pub(crate) fn called(&self, failure: Option<&str>) {
+        let mut counted = self.lock();
+        counted.recent.add(failure.is_some());
+        let Some(probation) = &mut counted.probation else { return };
+        probation.record.add(failure.is_some());
+        let is_first = probation.since.is_none();
+        let age = probation.since.get_or_insert_with(Instant::now).elapsed();
+        let Probation { record, former, .. } = *probation;
+        let judged = match probation::judge(record, age, former) {
+            Verdict::Open if is_first => None,
+            Verdict::Open => return,
+            Verdict::Passed => Some(Judged::Passed),
+            Verdict::Failed => {
+                let last = failure.unwrap_or("the failures before");
+                Some(Judged::Failed(format!(
+                    "{} of its first {} calls failed, of the last {} of the one before it {}; the last failure: {last}",
+                    record.failures, record.calls, former.calls, former.failures
+                )))
+            }
+        };
+        if judged.is_some() {
+            (counted.probation, counted.judged) = (None, judged);
+        }
+        drop(counted);
+        self.changed.send_replace(());
+    }
+
+    /// No call can be made now: no time of its probation passes before the next one.
+    pub(crate) fn rests(&self) {
+        if let Some(probation) = &mut self.lock().probation {
+            probation.since = None;
+        }
+    }
+
+    /// How its last calls have ended.
+    pub(crate) fn record(&self) -> Record {
+        self.lock().recent.record()
+    }
+
+    /// It has to prove itself from now on, after one whose last calls were `former`.
+    pub(crate) fn begin_probation(&self, former: Record) {
+        let probation = Probation { since: None, record: Record::default(), former };
+        let mut counted = self.lock();
+        (counted.probation, counted.judged) = (Some(probation), None);
+    }
+
+    /// Completes when its probation has ended; at once if it has before. Cancel-safe.
+    pub(crate) async fn judged(&self) -> Judged {
+        let mut changed = self.changed.subscribe();
+        loop {
+            let until = match self.judged_by_now() {
+                Ok(judged) => return judged,
+                Err(until) => until,
+            };
+            let by_time = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                // The sender is in `self`.
+                _ = changed.changed() => {}
+                () = by_time => {}
+            }
+        }
+    }
+
+    /// How the probation has ended; Err: it has not, and when its time will be over, if that runs.
+    fn judged_by_now(&self) -> Result<Judged, Option<Instant>> {
+        let mut counted = self.lock();
+        if let Some(Probation { since, .. }) = &counted.probation {
+            let until = since.map(|since| since + probation::TIME);
+            if until.is_none_or(|until| until > Instant::now()) {
+                return Err(until);
+            }
+            (counted.probation, counted.judged) = (None, Some(Judged::Passed));
+        }
+        Ok(counted.judged.clone().unwrap_or(Judged::Passed))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn after(calls: u64, failures: u64) -> Arc<CallRecord> {
+        let record = CallRecord::new();
+        record.begin_probation(Record { calls, failures });
+        record
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_generation_that_fails_where_the_one_before_did_not_is_judged_at_once() {
+        let record = after(1_000, 2);
+        for _ in 0..4 {
+            record.called(Some("trapped"));
+        }
+        assert_eq!(record.judged().now_or_never(), None);
+        record.called(Some("trapped: unreachable"));
+        let Some(Judged::Failed(why)) = record.judged().now_or_never() else { panic!("five of five") };
+        assert!(why.contains("5 of its first 5") && why.contains("unreachable"), "{why}");
+    }
+
+    /// How long it took until `record` was judged, as waited for by one who looks again and again.
+    async fn passes_after(record: &CallRecord) -> Duration {
+        let began = Instant::now();
+        loop {
+            if let Ok(judged) = tokio::time::timeout(Duration::from_secs(7), record.judged()).await {
+                assert_eq!(judged, Judged::Passed);
+                return began.elapsed();
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_generation_passes_a_minute_after_its_first_call() {
+        let record = after(1_000, 0);
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(record.judged().now_or_never(), None, "it may be paused: nothing is known of it");
+        let waiting = {
+            let record = record.clone();
+            tokio::spawn(async move { record.judged().await })
+        };
+        tokio::task::yield_now().await;
+        record.called(None);
+        let took = passes_after(&record).await;
+        assert!(took.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10), "{took:?}");
+        assert_eq!(
+            waiting.await.expect("no panic"),
+            Judged::Passed,
+            "who waited before the first call hears of it too"
+        );
+        (0..9).for_each(|_| record.called(Some("late")));
+        assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
+        assert_eq!(record.record(), Record { calls: 10, failures: 9 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_no_call_can_be_made_no_time_passes_and_nothing_is_forgotten() {
+        let record = after(1_000, 0);
+        (0..4).for_each(|_| record.called(Some("trapped")));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        record.rests();
+        tokio::time::advance(Duration::from_hours(1)).await;
+        assert_eq!(record.judged().now_or_never(), None);
+        let (well, badly) = (record.clone(), record.clone());
+        badly.called(Some("trapped"));
+        assert!(matches!(badly.judged().now_or_never(), Some(Judged::Failed(why)) if why.contains("5 of its first 5")));
+        well.begin_probation(Record { calls: 9, failures: 0 });
+        well.called(None);
+        well.rests();
+        well.called(None);
+        assert!(passes_after(&well).await.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fifty_calls_are_enough() {
+        let record = after(1_000, 0);
+        for call in 0..50 {
+            assert_eq!(record.judged().now_or_never(), None, "{call}");
+            record.called((call % 13 == 0).then_some("sometimes"));
+        }
+        assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "four failures");
+    }
+}

@@ -1,0 +1,264 @@
+//! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file changes.
+//!
+//! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that all replicas
+//! see (`leadership`). What those are to be told is [`Verdicts`]; `plugins::replicas` tells them.
+
+mod verdicts;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::verdicts::{JudgedAt, Verdict, Verdicts};
+use windlass_policy::regular::read_whole;
+
+/// The SHA-256 of a file, 64 hexadecimal digits.
+pub(crate) type Digest = Arc<str>;
+
+/// What a rejection says of its reason.
+const MOST_REASON: usize = 200;
+const MOST_BYTES: u64 = 16 << 20;
+/// The file's name.
+const FILE: &str = "rejected.json";
+
+/// One digest of a plugin that is not to be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rejection {
+    /// Of the file.
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
+    pub(crate) digest: Digest,
+    /// Why it was rolled back.
+    pub(crate) because: String,
+    /// The digest of what ran before it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) former: Option<String>,
+    /// Which of two is the newer one, whenever they are told.
+    #[serde(default)]
+    pub(crate) at: JudgedAt,
+}
+
+impl Rejection {
+    /// Not dated yet. `because` is cut if it is long: it is kept where there is little room.
+    pub(crate) fn new(digest: Digest, mut because: String, former: Option<&str>) -> Self {
+        because.truncate(because.floor_char_boundary(MOST_REASON));
+        Self { digest, because, former: former.map(str::to_owned), at: JudgedAt::default() }
+    }
+}
+
+fn as_text<S: serde::Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(digest)
+}
+
+fn from_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+    Ok(String::deserialize(deserializer)?.into())
+}
+
+/// What this host knows of it, by plugin: the last one of each.
+#[derive(Debug, Default)]
+pub(crate) struct Rejections {
+    /// None: it is forgotten with the process.
+    file: Option<PathBuf>,
+    /// What is remembered, whatever becomes of the others' files.
+    all: BTreeMap<Arc<str>, Rejection>,
+    /// What all replicas know, as far as this one has heard.
+    elsewhere: BTreeMap<Arc<str>, Rejection>,
+    /// What was pardoned here, and when: what was rejected before that is not in force here, however late it is heard of. One for each
+    /// rejected file that was replaced while this process lives.
+    pardoned: BTreeMap<Arc<str>, BTreeMap<Digest, JudgedAt>>,
+}
+
+impl Rejections {
+    /// Those that were kept in `directory`. A file that cannot be read is told of, and replaced by the next rejection.
+    pub(crate) fn kept_in(directory: Option<&Path>) -> Self {
+        let Some(file) = directory.map(|directory| directory.join(FILE)) else { return Self::default() };
+        let all = match read(&file) {
+            Ok(all) => all,
+            Err(error) => {
+                tracing::error!(
+                    file = %file.display(), error,
+                    "what was rolled back before cannot be read: it may run again, and is rolled back again then"
+                );
+                BTreeMap::new()
+            }
+        };
+        Self { file: Some(file), all, ..Self::default() }
+    }
+
+    /// All that is known, to be held against the files; what other replicas have said last.
+    pub(crate) fn known(&self) -> Vec<(Arc<str>, Rejection)> {
+        let is_in_force =
+            |(plugin, it): &(&Arc<str>, &Rejection)| self.pardoned_at(plugin, &it.digest).is_none_or(|at| at < it.at);
+        let elsewhere = self.elsewhere.iter().filter(is_in_force);
+        self.all.iter().chain(elsewhere).map(|(plugin, it)| (plugin.clone(), it.clone())).collect()
+    }
+
+    /// What is remembered of files that are other ones now.
+    pub(crate) fn stale(&self, is_other: impl Fn(&str, &str) -> bool) -> Vec<(Arc<str>, Digest)> {
+        let stale = self.all.iter().filter(|(plugin, it)| is_other(plugin, &it.digest));
+        stale.map(|(plugin, it)| (plugin.clone(), it.digest.clone())).collect()
+    }
+
+    /// This is what all replicas know now, as far as it has come here.
+    pub(crate) fn hear(&mut self, elsewhere: BTreeMap<Arc<str>, Rejection>) {
+        self.elsewhere = elsewhere;
+    }
+
+    /// This replica has judged so, `now`. Returns it with a date after all that it knew by then, whatever the clocks say.
+    pub(crate) fn judged(&mut self, plugin: &Arc<str>, mut rejection: Rejection, now: JudgedAt) -> Rejection {
+        let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin).map(|it| it.at));
+        let before = known.chain(self.pardoned_at(plugin, &rejection.digest)).max();
+        rejection.at = before.map_or(now, |before| now.after(before));
+        self.add(plugin, &rejection);
+        rejection
+    }
+
+    /// Remembers one.
+    pub(crate) fn add(&mut self, plugin: &Arc<str>, rejection: &Rejection) {
+        if self.all.insert(plugin.clone(), rejection.clone()).as_ref() != Some(rejection) {
+            self.keep();
+        }
+    }
+
+    /// Forgets the one of `plugin`, if it is this; also if other replicas are still to hear of that. Returns the date of it.
+    pub(crate) fn pardon(&mut self, plugin: &Arc<str>, digest: &Digest, now: JudgedAt) -> JudgedAt {
+        let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin));
+        let known = known.filter(|it| it.digest == *digest).map(|it| it.at);
+        let before = known.chain(self.pardoned_at(plugin, digest)).max();
+        let at = before.map_or(now, |before| now.after(before));
+        self.pardoned.entry(plugin.clone()).or_default().insert(digest.clone(), at);
+        if self.all.get(plugin).is_some_and(|rejection| rejection.digest == *digest) {
+            self.all.remove(plugin);
+            self.keep();
+        }
+        at
+    }
+
+    fn pardoned_at(&self, plugin: &str, digest: &str) -> Option<JudgedAt> {
+        self.pardoned.get(plugin)?.get(digest).copied()
+    }
+
+    fn keep(&self) {
+        let Some(file) = &self.file else { return };
+        if let Err(error) = write(file, &self.all) {
+            tracing::error!(
+                file = %file.display(), %error,
+                "what was rolled back could not be written down: after a restart it may run again"
+            );
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<BTreeMap<Arc<str>, Rejection>, String> {
+    match read_whole(file, MOST_BYTES) {
+        Ok(text) => {
+            let all: BTreeMap<String, Rejection> = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+            Ok(all.into_iter().map(|(plugin, rejection)| (plugin.into(), rejection)).collect())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Whole or not at all: another file is written first.
+fn write(file: &Path, all: &BTreeMap<Arc<str>, Rejection>) -> std::io::Result<()> {
+    let all: BTreeMap<&str, &Rejection> = all.iter().map(|(plugin, rejection)| (&**plugin, rejection)).collect();
+    let new = file.with_extension("json.new");
+    let mut written = std::fs::File::create(&new)?;
+    written.write_all(&serde_json::to_vec_pretty(&all)?)?;
+    written.sync_all()?;
+    std::fs::rename(&new, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rejection(digest: &str) -> Rejection {
+        Rejection::new(digest.into(), "it traps".into(), None)
+    }
+
+    /// The digests that are known of the one plugin.
+    fn known(rejections: &Rejections) -> Vec<String> {
+        rejections.known().into_iter().map(|(_, it)| it.digest.to_string()).collect()
+    }
+
+    const NOTHING: [&str; 0] = [];
+
+    #[test]
+    fn what_was_rejected_is_known_after_a_restart_and_forgotten_when_the_file_changes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || Rejections::kept_in(Some(directory.path()));
+        let rejection = Rejection::new("d1".into(), "it traps ".repeat(100), Some("d0"));
+        assert!(rejection.because.len() <= MOST_REASON);
+        open().add(&"webapp".into(), &rejection);
+        let mut again = open();
+        assert_eq!(again.known(), [("webapp".into(), rejection)]);
+        assert_eq!(again.stale(|_, digest| digest != "d1"), []);
+        assert_eq!(again.stale(|_, digest| digest == "d1"), [("webapp".into(), "d1".into())]);
+        again.pardon(&"webapp".into(), &"d2".into(), at(1));
+        assert_eq!(known(&open()), ["d1"], "that was another digest");
+        again.pardon(&"webapp".into(), &"d1".into(), at(1));
+        assert_eq!(known(&open()), NOTHING);
+    }
+
+    #[test]
+    fn a_second_pardon_does_not_take_back_the_date_of_the_first() {
+        let (mut rejections, plugin) = (Rejections::default(), Arc::from("webapp"));
+        let told = rejections.judged(&plugin, rejection("d1"), at(40));
+        let first = rejections.pardon(&plugin, &"d1".into(), at(3));
+        assert!(rejections.pardon(&plugin, &"d1".into(), at(4)) > first, "by a clock that is behind");
+        rejections.hear([(plugin, told)].into());
+        assert_eq!(known(&rejections), NOTHING);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_replaced_and_not_fatal() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join(FILE), "{").expect("written");
+        let mut rejections = Rejections::kept_in(Some(directory.path()));
+        rejections.add(&"webapp".into(), &rejection("d1"));
+        assert_eq!(known(&Rejections::kept_in(Some(directory.path()))), ["d1"]);
+    }
+
+    fn at(time: u64) -> JudgedAt {
+        JudgedAt::from_millis(time)
+    }
+
+    #[test]
+    fn what_is_pardoned_here_stays_so_while_the_others_do_not_know_and_until_somebody_rejects_it_again() {
+        let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
+        let heard =
+            |digest: &str, time| BTreeMap::from([("webapp".into(), Rejection { at: at(time), ..rejection(digest) })]);
+        rejections.hear(heard("d1", 1));
+        assert_eq!(known(&rejections), ["d1"]);
+        rejections.pardon(&plugin, &"d1".into(), at(2));
+        assert_eq!(known(&rejections), NOTHING, "the file may come back before the others hear of it");
+        rejections.hear(heard("d1", 1));
+        assert_eq!(known(&rejections), NOTHING, "that was about another plugin");
+        rejections.hear(heard("d2", 3));
+        assert_eq!(known(&rejections), ["d2"], "that is another replica's");
+        rejections.hear(heard("d1", 4));
+        assert_eq!(known(&rejections), ["d1"], "it has failed again");
+        // By this replica.
+        rejections.pardon(&plugin, &"d1".into(), at(5));
+        assert_eq!(rejections.judged(&plugin, rejection("d1"), at(6)).at, at(6));
+        assert_eq!(known(&rejections), ["d1"]);
+    }
+
+    #[test]
+    fn a_pardon_outlasts_what_is_heard_late_of_the_rejection_that_it_ended() {
+        let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
+        let told = rejections.judged(&plugin, rejection("d1"), at(5));
+        // The clock has been put back meanwhile.
+        let pardoned = rejections.pardon(&plugin, &"d1".into(), at(1));
+        // What was there before its rejection is told of another plugin's sake, and then that comes at last.
+        rejections.hear(BTreeMap::new());
+        rejections.hear(BTreeMap::from([(plugin.clone(), told.clone())]));
+        assert_eq!(known(&rejections), NOTHING);
+        assert!(pardoned > told.at && rejections.judged(&plugin, rejection("d1"), at(1)).at > pardoned);
+    }
+}

@@ -1,0 +1,172 @@
+//! Verdicts by themselves, and replicas that tell each other late and hear late.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::rejections::Rejections;
+
+fn rejection(digest: &str, time: u64) -> Rejection {
+    Rejection { at: JudgedAt(time), ..Rejection::new(digest.into(), "it traps".into(), None) }
+}
+
+fn rejected(digest: &str, time: u64) -> Verdict {
+    Verdict::Rejected(rejection(digest, time))
+}
+
+fn pardoned(digest: &str, time: u64) -> Verdict {
+    Verdict::Pardoned { digest: digest.into(), at: JudgedAt(time) }
+}
+
+fn told(verdicts: &[Verdict]) -> Verdicts {
+    let mut told = Verdicts::default();
+    for verdict in verdicts {
+        told.add(verdict.clone());
+    }
+    told
+}
+
+#[test]
+fn a_pardon_is_of_one_digest_and_takes_nothing_else_away() {
+    let (d1, d2) = (|| Some(rejection("d1", 1)), || Some(rejection("d2", 1)));
+    let late = told(&[pardoned("d1", 2)]);
+    assert_eq!((late.over(d1()), late.over(d2()), late.over(None)), (None, d2(), None));
+    let again = told(&[pardoned("d1", 2), rejected("d1", 3)]);
+    let new = Some(rejection("d1", 3));
+    assert_eq!((again.over(d1()), again.over(d2())), (new.clone(), new));
+    // None of which could be told in time.
+    let both = told(&[pardoned("d1", 2), rejected("d2", 3), pardoned("d2", 4)]);
+    assert_eq!((both.over(d1()), both.over(d2()), both.over(None)), (None, None, None));
+    assert_eq!(told(&[rejected("d2", 2), pardoned("d1", 3)]).over(d1()), Some(rejection("d2", 2)));
+}
+
+#[test]
+fn what_is_told_late_takes_nothing_away_that_was_judged_later() {
+    let newer = || Some(rejection("d2", 5));
+    assert_eq!(told(&[rejected("d1", 1)]).over(newer()), newer());
+    assert_eq!(told(&[pardoned("d2", 4)]).over(newer()), newer(), "it has failed again since");
+    // As an earlier version wrote it.
+    assert_eq!(told(&[rejected("d1", 1)]).over(Some(rejection("d2", 0))), Some(rejection("d1", 1)));
+}
+
+/// One step of a random history. The first number is the replica, the second the digest.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Reject(usize, usize),
+    Pardon(usize, usize),
+    /// Tells what it has to.
+    Tell(usize),
+    /// Hears of the next state of what all know.
+    Hear(usize),
+}
+
+const REPLICAS: usize = 3;
+const DIGESTS: [&str; 3] = ["d1", "d2", "d3"];
+const PLUGIN: &str = "webapp";
+
+fn step() -> impl Strategy<Value = Step> {
+    let (replica, digest) = (0..REPLICAS, 0..DIGESTS.len());
+    prop_oneof![
+        (replica.clone(), digest.clone()).prop_map(|(replica, digest)| Step::Reject(replica, digest)),
+        (replica.clone(), digest).prop_map(|(replica, digest)| Step::Pardon(replica, digest)),
+        replica.clone().prop_map(Step::Tell),
+        replica.prop_map(Step::Hear),
+    ]
+}
+
+#[derive(Default)]
+struct Replica {
+    rejections: Rejections,
+    untold: Verdicts,
+    /// How many of the states it has heard of.
+    heard: usize,
+    /// How far its clock is ahead.
+    ahead: u64,
+    /// The rejections that it knew of when it pardoned their digests.
+    over: BTreeSet<String>,
+}
+
+/// Replicas, and what all know. Each rejection has a number of its own as its reason.
+struct Model {
+    replicas: [Replica; REPLICAS],
+    states: Vec<Option<Rejection>>,
+    time: u64,
+    /// All clocks are right.
+    are_right: bool,
+}
+
+fn number(rejection: &Rejection) -> u64 {
+    rejection.because.parse().expect("a number")
+}
+
+impl Model {
+    fn new(ahead: [u64; REPLICAS]) -> Self {
+        let replicas = ahead.map(|ahead| Replica { ahead, ..Replica::default() });
+        Self { replicas, states: vec![None], time: 0, are_right: ahead == [0; REPLICAS] }
+    }
+
+    fn take(&mut self, step: Step) {
+        let plugin = Arc::from(PLUGIN);
+        self.time += 1;
+        let (time, now) = (self.time, self.states.last().expect("the first").clone());
+        match step {
+            Step::Reject(replica, digest) => {
+                let it = &mut self.replicas[replica];
+                let rejection = Rejection::new(DIGESTS[digest].into(), time.to_string(), None);
+                let judged = it.rejections.judged(&plugin, rejection, JudgedAt(time + it.ahead));
+                it.untold.add(Verdict::Rejected(judged));
+            }
+            Step::Pardon(replica, digest) => {
+                let (it, digest) = (&mut self.replicas[replica], Digest::from(DIGESTS[digest]));
+                let known = it.rejections.known().into_iter().map(|(_, known)| known);
+                it.over.extend(known.filter(|known| known.digest == digest).map(|known| known.because));
+                let at = it.rejections.pardon(&plugin, &digest, JudgedAt(time + it.ahead));
+                it.untold.add(Verdict::Pardoned { digest, at });
+            }
+            Step::Tell(replica) => {
+                let told = std::mem::take(&mut self.replicas[replica].untold);
+                let after = told.over(now.clone());
+                if let (Some(before), Some(after), true) = (now, &after, self.are_right) {
+                    let pardons = told.pardoned.get(&before.digest).is_some_and(|at| *at > before.at);
+                    assert!(pardons || number(after) >= number(&before), "it was judged before");
+                }
+                self.states.push(after);
+            }
+            Step::Hear(replica) => {
+                let it = &mut self.replicas[replica];
+                it.heard = (it.heard + 1).min(self.states.len() - 1);
+                let state = self.states[it.heard].clone();
+                it.rejections.hear(state.into_iter().map(|state| (plugin.clone(), state)).collect());
+            }
+        }
+        for it in &self.replicas {
+            let back = it.rejections.known().into_iter().find(|(_, known)| it.over.contains(&known.because));
+            assert_eq!(back, None, "it was pardoned after it was known");
+        }
+    }
+}
+
+proptest! {
+    /// Wherever the clocks are.
+    #[test]
+    fn what_a_replica_has_pardoned_never_binds_it_again(
+        ahead in [0..50_u64, 0..50_u64, 0..50_u64], steps in proptest::collection::vec(step(), 1..100),
+    ) {
+        let mut model = Model::new(ahead);
+        for step in steps {
+            model.take(step);
+        }
+    }
+
+    #[test]
+    fn what_all_know_is_never_replaced_by_what_was_judged_before_it_unless_it_is_pardoned(
+        steps in proptest::collection::vec(step(), 1..100),
+    ) {
+        let mut model = Model::new([0; REPLICAS]);
+        for step in steps {
+            model.take(step);
+        }
+    }
+}
