@@ -95,7 +95,7 @@ impl Scene {
     }
 
     /// Carries a change through until nothing more happens, with a crash on the way if the host reaches that write. Returns whether
-/// it did.
+    /// it did.
     async fn see_through(&mut self, trap: Trap, parent: &str, rest: impl Fn(&Parent) -> bool) -> anyhow::Result<bool> {
         let host = self.host.take().context("a host runs")?;
         let resting = self.recorder.until("the host comes to rest", parent, wait::PATIENCE, &rest);
