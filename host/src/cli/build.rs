@@ -68,7 +68,7 @@ impl BuildArgs {
     }
 }
 
-/// What the plugin is tried in. What is compiled for that is kept, for the host that runs it.
+/// The sandbox that the plugin is tried in. Code that it compiles is kept for the host that runs the plugin.
 pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Result<Sandbox> {
     let (compiler, mut limits) = (super::compiler()?, limits.limits()?);
     if limits.compile_deadline == Limits::default().compile_deadline {
@@ -79,7 +79,7 @@ pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Res
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// What was built, in a few lines.
+/// A summary of what was built, in a few lines.
 pub(super) async fn summary(built: &Built, folder: &Path) -> String {
     let Built { plugin, path, changed, took } = built;
     let path = super::dev::shortened(path);
@@ -136,7 +136,7 @@ fn imports(plugin: &Plugin) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// What of the plugin's wishes the folder's policy grants.
+/// The plugin's requests, and which of them the folder's policy grants.
 async fn rights(plugin: &Plugin, folder: &Path) -> String {
     let name = plugin.name();
     let file = format!("{name}{POLICY_SUFFIX}");

@@ -61,7 +61,7 @@ fn confirmed(question: &str) -> anyhow::Result<bool> {
     Ok(answer.trim() == "yes")
 }
 
-/// What is done to each object.
+/// The change of each object.
 pub(super) struct Change<'a> {
     /// For this plugin.
     pub(super) plugin: &'a str,
@@ -69,7 +69,7 @@ pub(super) struct Change<'a> {
     pub(super) role: Role,
     /// The word for what was done, such as "released".
     pub(super) done: &'a str,
-    /// What is sent for the object as it is now. None: nothing is to be done about it.
+    /// The operation to send for the object as it is now. None: there is nothing to do about it.
     pub(super) operation: &'a dyn Fn(&Carrier) -> Option<Operation>,
 }
 

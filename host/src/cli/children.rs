@@ -110,7 +110,7 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
     Ok((plugin.name().to_string(), NamedKinds::of(plugin.manifest())))
 }
 
-/// What `plugin` has left behind, if it owns what is `named`.
+/// The children that `plugin` has left behind, if it owns the `named` kinds.
 async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<Looked> {
     // It takes a look at all kinds to tell, also where only some are meant.
     let only = Scope { kinds: std::mem::take(&mut place.kind), ..Scope::default() };

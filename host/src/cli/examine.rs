@@ -1,4 +1,4 @@
-//! What `grant` and `inspect` have in common: a plugin that is loaded to be looked at, and a cluster that may be asked.
+//! Shared by `grant` and `inspect`: a plugin that is loaded to be examined, and a cluster that may be asked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn beside(plugin: &Plugin) -> PathBuf {
 }
 
 impl ClusterArgs {
-    /// What `plugin` asks for.
+    /// The requests of `plugin`.
     pub(super) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
         let cluster = self.discovery().await?;
         let names = asks::names(plugin.manifest(), cluster.as_ref()).await;

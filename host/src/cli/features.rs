@@ -18,7 +18,7 @@ pub(crate) struct FeatureGateArgs {
 }
 
 impl FeatureGateArgs {
-    /// What they enable.
+    /// The features that they enable.
     pub(crate) fn features(self) -> Features {
         Features::new(self.feature_gates)
     }

@@ -56,7 +56,7 @@ enum Output {
     Json,
 }
 
-/// What is known of the file itself.
+/// The facts about the file itself.
 struct Made {
     contents: Contents,
     needs: Vec<Need>,
@@ -179,7 +179,7 @@ fn text(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> String 
     text
 }
 
-/// What it is asked for.
+/// The kind of entry: what the host calls it for.
 fn entry(plugin: &Plugin) -> &'static str {
     match plugin.entry() {
         Entry::Reconciler => "reconciler",

@@ -1,5 +1,5 @@
-//! What `finalizers` and `children` have in common: where they look for objects that carry something of this project, and how
-//! they show them.
+//! Shared by `finalizers` and `children`: where they look for objects that carry something of this project, and how they show
+//! them.
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ pub(super) fn reference(carrier: &Carrier) -> String {
     format!("{}/{}{namespace}", full_resource(carrier), carrier.key.name)
 }
 
-/// What the first columns of each table hold.
+/// The cells of the first columns of each table.
 pub(super) fn place_and_name(carrier: &Carrier) -> [String; 3] {
     let namespace = carrier.key.namespace.as_deref().unwrap_or("-").to_owned();
     [namespace, full_resource(carrier), carrier.key.name.to_string()]

@@ -58,7 +58,7 @@ struct LogArgs {
     /// How log lines look. Default: text; for `dev` in a plugin's folder, brief.
     #[arg(long, global = true, value_enum, env = "WINDLASS_LOG_FORMAT")]
     log_format: Option<LogFormat>,
-    /// What is logged: a level (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default: info; with
+    /// The log filter: a level (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default: info; with
     /// `brief`, calls and events too.
     #[arg(long, global = true, env = "WINDLASS_LOG")]
     log_level: Option<String>,
@@ -120,8 +120,8 @@ enum Command {
     Finalizers(finalizers::FinalizersArgs),
     /// Find what composite plugins have created, and delete what they have left behind.
     ///
-    /// Whatever a composite plugin creates has the label windlass.dev/created-by=PLUGIN. When a new version does not own a kind
-    /// any more, what the one before it created of that kind stays, and nobody watches it. A host says so when it starts.
+    /// Every object that a composite plugin creates has the label windlass.dev/created-by=PLUGIN. When a new version no longer
+    /// owns a kind, the objects of that kind stay, and nobody watches them. A host says so when it starts.
     Children(children::ChildrenArgs),
     /// Write the policy that a plugin asks for, for review.
     ///
@@ -154,7 +154,7 @@ pub(crate) struct PluginArgs {
     /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
-    /// Who says what plugins may do. policy: you, in NAME.policy.yaml for each NAME.wasm; without one, a plugin waits.
+    /// The source of plugins' rights. policy: you, in NAME.policy.yaml for each NAME.wasm; without one, a plugin waits.
     /// manifest: the plugin's author, so that it may do whatever it asks for. Default: policy; for `dev`, manifest.
     #[arg(long, value_enum, value_name = "WHO", env = "WINDLASS_GRANTS")]
     pub(crate) grants: Option<GrantMode>,

@@ -17,7 +17,7 @@ const FAILED: u8 = 2;
 /// Arguments of `windlass new`.
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// What the plugin is written in.
+    /// The plugin's language.
     #[arg(value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(new::languages()))]
     language: String,
     /// The plugin's name, such as my-shop. Its kind is then `MyShop`, of example.com/v1.

@@ -12,10 +12,10 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is shown unless somebody says otherwise: calls and events are not in a host's log by default.
+/// The default filter: calls and events, which a host's log leaves out by default, are shown.
 pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
 
-/// What people who watch one plugin on their own machine know, or do not need.
+/// Fields that people who watch one plugin on their own machine know, or do not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
 /// The format.

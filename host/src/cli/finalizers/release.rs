@@ -63,7 +63,7 @@ impl ReleaseArgs {
     }
 }
 
-/// What takes the finalizer off. None: it has none any more.
+/// The operation that takes the finalizer off. None: it is gone already.
 fn removal(carrier: &Carrier, finalizer: &str) -> Option<Operation> {
     let patch = finalizer::removal(&carrier.finalizers, finalizer)?;
     let options = WriteOptions { resource_version: Some(carrier.version.as_str().into()), ..WriteOptions::default() };

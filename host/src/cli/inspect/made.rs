@@ -1,4 +1,4 @@
-//! What a file was made with and is made of, as `inspect` shows it: also of a file that is no plugin for this host.
+//! The tools and parts that a file is made of, as `inspect` shows them: also of a file that is no plugin for this host.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use windlass_wasm::{Contents, FileKind, MadeWith, Need, Unit};
 
 use crate::cli::limits::shown;
 
-/// What the names of the plugins' interfaces begin with.
+/// The prefix of the names of plugins' interfaces.
 const INTERFACES: &str = "windlass:plugin/";
 
 /// Lines of the language and the tools.
@@ -17,7 +17,7 @@ pub(super) fn origin(contents: &Contents) -> String {
     format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
 }
 
-/// What it needs of each limit.
+/// Its need of each limit.
 pub(super) fn needs(needs: &[Need]) -> String {
     let mut text = "\nneeds of what `--limit` bounds:\n".to_owned();
     for need in needs {
