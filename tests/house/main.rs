@@ -7,6 +7,7 @@ mod findings;
 mod glossary;
 mod modules;
 mod names;
+mod pages;
 mod prose;
 mod sizes;
 mod source;

@@ -10,7 +10,7 @@ use crate::exceptions::{LONG_FILES, LONG_FUNCTIONS};
 use crate::findings::{Finding, without_exceptions};
 use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
-use crate::{circles, glossary, names, prose, sizes};
+use crate::{circles, glossary, names, pages, prose, sizes};
 
 /// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
@@ -88,6 +88,21 @@ fn wide_lines() -> Vec<String> {
     texts("md").flat_map(|(path, text)| prose::wide_lines(path, text)).collect()
 }
 
+fn missing_files() -> Vec<String> {
+    /// They tell of what was.
+    const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/soak/"];
+    let is_there = |name: &str| {
+        TEXTS.iter().any(|(path, _)| {
+            path.match_indices(name).any(|(at, _)| {
+                let (before, behind) = (&path[..at], &path[at + name.len()..]);
+                (before.is_empty() || before.ends_with('/')) && (behind.is_empty() || behind.starts_with(['/', '.']))
+            })
+        })
+    };
+    let of_now = TEXTS.iter().filter(|(path, _)| !HISTORY.iter().any(|it| path.starts_with(it)));
+    of_now.flat_map(|(path, text)| pages::missing_files(path, text, is_there)).collect()
+}
+
 fn glossary() -> Vec<String> {
     const PAGE: &str = "docs/glossary.md";
     let Some((_, page)) = texts("md").find(|(path, _)| *path == PAGE) else { return Vec::new() };
@@ -122,6 +137,7 @@ fn report() {
         ("section signs", section_signs()),
         ("doc comments that begin with a question word", doc_comments()),
         ("wide lines of Markdown", wide_lines()),
+        ("files that prose names and that are not there", missing_files()),
     ];
     for (name, breaches) in rules {
         eprintln!("=== {name}: {}", breaches.len());

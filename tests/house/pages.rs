@@ -1,0 +1,51 @@
+//! Files that prose names: each is there.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// The paths of sources and pages that a page or a comment names and that no file has: `core/src/queue` is enough for
+/// `host/core/src/queue/mod.rs`.
+pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?:^|[^\w./:-])((?:[\w.-]+/)*[\w-]+/(?:\{[\w,-]+\}|[\w-]+)\.(?:rs|md)|[\w-]+/src(?:/[\w-]+)+)\b")
+            .expect("it is one")
+    });
+    let is_source = Path::new(path).extension().is_none_or(|it| it != "md");
+    let prose = text.lines().enumerate().filter(|(_, line)| !is_source || line.trim_start().starts_with("//"));
+    let mut found = Vec::new();
+    for (index, line) in prose {
+        for named in NAMED.captures_iter(line).filter_map(|it| it.get(1)) {
+            for name in alternatives(named.as_str()) {
+                if !is_there(name.trim_start_matches("../").trim_start_matches("./")) {
+                    found.push(format!("{path}:{}: there is no {name}", index + 1));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A group in braces stands for several paths.
+fn alternatives(path: &str) -> Vec<String> {
+    let Some((before, (inner, behind))) = path.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) else {
+        return vec![path.to_owned()];
+    };
+    inner.split(',').map(|it| format!("{before}{it}{behind}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_prose_alone() {
+        let is_there = |path: &str| path == "core/src/queue" || path == "docs/a.md" || path == "tests/b.rs";
+        let page = "`core/src/queue/`, [a](../docs/a.md) and `tests/{b,c}.rs`\n`kube/src/gone.rs`, https://d.e/f/g.md";
+        let expected = ["x.md:1: there is no tests/c.rs", "x.md:2: there is no kube/src/gone.rs"];
+        assert_eq!(missing_files("x.md", page, is_there), expected);
+        let source = "let a = \"kube/src/gone.rs\";\n    // See kube/src/gone.rs.\n";
+        assert_eq!(missing_files("x.rs", source, is_there), ["x.rs:2: there is no kube/src/gone.rs"]);
+    }
+}
