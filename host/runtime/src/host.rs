@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::features::{Feature, Features};
 use windlass_kube::client::Connection;
-use windlass_kube::{Discovery, InformerOptions, Informers, LiveReader, Recorder, Secrets, Writer};
+use windlass_kube::{Discovery, InformerOptions, Informers, Recorder, Writer};
 
 use crate::admission::kinds::Kinds;
 use crate::admission::reviews::ServerReviews;
@@ -16,7 +16,6 @@ use crate::leadership::Leadership;
 use crate::observe::admin::Admin;
 use crate::observe::metrics::{HostMetrics, Sources};
 use crate::observe::status::Status;
-use crate::plugins::config::ConfigFiles;
 use crate::policies::Policies;
 use crate::settings::{Settings, processors};
 use crate::supervise::Panics;
@@ -39,17 +38,10 @@ pub(crate) struct Host {
     pub(crate) reviews: ServerReviews,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
-    pub(crate) definitions: windlass_kube::Definitions,
     /// Which plugins run here, and which elsewhere.
     pub(crate) leadership: Leadership,
     /// What is carried out and what is not.
     pub(crate) features: Features,
-    pub(crate) secrets: Arc<Secrets>,
-    pub(crate) configs: ConfigFiles,
-    /// The most that the caches of one plugin may hold together, in bytes.
-    pub(crate) plugin_cache: usize,
-    /// Reads of the API server itself; each plugin has such with a budget of its own.
-    pub(crate) live: LiveReader,
     /// What is kept of each plugin over all its calls.
     pub(crate) guards: Guards,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
@@ -71,7 +63,6 @@ impl Host {
         let Admin { status, metrics } = shown;
         let discovery = Discovery::new(connection.client.clone())
             .compare_versions(settings.features.enabled(Feature::ComparableResourceVersions));
-        let live = LiveReader::new(connection.client.clone(), discovery.clone(), settings.live);
         let defaults = InformerOptions::default();
         let options = InformerOptions {
             streaming_lists: settings.features.enabled(Feature::WatchList),
@@ -99,8 +90,6 @@ impl Host {
         Self {
             informers,
             writer: Arc::new(writer),
-            definitions: windlass_kube::Definitions::new(connection.client.clone(), discovery.clone()),
-            secrets: Arc::new(Secrets::new(connection.client.clone())),
             recorder: Arc::new(recorder),
             outages: Outages::new(connection.reachability.watch()),
             kinds: Kinds::default(),
@@ -115,10 +104,6 @@ impl Host {
             discovery,
             features: settings.features.clone(),
             namespace: settings.namespace.clone(),
-            // Unless they have a directory of their own, they are beside their plugins.
-            configs: ConfigFiles::of(settings.config_dir.as_deref().unwrap_or(&settings.plugins)),
-            plugin_cache: settings.plugin_cache,
-            live,
             guards,
             place_worth: f64::from(processors()) / f64::from(settings.places),
             replica,

@@ -17,6 +17,7 @@ mod observe;
 mod phases;
 mod plugins;
 mod policies;
+mod rejections;
 mod settings;
 mod supervise;
 

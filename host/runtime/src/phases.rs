@@ -6,6 +6,7 @@
 
 mod dropped;
 mod ending;
+mod kept_up;
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -21,7 +22,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 
 pub(crate) use self::dropped::Dropped;
-use crate::controller::running::{End, tracker};
+pub(crate) use self::kept_up::{ControllerEnd, kept_up, tracker};
 
 /// How long what only has to notice may take.
 const SOON: Duration = Duration::from_secs(1);
@@ -146,15 +147,15 @@ impl Phases {
     }
 
     /// Waits for the calls that run, as long as the host does.
-    pub(crate) async fn last_calls(&self, workers: &TaskTracker) -> End {
+    pub(crate) async fn last_calls(&self, workers: &TaskTracker) -> ControllerEnd {
         self.until_cut(workers.wait()).await
     }
 
     /// Waits for `last`, as long as the host waits for calls.
-    pub(crate) async fn until_cut(&self, last: impl Future<Output = ()>) -> End {
+    pub(crate) async fn until_cut(&self, last: impl Future<Output = ()>) -> ControllerEnd {
         match self.cut.run_until_cancelled(last).await {
-            Some(()) => End::Clean,
-            None => End::Cut,
+            Some(()) => ControllerEnd::Clean,
+            None => ControllerEnd::Cut,
         }
     }
 

@@ -38,15 +38,18 @@ use self::handover::successor::Successor;
 use self::voice::Voice;
 use self::watching::{Loss, Watching};
 use crate::admission::Admitted;
-use crate::controller::running::{End, Running, kept_up, tracker};
+use crate::controller::running::Running;
+use crate::dispatch::call_record::CallRecord;
+use crate::dispatch::configured::Configured;
 use crate::host::Host;
 use crate::leadership::Tenure;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
-use crate::plugins::config::Configured;
-use crate::plugins::generation::Tally;
-use crate::plugins::install::Ready;
+use crate::phases::{ControllerEnd, kept_up, tracker};
 use crate::supervise::jittered;
+
+/// Whether the definitions of a plugin are as it needs them.
+pub(crate) type Ready = watch::Receiver<bool>;
 
 /// How long a controller may wait for what it needs before that is shown as waiting.
 const SOON: Duration = Duration::from_secs(5);
@@ -65,7 +68,7 @@ pub(crate) struct Parts {
     /// The plugin's reads of the API server itself.
     pub(crate) live: LiveReader,
     /// How the generation's calls end.
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) record: Arc<CallRecord>,
     /// The plugin's configuration, as the generation describes it.
     pub(crate) configured: Configured,
 }
@@ -78,7 +81,7 @@ pub(crate) struct Controller {
     share: Share,
     budget: Arc<Budget>,
     live: LiveReader,
-    tally: Arc<Tally>,
+    record: Arc<CallRecord>,
     configured: Configured,
     /// Which of the manifest's controllers.
     index: usize,
@@ -108,7 +111,7 @@ struct Begun {
 impl Controller {
     /// The `index`th controller of a generation, which does nothing yet.
     pub(crate) fn new(parts: Parts, lasting: Arc<Lasting>, index: usize) -> Self {
-        let Parts { host, plugin, share, budget, live, tally, configured } = parts;
+        let Parts { host, plugin, share, budget, live, record, configured } = parts;
         let (ready, tenure) = (watch::channel(true).1, Tenure::unshared(&CancellationToken::new()));
         let (voice, changed, workers, successor) = (Arc::default(), Arc::default(), tracker(), None);
         Self {
@@ -117,7 +120,7 @@ impl Controller {
             share,
             budget,
             live,
-            tally,
+            record,
             configured,
             index,
             lasting,
@@ -214,15 +217,15 @@ impl Controller {
     }
 
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
-    pub(crate) async fn run(&self, phases: &Phases) -> End {
+    pub(crate) async fn run(&self, phases: &Phases) -> ControllerEnd {
         let calls = || self.workers.wait();
         kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
     }
 
-    async fn rounds(&self, phases: &Phases) -> End {
+    async fn rounds(&self, phases: &Phases) -> ControllerEnd {
         let stop = &phases.stop;
         if !self.prepared(stop).await {
-            return End::Clean;
+            return ControllerEnd::Clean;
         }
         loop {
             let definitions = self.host.kinds.snapshot();
@@ -230,9 +233,9 @@ impl Controller {
                 Some(Some(admitted)) => admitted,
                 Some(None) => {
                     self.say(ControllerState::Stopped, Some("see the log".to_owned()));
-                    return End::Impossible;
+                    return ControllerEnd::Impossible;
                 }
-                None => return End::Clean,
+                None => return ControllerEnd::Clean,
             };
             // What it waited for until now is there.
             self.say(ControllerState::Starting, None);
@@ -251,7 +254,7 @@ impl Controller {
                 ControlFlow::Continue(Loss::OverBudget(_)) => {
                     // It would need the same again.
                     stop.cancelled().await;
-                    return End::Clean;
+                    return ControllerEnd::Clean;
                 }
                 ControlFlow::Continue(Loss::Revoked(_)) => continue,
             };
@@ -279,7 +282,7 @@ impl Controller {
         mut watching: Watching,
         mut gone: BoxFuture<'static, Loss>,
         phases: &Phases,
-    ) -> ControlFlow<End, Loss> {
+    ) -> ControlFlow<ControllerEnd, Loss> {
         let stop = &phases.stop;
         let _in_round = self.successor.as_ref().map(|successor| successor.round(&self.changed));
         let successor = self.successor.as_ref().filter(|successor| !successor.turn.is_cancelled());
@@ -315,14 +318,14 @@ impl Controller {
         watching: Watching,
         gone: &mut BoxFuture<'static, Loss>,
         phases: &Phases,
-    ) -> ControlFlow<ControlFlow<End, Loss>, Begun> {
+    ) -> ControlFlow<ControlFlow<ControllerEnd, Loss>, Begun> {
         let stop = &phases.stop;
         // Of the tenure before, or of another generation.
         let others = &self.lasting.workers;
         let calls = "for calls that still run, of what was at work before it";
         let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
         let Some(beginning) = waited.and_then(|_| self.lasting.begins(stop)) else {
-            let end = if self.is_superseded(stop) { End::Clean } else { phases.last_calls(others).await };
+            let end = if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.last_calls(others).await };
             return ControlFlow::Break(ControlFlow::Break(end));
         };
         let fresh = self.fresh(&watching);
@@ -333,7 +336,7 @@ impl Controller {
             () = stop.cancelled() => {
                 running.abandon().await;
                 self.rests(stop);
-                return ControlFlow::Break(ControlFlow::Break(End::Clean));
+                return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean));
             }
             loss = gone => loss,
             () = fresh => return ControlFlow::Continue(Begun { running, place, beginning }),
@@ -349,7 +352,7 @@ impl Controller {
         Begun { running, place, beginning }: Begun,
         gone: BoxFuture<'static, Loss>,
         phases: &Phases,
-    ) -> ControlFlow<End, Loss> {
+    ) -> ControlFlow<ControllerEnd, Loss> {
         let occupied = self.lasting.occupy(&place);
         self.work(&running);
         drop(beginning);
@@ -377,7 +380,7 @@ impl Controller {
     }
 
     /// Stops for want of what is lost.
-    async fn lose(&self, running: Running, loss: Loss, phases: &Phases) -> ControlFlow<End, Loss> {
+    async fn lose(&self, running: Running, loss: Loss, phases: &Phases) -> ControlFlow<ControllerEnd, Loss> {
         self.tell(&loss);
         let mut abandoned = pin!(running.abandon());
         match phases.stop.run_until_cancelled(abandoned.as_mut()).await {

@@ -24,6 +24,7 @@ use crate::controller::resync::resync;
 use crate::controller::running::Running;
 use crate::dispatch::circuit::{Circuit, Guarded};
 use crate::dispatch::composite::{Composite, Owned, Related, Surroundings};
+use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::Feeder;
 use crate::dispatch::middleware::finalize::{self, Finalized};
 use crate::dispatch::middleware::pause::Pausable;
@@ -36,7 +37,6 @@ use crate::dispatch::{Dispatch, Reconcile};
 use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
-use crate::plugins::config;
 use crate::supervise::caught;
 
 impl Controller {
@@ -84,7 +84,7 @@ impl Controller {
         let (mut configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
         // The first calls get what holds now.
         configured.mark_unchanged();
-        running.feed("configuration", move || config::requeue_on_change(configured.clone(), all.clone(), keys.clone()));
+        running.feed("configuration", move || requeue_on_change(configured.clone(), all.clone(), keys.clone()));
         running.feed("regranted", {
             let (primaries, queue) = (primaries.clone(), queue.clone());
             move || {
@@ -148,7 +148,7 @@ impl Controller {
         });
         // What runs now is judged anew.
         let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
-        self.lasting.heard.shows(&self.voice, |status| status.guarded_by(circuit.clone(), lane.clone()));
+        self.lasting.heard.shows(&self.voice, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
         let instances = self.host.policies.instances(self.plugin.name());
         let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
         let (status, events) = (self.lasting.status().clone(), self.host.recorder.clone());
@@ -180,7 +180,7 @@ impl Controller {
                 .with_circuit(circuit.clone()),
             circuit,
             setbacks: inherited.map(|place| place.setbacks.clone()).unwrap_or_default(),
-            tally: self.tally.clone(),
+            record: self.record.clone(),
             retired: CancellationToken::new(),
             stop: phases.stop.child_token(),
             last_call: phases.last_call.child_token(),

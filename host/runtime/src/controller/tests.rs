@@ -32,7 +32,7 @@ struct Scene {
 }
 
 /// A controller that runs whenever it is polled.
-type Run<'a> = Pin<Box<dyn Future<Output = End> + Send + 'a>>;
+type Run<'a> = Pin<Box<dyn Future<Output = ControllerEnd> + Send + 'a>>;
 
 impl Scene {
     async fn new() -> Self {
@@ -112,10 +112,10 @@ async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
     of_next.stop.cancel();
-    assert_eq!(soon(next).await, End::Clean);
+    assert_eq!(soon(next).await, ControllerEnd::Clean);
     scene.next.take_over();
     of_one.stop.cancel();
-    assert_eq!(soon(one).await, End::Clean);
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
     let lasting = scene.one.lasting();
     assert!(!lasting.was_replaced(), "what keys were to see is the affair of whatever begins next");
 }
@@ -139,7 +139,7 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
     drop(next);
     assert!(scene.next.is_settled(), "else nothing newer would ever be due");
     assert!(scene.changed.notified().now_or_never().is_some(), "and what is newer is looked at");
-    assert_eq!(soon(one).await, End::Clean);
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
 }
 
 /// It says each thing once: what it waits for would never be seen if it were said between the two.
@@ -165,7 +165,7 @@ async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() 
     scene.next.say(ControllerState::Waiting, Some("for its grants".to_owned()));
     scene.next.take_over();
     of_one.stop.cancel();
-    assert_eq!(soon(one).await, End::Clean);
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
     assert_eq!(scene.shown(), waits("for its grants"));
 }
 
@@ -182,7 +182,7 @@ async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() 
     scene.next.take_over();
     of_one.stop.cancel();
     scene.turn.cancel();
-    assert_eq!(soon(one).await, End::Clean);
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
     assert!(!lasting.is_at_work());
     let mut next = scene.next.run(&of_next).boxed();
     meanwhile(&mut next, || lasting.is_at_work()).await;
@@ -209,7 +209,7 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
     assert!(lost.as_mut().now_or_never().is_none(), "a call runs");
     assert_eq!(Arc::strong_count(&needed), 2);
     call.cancel();
-    assert_eq!(soon(lost).await, ControlFlow::Break(End::Clean));
+    assert_eq!(soon(lost).await, ControlFlow::Break(ControllerEnd::Clean));
     assert_eq!(Arc::strong_count(&needed), 1);
 }
 
@@ -240,7 +240,7 @@ async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_tol
     let mut run = one.run(&phases).boxed();
     assert!(run.as_mut().now_or_never().is_none(), "its plugin would end with it, without a word");
     phases.stop.cancel();
-    assert_eq!(soon(run).await, End::Clean);
+    assert_eq!(soon(run).await, ControllerEnd::Clean);
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
     meanwhile(&mut one, || scene.one.lasting.is_at_work()).await;
     assert!(scene.changed.notified().now_or_never().is_none());
     phases.stop.cancel();
-    assert_eq!(soon(one).await, End::Clean);
+    assert_eq!(soon(one).await, ControllerEnd::Clean);
     assert!(scene.changed.notified().now_or_never().is_some());
 }
 
@@ -268,7 +268,7 @@ async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
 async fn what_a_controller_waits_for_is_shown_again_after_it_has_waited_for_something_else() {
     let scene = Scene::with(GrantMode::Policy).await;
     let (one, other) = (&scene.one, "[{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}]");
-    let mut admitted = one.admitted().map(|_| End::Clean).boxed();
+    let mut admitted = one.admitted().map(|_| ControllerEnd::Clean).boxed();
     let for_a_policy = || scene.shown() == waits("for a policy");
     meanwhile(&mut admitted, for_a_policy).await;
     for _ in 0..2 {

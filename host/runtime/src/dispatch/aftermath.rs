@@ -38,7 +38,7 @@ impl Dispatch {
         let decision = outcome::decide(result, &self.primary.kind, key);
         let is_own_failure = probation::is_own_failure(&decision);
         if !matches!(decision, Decision::Leave(_)) {
-            self.tally.called(is_own_failure.then(|| describe(result)).as_deref());
+            self.record.called(is_own_failure.then(|| describe(result)).as_deref());
         }
         match decision {
             Decision::Leave(again) => {

@@ -5,8 +5,10 @@
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 mod aftermath;
+pub(crate) mod call_record;
 pub(crate) mod circuit;
 pub(crate) mod composite;
+pub(crate) mod configured;
 pub(crate) mod feeder;
 pub(crate) mod guards;
 pub(crate) mod middleware;
@@ -21,10 +23,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use windlass_core::breaker;
 use windlass_core::fair::{Permit, Share, Turn, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
@@ -37,13 +41,14 @@ use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, CpuTime, Plugin, Request};
 
+use self::middleware::slow_lane::Lane;
+use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::circuit::{Circuit, Pass};
+use crate::dispatch::configured::Configured;
 use crate::dispatch::outage::{Outages, Setbacks};
 use crate::dispatch::route::Stores;
-use crate::observe::status::ControllerStatus;
+use crate::observe::status::{CallGuards, ControllerStatus};
 use crate::phases::Dropped;
-use crate::plugins::config::Configured;
-use crate::plugins::generation::Tally;
 use crate::supervise::Panics;
 
 /// The log target of calls, which `--log-level windlass::dispatch=debug` names.
@@ -106,7 +111,7 @@ pub(crate) struct Dispatch {
     /// Keys that an outage may have set back, by whichever generation.
     pub(crate) setbacks: Arc<Mutex<Setbacks>>,
     /// How the generation's calls end.
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) record: Arc<CallRecord>,
     /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all places.
     pub(crate) place_worth: f64,
     /// The controller ends.
@@ -120,6 +125,24 @@ pub(crate) struct Dispatch {
     pub(crate) panics: Panics,
     /// Is told how each call ends.
     pub(crate) status: Arc<ControllerStatus>,
+}
+
+impl CallGuards for (Circuit, Arc<Lane>) {
+    fn breaker(&self) -> breaker::State {
+        self.0.state()
+    }
+
+    fn breaker_json(&self) -> Value {
+        self.0.to_json()
+    }
+
+    fn slowed(&self) -> usize {
+        self.1.count()
+    }
+
+    fn slow_lane_json(&self) -> Vec<Value> {
+        self.1.to_json()
+    }
 }
 
 /// What a call is charged: the CPU that it used, or what it kept from others by holding a place, if that is more. What the
@@ -256,7 +279,7 @@ impl Dispatch {
     /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
     async fn is_callable(&self) -> bool {
         if !self.outages.is_over() {
-            self.tally.rests();
+            self.record.rests();
         }
         self.stop.run_until_cancelled(self.outages.over()).await.is_some()
     }

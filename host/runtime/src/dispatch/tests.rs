@@ -30,14 +30,15 @@ use windlass_kube::{Discovery, Informers, Subscription};
 use super::aftermath::{Lane, SLOW_LANE, lane};
 use super::*;
 use crate::clock::SystemClock;
-use crate::controller::running::{End, Running, tracker};
+use crate::controller::running::Running;
+use crate::dispatch::call_record::Judged;
 use crate::dispatch::circuit::Guarded;
 use crate::dispatch::outage::Switch;
 use crate::dispatch::ports;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 use crate::phases::Phases;
-use crate::plugins::generation::Judged;
+use crate::phases::{ControllerEnd, tracker};
 use crate::supervise::supervise;
 
 #[test]
@@ -145,7 +146,7 @@ impl Stage {
             outages: outages.with_circuit(circuit.clone()),
             circuit,
             setbacks: Arc::default(),
-            tally: Tally::new(),
+            record: CallRecord::new(),
             stop: CancellationToken::new(),
             place_worth: 0.5,
             last_call: CancellationToken::new(),
@@ -211,27 +212,27 @@ async fn no_call_begins_while_the_api_server_is_unreachable() {
 #[tokio::test(start_paused = true)]
 async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
     let mut stage = Stage::new(1);
-    let tally = stage.dispatch.tally.clone();
-    tally.begin_probation(probation::Record { calls: 100, failures: 0 });
+    let record = stage.dispatch.record.clone();
+    record.begin_probation(probation::Record { calls: 100, failures: 0 });
     stage.dispatch.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
     assert!(stage.is_quiet().await);
     stage.switch.begin();
     assert!(stage.is_quiet().await);
     tokio::time::advance(Duration::from_hours(1)).await;
-    assert_eq!(tally.judged().now_or_never(), None);
+    assert_eq!(record.judged().now_or_never(), None);
     stage.switch.end();
     stage.dispatch.queue.add(key("b"));
     stage.answer("b", CallResult::Done).await;
     let began = Instant::now();
-    assert_eq!(tally.judged().await, Judged::Passed);
+    assert_eq!(record.judged().await, Judged::Passed);
     assert!(began.elapsed() > Duration::from_secs(59), "its minute begins with this call");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_made_is_none_that_ends_well() {
     let mut stage = Stage::new(1);
-    let tally = stage.dispatch.tally.clone();
+    let record = stage.dispatch.record.clone();
     stage.dispatch.queue.add(key("a"));
     stage.answer("a", CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])).await;
     assert!(stage.is_quiet().await);
@@ -241,7 +242,7 @@ async fn a_call_that_is_not_made_is_none_that_ends_well() {
         assert!(stage.is_quiet().await);
     }
     assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
-    assert_eq!(tally.record(), probation::Record { calls: 1, failures: 1 });
+    assert_eq!(record.record(), probation::Record { calls: 1, failures: 1 });
     let metrics = &stage.dispatch.status.metrics;
     assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
     let began = Instant::now();
@@ -277,10 +278,10 @@ async fn waiting_for_a_permit() -> (Stage, Running, Phases, Permit) {
 }
 
 /// The host stops. Returns how its only controller ended.
-async fn stop(running: Running, phases: &Phases) -> End {
+async fn stop(running: Running, phases: &Phases) -> ControllerEnd {
     let controller = tokio::spawn(running.end());
     let mut end = None;
-    let ended = async { usize::from(*end.insert(controller.await.expect("no panic")) == End::Cut) };
+    let ended = async { usize::from(*end.insert(controller.await.expect("no panic")) == ControllerEnd::Cut) };
     let nothing: Option<std::future::Ready<bool>> = None;
     phases.end(ended, std::future::ready(true), nothing, std::future::ready(())).await;
     end.expect("it ended")
@@ -297,7 +298,7 @@ async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
     phases.stop.cancel();
     phases.last_call.cancel();
     let end = tokio::time::timeout(Duration::from_secs(1), running.end()).await;
-    assert_eq!(end.ok(), Some(End::Clean));
+    assert_eq!(end.ok(), Some(ControllerEnd::Clean));
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +314,7 @@ async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
 async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
     let (mut stage, running, phases, permit) = waiting_for_a_permit().await;
     let began = Instant::now();
-    assert_eq!(stop(running, &phases).await, End::Clean, "no call runs that could be cut");
+    assert_eq!(stop(running, &phases).await, ControllerEnd::Clean, "no call runs that could be cut");
     assert!(began.elapsed() < Duration::from_secs(6), "only the drain waits: {:?}", began.elapsed());
     assert_eq!(phases.all_dropped(), 1);
     permit.finish(Duration::ZERO);
@@ -342,7 +343,7 @@ async fn a_held_key_that_wakes_while_the_queues_drain_is_called() {
         stage.answer("a", CallResult::Done).await;
     };
     let (end, ()) = tokio::join!(stop(running, &phases), waking);
-    assert_eq!(end, End::Clean);
+    assert_eq!(end, ControllerEnd::Clean);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
@@ -350,7 +351,7 @@ async fn a_held_key_that_wakes_while_the_queues_drain_is_called() {
 async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
     let (mut stage, running, phases) = holding().await;
     let began = Instant::now();
-    assert_eq!(stop(running, &phases).await, End::Clean);
+    assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
     stage.dispatch.queue.wake(&key("a"));
@@ -471,7 +472,7 @@ async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() 
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert_eq!(Arc::strong_count(&kept), 2, "a call runs");
     call.answer.send(CallResult::Done).expect("the worker waits");
-    assert_eq!(stopping.await.expect("no panic"), End::Clean);
+    assert_eq!(stopping.await.expect("no panic"), ControllerEnd::Clean);
     assert!(needed.load(Ordering::Relaxed) >= 10, "{needed:?}");
     assert_eq!(Arc::strong_count(&kept), 1);
 }
@@ -483,7 +484,7 @@ async fn a_call_that_hangs_is_cut_after_the_drain_and_the_time_for_calls() {
     stage.dispatch.queue.wake(&key("a"));
     let _hangs = stage.call().await;
     assert_eq!(stage.dispatch.queue.processing(), [key("a")]);
-    assert_eq!(stop(running, &phases).await, End::Cut);
+    assert_eq!(stop(running, &phases).await, ControllerEnd::Cut);
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(25) && took < Duration::from_secs(26), "{took:?}");
 }
@@ -494,7 +495,7 @@ async fn a_stop_during_an_outage_drops_what_is_queued_and_waits_for_nothing() {
     stage.switch.begin();
     stage.dispatch.queue.wake(&key("a"));
     let began = Instant::now();
-    assert_eq!(stop(running, &phases).await, End::Clean);
+    assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
     stage.switch.end();
     assert!(stage.is_quiet().await);

@@ -9,7 +9,7 @@ use windlass_core::lease::Found;
 use windlass_kube::Leases;
 
 use super::{Leadership, LeaseMode};
-use crate::plugins::directory::{Rejection, Verdicts};
+use crate::rejections::{Rejection, Verdicts};
 
 /// What stands before the plugin's name in an annotation's.
 const PREFIX: &str = "rejected.windlass.dev/";
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugins::directory::{JudgedAt, Verdict};
+    use crate::rejections::{JudgedAt, Verdict};
 
     #[test]
     fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {

@@ -11,6 +11,7 @@ use windlass_kube::LeaseKind;
 
 use super::elector::Figures;
 use super::{Leadership, Standing, Tenure};
+use crate::observe::status::LeaseView;
 use crate::supervise::{Panics, supervise};
 
 /// One plugin's place: it waits here for its tenures.
@@ -39,14 +40,18 @@ impl Seat {
             None => std::future::pending().await,
         }
     }
+}
 
-    /// Who runs the plugin, as far as is known.
-    pub(crate) fn holder(&self) -> Option<Arc<str>> {
+impl LeaseView for Seat {
+    fn name(&self) -> Option<Arc<str>> {
+        self.lease.clone()
+    }
+
+    fn holder(&self) -> Option<Arc<str>> {
         if self.lease.is_none() { Some(self.me.clone()) } else { self.standing.borrow().holder.clone() }
     }
 
-    /// Whether it is run here.
-    pub(crate) fn is_held(&self) -> bool {
+    fn is_held(&self) -> bool {
         self.holder().as_ref() == Some(&self.me)
     }
 }

@@ -8,7 +8,8 @@ use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions};
 
 use super::*;
-use crate::plugins::directory::{JudgedAt, Rejection, Verdict, Verdicts};
+use crate::observe::status::LeaseView as _;
+use crate::rejections::{JudgedAt, Rejection, Verdict, Verdicts};
 
 const PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;

@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::plugins::directory::Allowed;
 use crate::plugins::leftovers;
 use crate::plugins::reload::News;
+use crate::plugins::supplies::Supplies;
 use crate::policies::PolicyFiles;
 use crate::supervise::{caught, supervise};
 
@@ -131,8 +132,8 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
 }
 
 /// Follows the files of configurations until `stop`.
-pub(super) async fn configs(host: Arc<Host>, stop: CancellationToken) {
-    stop.run_until_cancelled(supervise("configs", &host.panics, &stop, || host.configs.follow())).await;
+pub(super) async fn configs(host: Arc<Host>, supplies: Arc<Supplies>, stop: CancellationToken) {
+    stop.run_until_cancelled(supervise("configs", &host.panics, &stop, || supplies.configs.follow())).await;
 }
 
 /// Follows the files of policies until `stop`.

@@ -14,7 +14,6 @@ use windlass_kube::{ConnectError, LeaseError};
 use windlass_wasm::SandboxError;
 
 use self::follow::Seen;
-use crate::controller::running::End;
 use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
 use crate::host::Host;
@@ -22,9 +21,11 @@ use crate::leadership::Leadership;
 use crate::observe::admin::{self, Admin, ListenError};
 use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
+use crate::phases::ControllerEnd;
 use crate::phases::{self, Phases};
 use crate::plugins::directory::{self, Allowed, AllowedError, DirectoryError};
 use crate::plugins::reload::{Reload, Servings};
+use crate::plugins::supplies::Supplies;
 use crate::policies::{Policies, PoliciesError};
 use crate::settings::Settings;
 use crate::supervise::{Panics, caught, supervise};
@@ -88,20 +89,21 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let replica: Arc<str> = replica().into();
     let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop)?;
     shown.metrics.collect(leadership.collector());
-    let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
+    let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
+    let fair = fair(&host.features, settings.concurrent_calls, settings.places);
+    let supplies = Supplies::new(&connection, &host.discovery, &settings, fair);
     host.leadership.start(&host.informers, &host.panics);
     let phases = Phases::of(stop.clone());
     let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
     // What binds calls is followed until the last of them has ended.
     let followed = tokio::spawn(follow::policies(host.clone(), files, phases.over.clone()));
-    let configs = tokio::spawn(follow::configs(host.clone(), phases.over.clone()));
+    let configs = tokio::spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
-    let fair = fair(&host.features, settings.concurrent_calls, settings.places);
     let reload = Reload::new(
         host.clone(),
         sandbox,
-        fair,
+        supplies.clone(),
         phases.clone(),
         seen.allowed.clone(),
         leave,
@@ -131,7 +133,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
         let mut cut = 0;
         while let Some(ended) = servings.join_next().await {
             // A panic has been told of.
-            if !matches!(ended, Ok((_, Some(End::Clean | End::Impossible)))) {
+            if !matches!(ended, Ok((_, Some(ControllerEnd::Clean | ControllerEnd::Impossible)))) {
                 cut += 1;
             }
         }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::controller::{ControllerState, ControllerStatus};
-pub(crate) use self::plugin::{NotTaken, PluginState, PluginStatus};
+pub(crate) use self::controller::{CallGuards, ControllerState, ControllerStatus};
+pub(crate) use self::plugin::{LeaseView, LeftBehind, NotTaken, PluginState, PluginStatus};
 
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;

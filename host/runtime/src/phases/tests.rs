@@ -14,7 +14,7 @@ fn seconds(count: u64) -> Duration {
 }
 
 /// A controller that needs `drain` to drain, drops three keys if that is too long, and whose last call ends after `call`.
-fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<Output = End> + use<> {
+fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<Output = ControllerEnd> + use<> {
     let (phases, mut at_work) = (phases.clone(), phases.at_work());
     async move {
         phases.stop.cancelled().await;
@@ -38,7 +38,7 @@ async fn stopped(controllers: &[(Duration, Duration)]) -> (bool, usize, [Duratio
         controllers.iter().map(|(drain, call)| tokio::spawn(controller(&phases, *drain, *call))).collect();
     let ended = async {
         let ends = futures::future::join_all(controllers).await;
-        ends.into_iter().filter(|end| *end.as_ref().expect("no panic") == End::Cut).count()
+        ends.into_iter().filter(|end| *end.as_ref().expect("no panic") == ControllerEnd::Cut).count()
     };
     let at = |token: &CancellationToken| {
         let token = token.clone();
@@ -112,7 +112,7 @@ async fn leases_are_kept_until_the_last_call_has_ended_and_watches_until_they_ar
     let calls = async {
         let end = call.await;
         note("calls");
-        usize::from(end == End::Cut)
+        usize::from(end == ControllerEnd::Cut)
     };
     let events = async {
         note("events");
@@ -144,7 +144,11 @@ async fn a_tenure_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
             end = running => end.expect("no panic"),
             never = tenure.hand_over(&lost) => match never {},
         };
-        assert_eq!((end == End::Cut, began.elapsed().as_secs()), (call == 99, took), "{drain} {call} {lost_after}");
+        assert_eq!(
+            (end == ControllerEnd::Cut, began.elapsed().as_secs()),
+            (call == 99, took),
+            "{drain} {call} {lost_after}"
+        );
         let is_over = [&host.stop, &host.last_call, &host.cut, &host.over].map(CancellationToken::is_cancelled);
         assert_eq!(is_over, [false; 4]);
     }
@@ -156,7 +160,8 @@ async fn a_stop_of_the_host_waits_for_what_runs_in_a_tenure() {
     let host = Phases::of(CancellationToken::new());
     let tenure = host.of_tenure(host.stop.child_token());
     let running = tokio::spawn(controller(&tenure, seconds(3), seconds(4)));
-    let (ended, began) = (async { usize::from(running.await.expect("no panic") == End::Cut) }, Instant::now());
+    let (ended, began) =
+        (async { usize::from(running.await.expect("no panic") == ControllerEnd::Cut) }, Instant::now());
     assert!(host.end(ended, ready(true), NOTHING, ready(())).await);
     assert_eq!(began.elapsed().as_secs(), 7);
 }
@@ -172,7 +177,7 @@ async fn in_a_stop_a_tenure_has_the_limits_of_the_host_and_no_others() {
     let ended = async {
         let ends = [calling.await.expect("no panic"), draining.await.expect("no panic")];
         handing_over.abort();
-        ends.iter().filter(|end| **end == End::Cut).count()
+        ends.iter().filter(|end| **end == ControllerEnd::Cut).count()
     };
     assert!(host.end(ended, ready(true), NOTHING, ready(())).await);
     assert_eq!(host.all_dropped(), 3);

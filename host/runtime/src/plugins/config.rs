@@ -25,9 +25,9 @@ use windlass_wasm::Manifest;
 use windlass_policy::regular::read_whole;
 
 pub(crate) use files::ConfigFiles;
+pub(crate) use follow::Follower;
 #[cfg(test)]
 use follow::Source;
-pub(crate) use follow::{Configured, Follower, requeue_on_change};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";

@@ -8,11 +8,9 @@ mod allowed;
 mod catalog;
 mod entry;
 mod refusal;
-mod rejected;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod verdicts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,11 +19,7 @@ pub(crate) use self::allowed::Allowed;
 pub use self::allowed::AllowedError;
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::refusal::{NotRevived, Refusal, Why};
-pub(crate) use self::rejected::{Rejection, Rejections};
-pub(crate) use self::verdicts::{JudgedAt, Verdict, Verdicts};
-
-/// The SHA-256 of a file, 64 hexadecimal digits.
-pub(crate) type Digest = Arc<str>;
+use crate::rejections::Digest;
 
 /// Why a directory of plugins cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ use windlass_kube::{Definition, DefinitionError};
 use windlass_wasm::Manifest;
 
 use crate::host::Host;
+use crate::plugins::supplies::Supplies;
 use crate::policies::Standing;
 use crate::supervise::jittered;
 
@@ -23,12 +24,10 @@ const ESTABLISHED: Duration = Duration::from_secs(30);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
-/// Whether the definitions of a plugin are as it needs them.
-pub(crate) type Ready = watch::Receiver<bool>;
-
 /// Installs the definitions of one plugin.
 pub(crate) struct Installer {
     pub(crate) host: Arc<Host>,
+    pub(crate) supplies: Arc<Supplies>,
     pub(crate) definitions: Vec<Definition>,
     /// The host, in the role that installs definitions for the plugin.
     pub(crate) role: Principal,
@@ -98,7 +97,7 @@ impl Installer {
                 left_out.push(denial.to_string());
             } else {
                 let manager = self.role.field_manager();
-                self.host.definitions.install(&self.role, &manager, definition, ESTABLISHED).await?;
+                self.supplies.definitions.install(&self.role, &manager, definition, ESTABLISHED).await?;
             }
         }
         Ok(left_out)

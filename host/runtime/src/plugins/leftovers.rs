@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use windlass_core::grants::resource_name;
 use windlass_core::object::ObjectKind;
 use windlass_kube::sweep::{self, Carrier, Scope, Sought, Swept};
@@ -17,10 +16,8 @@ use windlass_wasm::manifest::Manifest;
 use windlass_wasm::{Entry, Plugin};
 
 use crate::host::Host;
-use crate::observe::status::ControllerState;
+use crate::observe::status::LeftBehind;
 
-/// How soon it is looked again whether the controllers still start.
-const STILL_STARTING: Duration = Duration::from_secs(1);
 /// How long a look at the whole cluster may take.
 const LOOK_LIMIT: Duration = Duration::from_mins(10);
 /// How often it is tried while the server does not say what it serves, and the pause between.
@@ -36,15 +33,6 @@ pub struct NamedKinds {
 }
 
 type GroupKind = (String, String);
-
-/// Children of one kind that a plugin has left behind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct LeftBehind {
-    /// Such as `deployments.apps`.
-    pub(crate) resource: String,
-    /// How many. The host counts up to 10,000.
-    pub(crate) count: usize,
-}
 
 impl NamedKinds {
     /// The kinds that `manifest` names.
@@ -100,14 +88,13 @@ fn remedy(plugin: &str, file: &Path, resource: &str, namespace: Option<&str>) ->
     format!("windlass children prune {plugin} --left-behind {} --kind {resource} {place}", file.display())
 }
 
-/// Looks once for what the composite ones among `plugins` have left behind, when their controllers have started, and tells.
+/// Looks once for what the composite ones among `plugins` have left behind, and tells.
 /// Nothing depends on it: what cannot be looked at is passed over.
 pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
     let composers: Vec<_> = plugins.iter().filter(|plugin| plugin.entry() == Entry::Composer).collect();
     if composers.is_empty() {
         return;
     }
-    started(host, &composers).await;
     let named: Vec<_> = composers.into_iter().map(|plugin| (plugin, NamedKinds::of(plugin.manifest()))).collect();
     let Some(swept) = look(host, |carrier| named.iter().any(|(_, named)| named.is_child(carrier))).await else {
         return;
@@ -128,17 +115,6 @@ pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
         if let Some(status) = host.status.known(plugin.name()) {
             status.has_left_behind(found);
         }
-    }
-}
-
-/// Waits until every controller of `plugins` works, or waits for something that may never come.
-async fn started(host: &Host, plugins: &[&Arc<Plugin>]) {
-    let starts = |plugin: &&Arc<Plugin>| {
-        let controllers = host.status.known(plugin.name()).map(|status| status.controllers()).unwrap_or_default();
-        controllers.iter().any(|it| matches!(it.state().0, ControllerState::Starting | ControllerState::Syncing))
-    };
-    while plugins.iter().any(starts) {
-        tokio::time::sleep(STILL_STARTING).await;
     }
 }
 

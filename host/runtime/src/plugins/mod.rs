@@ -5,15 +5,16 @@
 
 pub(crate) mod config;
 pub(crate) mod directory;
-pub(crate) mod generation;
 pub(crate) mod install;
 pub(crate) mod leftovers;
 pub(crate) mod prepare;
 pub(crate) mod reload;
 mod replicas;
+pub(crate) mod reports;
 pub(crate) mod serve;
 #[cfg(test)]
 pub(crate) mod stage;
+pub(crate) mod supplies;
 mod swap;
 mod tell;
 mod unload;

@@ -9,20 +9,22 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::error::explained;
-use windlass_core::fair::Fair;
 use windlass_core::fence::Fenced;
 use windlass_core::grants::{DenialCount, LiveGrants};
 use windlass_core::principal::{Principal, Role};
 use windlass_kube::Selector;
 use windlass_wasm::{Manifest, Plugin, Sandbox};
 
+use crate::controller::Ready;
+use crate::dispatch::configured::Configured;
 use crate::host::Host;
 use crate::phases::Phases;
-use crate::plugins::config::{self, Configured};
+use crate::plugins::config;
 use crate::plugins::directory::Refusal;
-use crate::plugins::generation::Reports;
-use crate::plugins::install::{self, Installer, Ready};
+use crate::plugins::install::{self, Installer};
+use crate::plugins::reports::Reports;
 use crate::plugins::serve::Serving;
+use crate::plugins::supplies::Supplies;
 use crate::supervise::supervise;
 
 /// How soon a denial that goes on is told of again.
@@ -72,31 +74,36 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
 /// and where its newer generations are delivered. What becomes of those is told in `reports`.
 pub(super) fn serving(
     host: &Arc<Host>,
-    fair: &Fair,
+    supplies: &Arc<Supplies>,
     plugin: &Arc<Plugin>,
     reports: Reports,
     phases: Phases,
 ) -> (Serving, watch::Sender<Arc<Plugin>>) {
     let seat = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
-    host.status.plugin(plugin.name()).goes_by(seat.clone());
+    host.status.plugin(plugin.name()).goes_by(Arc::new(seat.clone()));
     let (newest, wanted) = watch::channel(plugin.clone());
     let serving = Serving {
         host: host.clone(),
         wanted,
         reports,
-        share: fair.share(EQUAL),
-        live: host.live.for_another(),
-        cache: host.plugin_cache,
+        share: supplies.fair.share(EQUAL),
+        live: supplies.live.for_another(),
+        supplies: supplies.clone(),
         seat,
         phases,
         install,
-        configure,
     };
     (serving, newest)
 }
 
 /// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
-fn install(host: &Arc<Host>, plugin: &Plugin, fence: Fenced, stop: &CancellationToken) -> Option<Ready> {
+fn install(
+    host: &Arc<Host>,
+    supplies: &Arc<Supplies>,
+    plugin: &Plugin,
+    fence: Fenced,
+    stop: &CancellationToken,
+) -> Option<Ready> {
     let definitions = install::definitions(plugin.manifest()).ok()?;
     let (sender, ready) = watch::channel(definitions.is_empty());
     if definitions.is_empty() {
@@ -106,6 +113,7 @@ fn install(host: &Arc<Host>, plugin: &Plugin, fence: Fenced, stop: &Cancellation
     let keeping = Role::Definitions.grants("apiextensions.k8s.io", "customresourcedefinitions", vec![], names);
     let installer = Installer {
         host: host.clone(),
+        supplies: supplies.clone(),
         asked: plugin.manifest().asked(vec![]),
         definitions,
         role: Principal {
@@ -128,16 +136,21 @@ fn install(host: &Arc<Host>, plugin: &Plugin, fence: Fenced, stop: &Cancellation
 
 /// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
 /// it was loaded.
-fn configure(host: &Arc<Host>, plugin: &Plugin, stop: &CancellationToken) -> Option<Configured> {
+pub(super) fn configure(
+    host: &Host,
+    supplies: &Supplies,
+    plugin: &Plugin,
+    stop: &CancellationToken,
+) -> Option<Configured> {
     let schema = config::Schema::of(plugin.manifest()).ok()?;
     let (sender, configured) = watch::channel(None);
-    let path = config::path_in(host.configs.directory(), plugin.name());
+    let path = config::path_in(supplies.configs.directory(), plugin.name());
     let follower = config::Follower {
         plugin: plugin.name().clone(),
-        changes: host.configs.changes_of(&path),
+        changes: supplies.configs.changes_of(&path),
         path,
         schema,
-        source: host.secrets.clone(),
+        source: supplies.secrets.clone(),
         configured: sender,
     };
     let (panics, stop) = (host.panics.clone(), stop.clone());

@@ -17,18 +17,19 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use windlass_core::fair::Fair;
 use windlass_wasm::{Plugin, Sandbox};
 
 use self::started::Handle;
+use super::supplies::Supplies;
 use super::{replicas, tell};
-use crate::controller::running::End;
 use crate::files::Change;
 use crate::host::Host;
 use crate::leadership::Rejected;
+use crate::phases::ControllerEnd;
 use crate::phases::Phases;
-use crate::plugins::directory::{Allowed, AllowedError, Catalog, Digest, Loaded, Refusal, Rejection, Rejections, Step};
-use crate::plugins::generation::{Reports, Swapped};
+use crate::plugins::directory::{Allowed, AllowedError, Catalog, Loaded, Refusal, Step};
+use crate::plugins::reports::{Reports, Swapped};
+use crate::rejections::{Digest, Rejection, Rejections};
 
 /// What this task is told.
 pub(crate) enum News {
@@ -49,13 +50,13 @@ pub(crate) enum News {
 }
 
 /// Plugins that run, and end.
-pub(crate) type Servings = JoinSet<(Arc<str>, Option<End>)>;
+pub(crate) type Servings = JoinSet<(Arc<str>, Option<ControllerEnd>)>;
 
 /// All that follows from the directory.
 pub(crate) struct Reload {
     host: Arc<Host>,
     sandbox: Sandbox,
-    fair: Fair,
+    supplies: Arc<Supplies>,
     phases: Phases,
     catalog: Catalog<Arc<Plugin>>,
     /// What the catalog takes as done: a panic at one of them must not lose the others.
@@ -85,7 +86,7 @@ impl Reload {
     pub(crate) fn new(
         host: Arc<Host>,
         sandbox: Sandbox,
-        fair: Fair,
+        supplies: Arc<Supplies>,
         phases: Phases,
         allowed: Option<Allowed>,
         leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
@@ -99,7 +100,7 @@ impl Reload {
         Self {
             host,
             sandbox,
-            fair,
+            supplies,
             phases,
             catalog: Catalog::new(slots, allowed),
             steps: VecDeque::new(),

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::tell;
 use crate::host::Host;
-use crate::plugins::directory::{Verdict, Verdicts};
+use crate::rejections::{Verdict, Verdicts};
 use crate::supervise::caught;
 
 /// The pauses between attempts; the last is that between all further ones. Nobody waits for it.
@@ -103,7 +103,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::plugins::directory::JudgedAt;
+    use crate::rejections::JudgedAt;
 
     fn pardoned(digest: &str) -> Verdict {
         Verdict::Pardoned { digest: digest.into(), at: JudgedAt::default() }

@@ -12,16 +12,21 @@ use windlass_core::fence::Fenced;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 
+use super::prepare;
+use super::supplies::Supplies;
 use super::swap::Swaps;
-use crate::controller::running::{End, kept_up};
+use crate::controller::Ready;
 use crate::controller::{Controller, Lasting, Parts};
+use crate::dispatch::call_record::CallRecord;
 use crate::host::Host;
 use crate::leadership::{Seat, Tenure};
 use crate::observe::status::ControllerStatus;
 use crate::phases::Phases;
-use crate::plugins::config::Configured;
-use crate::plugins::generation::{Reports, Swapped, Tally};
-use crate::plugins::install::Ready;
+use crate::phases::{ControllerEnd, kept_up};
+use crate::plugins::reports::{Reports, Swapped};
+
+/// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
+pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
 
 /// One plugin and what it takes to run it.
 pub(crate) struct Serving {
@@ -33,22 +38,19 @@ pub(crate) struct Serving {
     /// The plugin's share of the host's permits.
     pub(crate) share: Share,
     pub(crate) live: LiveReader,
-    /// What the caches of one generation may hold together, in bytes.
-    pub(crate) cache: usize,
+    pub(crate) supplies: Arc<Supplies>,
     pub(crate) seat: Seat,
     /// How the host stops, or this plugin is unloaded.
     pub(crate) phases: Phases,
-    /// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
-    pub(crate) install: fn(&Arc<Host>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>,
-    /// Begins to follow a generation's configuration, until a token is cancelled. None: nothing could ever fit its schema.
-    pub(crate) configure: fn(&Arc<Host>, &Plugin, &CancellationToken) -> Option<Configured>,
+    /// Installs definitions; a test's may panic.
+    pub(crate) install: Install,
 }
 
 /// One generation, ready to run.
 pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) record: Arc<CallRecord>,
     /// Its configuration is followed until this is dropped.
     _following: DropGuard,
 }
@@ -63,19 +65,19 @@ pub(crate) struct Past {
     /// What comes back if what runs does not prove itself, or has not. None: it has, or need not.
     pub(super) former: Option<Proven>,
     /// What is shown as running, and how its calls end.
-    at_work: Option<(Arc<Plugin>, Arc<Tally>)>,
+    at_work: Option<(Arc<Plugin>, Arc<CallRecord>)>,
 }
 
 /// A generation that has proven itself.
 pub(super) struct Proven {
     pub(super) plugin: Arc<Plugin>,
     /// How its calls ended here. It is its own again when it comes back.
-    pub(super) tally: Arc<Tally>,
+    pub(super) record: Arc<CallRecord>,
 }
 
 impl Serving {
     /// Runs the plugin whenever it is its turn, until the host stops, whatever panics. Its controllers are shown before this is polled.
-    pub(crate) fn run(mut self) -> impl Future<Output = End> + Send + 'static {
+    pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
         let mut past = Past::default();
         let wanted = self.wanted.borrow_and_update().clone();
         let first = self.generation(wanted, &mut past);
@@ -85,7 +87,7 @@ impl Serving {
         async move {
             if first.is_none() {
                 // That nothing could fit its schema was told of when it was loaded.
-                return End::Impossible;
+                return ControllerEnd::Impossible;
             }
             let (panics, phases) = (self.host.panics.clone(), self.phases.clone());
             let all = Mutex::new((self, past, first));
@@ -103,18 +105,18 @@ impl Serving {
     }
 
     /// With its first generation, or with the one that was at work when an attempt panicked.
-    async fn attempt(all: &Mutex<(Self, Past, Option<Generation>)>) -> End {
+    async fn attempt(all: &Mutex<(Self, Past, Option<Generation>)>) -> ControllerEnd {
         let (serving, past, first) = &mut *all.lock().await;
         match first.take().or_else(|| serving.again(past)) {
             Some(current) => serving.tenures(current, past).await,
-            None => End::Impossible,
+            None => ControllerEnd::Impossible,
         }
     }
 
     /// What was at work, as far as it has come.
     fn again(&self, past: &mut Past) -> Option<Generation> {
-        let (plugin, tally) = past.at_work.clone()?;
-        let generation = self.generation_of(plugin, tally, past)?;
+        let (plugin, record) = past.at_work.clone()?;
+        let generation = self.generation_of(plugin, record, past)?;
         self.runs(past, &generation);
         Some(self.returned(past, generation))
     }
@@ -124,20 +126,20 @@ impl Serving {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
         }
-        let former = past.former.take().and_then(|former| self.generation_of(former.plugin, former.tally, past));
+        let former = past.former.take().and_then(|former| self.generation_of(former.plugin, former.record, past));
         let Some(former) = former else { return generation };
         self.runs(past, &former);
         self.report(&former.plugin, Swapped::Runs);
         former
     }
 
-    async fn tenures(&mut self, mut current: Generation, past: &mut Past) -> End {
+    async fn tenures(&mut self, mut current: Generation, past: &mut Past) -> ControllerEnd {
         let stop = self.phases.stop.clone();
         loop {
             let mut wanted = self.wanted.clone();
             let tenure = tokio::select! {
                 biased;
-                () = stop.cancelled() => return End::Clean,
+                () = stop.cancelled() => return ControllerEnd::Clean,
                 Ok(()) = wanted.changed() => {
                     self.take_up(&mut current, past);
                     continue;
@@ -201,19 +203,24 @@ impl Serving {
 
     /// The generation of `plugin`, whose controllers keep what they have of those before.
     pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
-        self.generation_of(plugin, Tally::new(), past)
+        self.generation_of(plugin, CallRecord::new(), past)
     }
 
-    pub(super) fn generation_of(&self, plugin: Arc<Plugin>, tally: Arc<Tally>, past: &mut Past) -> Option<Generation> {
+    pub(super) fn generation_of(
+        &self,
+        plugin: Arc<Plugin>,
+        record: Arc<CallRecord>,
+        past: &mut Past,
+    ) -> Option<Generation> {
         let over = CancellationToken::new();
-        let configured = (self.configure)(&self.host, &plugin, &over)?;
+        let configured = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
         let parts = Parts {
             host: self.host.clone(),
             plugin: plugin.clone(),
             share: self.share.clone(),
-            budget: Budget::new(self.cache),
+            budget: Budget::new(self.supplies.plugin_cache),
             live: self.live.clone(),
-            tally: tally.clone(),
+            record: record.clone(),
             configured,
         };
         // One that is gone and comes back waits for the calls that it still has.
@@ -228,12 +235,12 @@ impl Serving {
             Controller::new(parts.clone(), lasting.clone(), index)
         });
         let controllers = controllers.collect();
-        Some(Generation { plugin, controllers, tally, _following: over.drop_guard() })
+        Some(Generation { plugin, controllers, record, _following: over.drop_guard() })
     }
 
     /// `generation` is what runs now.
     pub(super) fn runs(&self, past: &mut Past, generation: &Generation) {
-        past.at_work = Some((generation.plugin.clone(), generation.tally.clone()));
+        past.at_work = Some((generation.plugin.clone(), generation.record.clone()));
         let status = self.host.status.plugin(generation.plugin.name());
         for controller in &generation.controllers {
             status.list(controller.name(), controller.lasting().status());
@@ -292,10 +299,10 @@ impl Past {
     /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no measure, nor to come
     /// back. The one that has need not do so again, and beside one that was never called here nothing can be proven.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
-        let proven = || Proven { plugin: before.plugin.clone(), tally: before.tally.clone() };
+        let proven = || Proven { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);
-        if former.plugin.digest() != next.plugin.digest() && former.tally.record().calls > 0 {
-            next.tally.begin_probation(former.tally.record());
+        if former.plugin.digest() != next.plugin.digest() && former.record.record().calls > 0 {
+            next.record.begin_probation(former.record.record());
             self.former = Some(former);
         }
     }

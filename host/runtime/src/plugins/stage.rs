@@ -17,6 +17,7 @@ use windlass_wasm::{Compiler, Limits, Plugin, Sandbox, SandboxOptions};
 
 use super::prepare;
 use super::reload::Reload;
+use super::supplies::Supplies;
 use crate::egress::tls::Trust;
 use crate::host::Host;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
@@ -24,7 +25,7 @@ use crate::observe::admin::Admin;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerState, Status};
 use crate::phases::Phases;
-use crate::plugins::generation::Reports;
+use crate::plugins::reports::Reports;
 use crate::plugins::serve::Serving;
 use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::settings::Settings;
@@ -33,6 +34,7 @@ use crate::{GuardSettings, places};
 /// A host without plugins.
 pub(crate) struct Stage {
     pub(crate) host: Arc<Host>,
+    supplies: Arc<Supplies>,
     sandbox: Sandbox,
     pub(crate) phases: Phases,
     pub(crate) plugins: PathBuf,
@@ -61,12 +63,13 @@ impl Stage {
         let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop).expect("no leases");
         let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
         let trust = Trust::with(None).expect("the usual authorities");
-        let host = Arc::new(Host::new(connection, &settings, policies, leadership, replica, shown, trust));
+        let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
+        let supplies = Supplies::new(&connection, &host.discovery, &settings, Fair::new(2, 4));
         host.leadership.start(&host.informers, &host.panics);
         let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
         let sandbox = Sandbox::new(options).expect("a sandbox");
         let phases = Phases::of(stop);
-        Self { host, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, _server: server }
+        Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, _server: server }
     }
 
     /// Puts the plugin there, as its generation `number`.
@@ -105,16 +108,12 @@ impl Stage {
         reports: Reports,
         stop: CancellationToken,
     ) -> (Serving, watch::Sender<Arc<Plugin>>) {
-        prepare::serving(&self.host, &Self::fair(), plugin, reports, self.phases.of_plugin(stop))
-    }
-
-    fn fair() -> Fair {
-        Fair::new(2, 4)
+        prepare::serving(&self.host, &self.supplies, plugin, reports, self.phases.of_plugin(stop))
     }
 
     pub(super) fn reload(&self) -> Reload {
         let (host, sandbox) = (self.host.clone(), self.sandbox.clone());
-        Reload::new(host, sandbox, Self::fair(), self.phases.clone(), None, mpsc::unbounded_channel().0, None)
+        Reload::new(host, sandbox, self.supplies.clone(), self.phases.clone(), None, mpsc::unbounded_channel().0, None)
     }
 
     /// Whether the controller of the plugin works.

@@ -16,11 +16,12 @@ use windlass_wasm::Plugin;
 use super::serve::{Generation, Past, Serving};
 use super::waiting::{LOOK_AGAIN, PATIENCE, Waiting};
 use crate::controller::Controller;
-use crate::controller::running::End;
+use crate::controller::Ready;
+use crate::dispatch::call_record::Judged;
 use crate::leadership::Tenure;
+use crate::phases::ControllerEnd;
 use crate::phases::Phases;
-use crate::plugins::generation::{Judged, Swapped};
-use crate::plugins::install::Ready;
+use crate::plugins::reports::Swapped;
 
 /// The generations of one plugin in one tenure.
 pub(super) struct Swaps<'a> {
@@ -29,7 +30,7 @@ pub(super) struct Swaps<'a> {
     tenure: &'a Tenure,
     phases: Phases,
     /// The controllers of all generations that have not ended.
-    running: JoinSet<End>,
+    running: JoinSet<ControllerEnd>,
     /// Told of whatever a generation that gets ready may wait for.
     changed: Arc<Notify>,
     /// Nothing newer has a turn before what begins the tenure is at work, for nothing would hold it back before; but not for longer
@@ -74,7 +75,7 @@ struct Next {
 /// What has come about.
 enum Event {
     /// Controllers have ended.
-    Ended(Option<End>),
+    Ended(Option<ControllerEnd>),
     /// There is a newer generation.
     Wanted,
     /// What the next one waits for may have come.
@@ -92,11 +93,11 @@ impl<'a> Swaps<'a> {
     }
 
     /// Serves to the end of the tenure, beginning with `current`. Returns how that ended, and with which generation.
-    pub(super) async fn serve(mut self, current: Generation) -> (End, Generation) {
+    pub(super) async fn serve(mut self, current: Generation) -> (ControllerEnd, Generation) {
         // They are no definitions, which was told of when the plugin was loaded.
-        let Some(begun) = self.begin(&current, None) else { return (End::Impossible, current) };
+        let Some(begun) = self.begin(&current, None) else { return (ControllerEnd::Impossible, current) };
         // It may have begun in an earlier tenure, and what has passed since then proves nothing.
-        current.tally.rests();
+        current.record.rests();
         let is_on_probation = self.past.is_on_probation(&current);
         let holds_back = self.serving.has_newer(&current, self.past) || keeps_finalizers(&current.plugin);
         self.held_back = holds_back.then(|| Instant::now() + PATIENCE);
@@ -111,7 +112,7 @@ impl<'a> Swaps<'a> {
         (end, generation)
     }
 
-    async fn follow(&mut self, current: &mut Current) -> End {
+    async fn follow(&mut self, current: &mut Current) -> ControllerEnd {
         let (mut next, mut ends) = (None::<Next>, Vec::new());
         loop {
             match self.event(current, next.as_ref()).await {
@@ -137,7 +138,7 @@ impl<'a> Swaps<'a> {
             if let Some(mut it) = next.take() {
                 if self.is_due(&mut it, current) {
                     // Those of the one before say nothing of this one, but that calls were cut.
-                    ends.retain(|end| *end == End::Cut);
+                    ends.retain(|end| *end == ControllerEnd::Cut);
                     self.swap(current, it);
                 } else {
                     next = Some(it);
@@ -154,9 +155,9 @@ impl<'a> Swaps<'a> {
         let takes = !over && self.held_back.is_none() && next.is_none_or(Next::may_be_given_up);
         tokio::select! {
             biased;
-            ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(End::Cut))),
+            ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(ControllerEnd::Cut))),
             Ok(()) = wanted.changed(), if takes => Event::Wanted,
-            judged = current.generation.tally.judged(), if !over && current.is_on_probation => Event::Judged(judged),
+            judged = current.generation.record.judged(), if !over && current.is_on_probation => Event::Judged(judged),
             () = at_work(current, self.held_back), if !over && self.held_back.is_some() => Event::Resumed,
             () = self.changed.notified(), if look.is_some() => Event::Changed,
             () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Event::Changed,
@@ -168,7 +169,13 @@ impl<'a> Swaps<'a> {
         let serving = &*self.serving;
         let stop = self.tenure.ends.child_token();
         let installing = stop.child_token();
-        let ready = (serving.install)(&serving.host, &generation.plugin, self.tenure.fence.clone(), &installing)?;
+        let ready = (serving.install)(
+            &serving.host,
+            &serving.supplies,
+            &generation.plugin,
+            self.tenure.fence.clone(),
+            &installing,
+        )?;
         Some(self.begin_with(generation, turn, &ready, stop, installing))
     }
 
@@ -230,13 +237,13 @@ impl<'a> Swaps<'a> {
         begun.installing.cancel();
         begun.installing = begun.stop.child_token();
         // Whether they are there, and that they are definitions, was seen when it began.
-        let _ = (serving.install)(&serving.host, &generation.plugin, fence, &begun.installing);
+        let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
     /// What is at work has failed, and is wanted all the same: it may prove itself once more.
     fn try_again(&self, current: &mut Current) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
-            current.generation.tally.begin_probation(former.tally.record());
+            current.generation.record.begin_probation(former.record.record());
             current.is_on_probation = true;
         }
     }
@@ -307,7 +314,7 @@ impl<'a> Swaps<'a> {
             return;
         };
         let Some(former) = &self.past.former else { return };
-        let (former, tally) = (former.plugin.clone(), former.tally.clone());
+        let (former, record) = (former.plugin.clone(), former.record.clone());
         tracing::error!(
             plugin = %plugin.name(), rejected = plugin.short_digest(), digest = former.short_digest(), because,
             "the generation has not proven itself: the one before it comes back"
@@ -329,7 +336,7 @@ impl<'a> Swaps<'a> {
             }
         }
         let turn = CancellationToken::new();
-        if let Some(generation) = self.serving.generation_of(former, tally, self.past) {
+        if let Some(generation) = self.serving.generation_of(former, record, self.past) {
             current.begun.installing.cancel();
             // It does not wait for its definitions: those that are there may be newer, and stay where stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
@@ -371,13 +378,13 @@ fn give_up(next: &Next) {
 }
 
 /// How a tenure has ended in which controllers ended so.
-fn overall(ends: &[End]) -> End {
-    if ends.contains(&End::Cut) {
-        End::Cut
-    } else if !ends.is_empty() && ends.iter().all(|end| *end == End::Impossible) {
-        End::Impossible
+fn overall(ends: &[ControllerEnd]) -> ControllerEnd {
+    if ends.contains(&ControllerEnd::Cut) {
+        ControllerEnd::Cut
+    } else if !ends.is_empty() && ends.iter().all(|end| *end == ControllerEnd::Impossible) {
+        ControllerEnd::Impossible
     } else {
-        End::Clean
+        ControllerEnd::Clean
     }
 }
 

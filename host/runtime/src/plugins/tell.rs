@@ -14,7 +14,8 @@ use windlass_wasm::Plugin;
 
 use crate::host::Host;
 use crate::observe::status::{NotTaken, PluginState};
-use crate::plugins::directory::{Digest, NotRevived, Refusal, Rejection, Why};
+use crate::plugins::directory::{NotRevived, Refusal, Why};
+use crate::rejections::{Digest, Rejection};
 
 /// Something has come of all files that there were when the host started.
 pub(super) fn begun(running: usize) {

@@ -11,9 +11,9 @@ use windlass_core::grants::resource_name;
 use windlass_kube::sweep::{self, Carrier, Scope, Sought};
 use windlass_wasm::Plugin;
 
-use crate::controller::running::End;
 use crate::host::Host;
 use crate::observe::status::PluginState;
+use crate::phases::ControllerEnd;
 use crate::plugins::directory::Why;
 use crate::supervise::caught;
 
@@ -25,7 +25,7 @@ pub(super) fn tell(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
     why: Option<&Why>,
-    end: Option<End>,
+    end: Option<ControllerEnd>,
     ran_here: bool,
     stop: &CancellationToken,
 ) {
@@ -42,7 +42,7 @@ pub(super) fn tell(
     if let Some(Why::NotAllowed { .. } | Why::Rejected { .. }) = why {
         status.set(PluginState::NotLoaded, reason);
     }
-    let cut = end != Some(End::Clean);
+    let cut = end != Some(ControllerEnd::Clean);
     tracing::info!(plugin = %name, digest = plugin.short_digest(), cut, "plugin unloaded: what it has made stays in the cluster");
     let keeps = plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer);
     if why == Some(&Why::Deleted) && keeps && ran_here {

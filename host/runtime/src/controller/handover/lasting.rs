@@ -13,11 +13,11 @@ use windlass_core::queue::Queue;
 use windlass_core::watch::WatchSpec;
 
 use super::former::Former;
-use crate::controller::running::tracker;
 use crate::controller::voice::Heard;
 use crate::dispatch::outage::Setbacks;
 use crate::dispatch::route::Stores;
 use crate::observe::status::ControllerStatus;
+use crate::phases::tracker;
 use crate::phases::{AtWork, Phases};
 
 /// What lasts as long as the plugin has a controller of that name.

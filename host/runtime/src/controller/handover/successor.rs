@@ -13,9 +13,9 @@ use windlass_core::finalizer;
 
 use super::lasting::{Inherited, Scope};
 use crate::controller::Controller;
-use crate::controller::running::End;
 use crate::controller::watching::{Loss, Watching};
 use crate::observe::status::ControllerState;
+use crate::phases::ControllerEnd;
 
 /// How far a controller is that is to take another's place.
 pub(in crate::controller) struct Successor {
@@ -143,7 +143,7 @@ impl Controller {
         watching: &mut Watching,
         gone: &mut BoxFuture<'static, Loss>,
         stop: &CancellationToken,
-    ) -> ControlFlow<ControlFlow<End, Loss>, (Option<Inherited>, TaskTrackerToken)> {
+    ) -> ControlFlow<ControlFlow<ControllerEnd, Loss>, (Option<Inherited>, TaskTrackerToken)> {
         let scope = Scope::of(&watching.primary, watching.primary_specs());
         let (fresh, watches) = (self.fresh(watching), watching.specs());
         let muted = watching.subscriptions.iter_mut().map(
@@ -170,12 +170,12 @@ impl Controller {
         };
         let loss = tokio::select! {
             biased;
-            () = stop.cancelled() => return ControlFlow::Break(ControlFlow::Break(End::Clean)),
+            () = stop.cancelled() => return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean)),
             loss = gone => loss,
-            () = muted => return ControlFlow::Break(ControlFlow::Break(End::Clean)),
+            () = muted => return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean)),
             inherited = inherited => return match self.lasting.begins(stop) {
                 Some(beginning) => ControlFlow::Continue((inherited, beginning)),
-                None => ControlFlow::Break(ControlFlow::Break(End::Clean)),
+                None => ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean)),
             },
         };
         if successor.turn.is_cancelled() {

@@ -138,6 +138,6 @@ async fn a_stop_while_it_is_open_waits_for_nothing() {
     running.work();
     stage.dispatch.queue.add(key("b"));
     let began = Instant::now();
-    assert_eq!(stop(running, &phases).await, End::Clean);
+    assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
 }

@@ -67,7 +67,7 @@ async fn a_stop_waits_for_a_held_key_while_it_drains() {
     assert!(stage.is_quiet().await);
     cache.reach("5");
     stage.answer("a", CallResult::Done).await;
-    assert_eq!(end.await.expect("no panic"), End::Clean);
+    assert_eq!(end.await.expect("no panic"), ControllerEnd::Clean);
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,5 +86,5 @@ async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains(
     });
     let end = tokio::spawn(running.end());
     stage.answer("a", CallResult::Done).await;
-    assert_eq!(end.await.expect("no panic"), End::Clean);
+    assert_eq!(end.await.expect("no panic"), ControllerEnd::Clean);
 }

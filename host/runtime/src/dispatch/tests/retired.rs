@@ -73,8 +73,8 @@ async fn a_call_that_runs_ends_where_it_began_and_its_key_is_with_nobody_else_me
     again.answer.send(CallResult::Done).expect("the worker waits");
     retiring.await.expect("no panic");
     assert!(stage.is_quiet().await && next.is_quiet().await);
-    assert_eq!(stage.dispatch.tally.record().failures, 1);
-    assert_eq!((next.dispatch.tally.record().calls, next.dispatch.tally.record().failures), (2, 0));
+    assert_eq!(stage.dispatch.record.record().failures, 1);
+    assert_eq!((next.dispatch.record.record().calls, next.dispatch.record.record().failures), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,6 +146,6 @@ async fn only_what_is_the_plugins_own_fault_is_held_against_a_generation() {
         stage.answer(&name, result).await;
     }
     assert!(stage.is_quiet().await);
-    let record = stage.dispatch.tally.record();
+    let record = stage.dispatch.record.record();
     assert_eq!((record.calls, record.failures), (5, 2));
 }

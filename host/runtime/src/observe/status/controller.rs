@@ -8,14 +8,13 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_core::breaker;
 use windlass_core::clock::Moment;
 use windlass_core::gate::Gate;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 
 use super::{locked, shortened};
-use crate::dispatch::circuit::Circuit;
-use crate::dispatch::middleware::slow_lane::Lane;
 use crate::observe::metrics::ControllerMetrics;
 
 /// Keys of one controller that are listed as given up. More are only counted.
@@ -40,6 +39,21 @@ pub(crate) enum ControllerState {
     Stopped,
 }
 
+/// The guards that each call of a controller passes, as status and metrics show them.
+pub(crate) trait CallGuards: Send + Sync {
+    /// The state of the circuit breaker.
+    fn breaker(&self) -> breaker::State;
+
+    /// The same with its reasons, for `/plugins`.
+    fn breaker_json(&self) -> Value;
+
+    /// How many keys are in the slow lane, as they write one object over and over.
+    fn slowed(&self) -> usize;
+
+    /// Those keys, for `/plugins`.
+    fn slow_lane_json(&self) -> Vec<Value>;
+}
+
 /// The status of one controller, over all its rounds.
 pub(crate) struct ControllerStatus {
     pub(crate) plugin: Arc<str>,
@@ -60,8 +74,8 @@ struct Doing {
     /// How many are given up that `given_up` had no room for.
     unlisted: u64,
     last_error: Option<(ObjectKey, String, Instant)>,
-    /// What keeps the plugin from being called in vain, and from going round in circles.
-    guards: Option<(Circuit, Arc<Lane>)>,
+    /// The circuit breaker and the slow lane of the round.
+    guards: Option<Arc<dyn CallGuards>>,
 }
 
 impl Default for Doing {
@@ -134,19 +148,19 @@ impl ControllerStatus {
         locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
     }
 
-    /// The calls of the round pass `circuit` and `lane`.
-    pub(crate) fn guarded_by(&self, circuit: Circuit, lane: Arc<Lane>) {
-        locked(&self.doing).guards = Some((circuit, lane));
+    /// The calls of the round pass these guards.
+    pub(crate) fn guarded_by(&self, guards: Arc<dyn CallGuards>) {
+        locked(&self.doing).guards = Some(guards);
     }
 
-    /// Whether the calls of the current round are made.
-    pub(crate) fn circuit(&self) -> Option<Circuit> {
-        Some(locked(&self.doing).guards.as_ref()?.0.clone())
+    /// The circuit breaker of the current round. None: no round has begun.
+    pub(crate) fn breaker(&self) -> Option<breaker::State> {
+        Some(locked(&self.doing).guards.as_ref()?.breaker())
     }
 
     /// How many keys are called about rarely because they loop.
     pub(crate) fn slowed(&self) -> u64 {
-        locked(&self.doing).guards.as_ref().map_or(0, |(_, lane)| lane.count() as u64)
+        locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
     }
 
     /// What holds the keys of the current round.
@@ -264,8 +278,8 @@ impl ControllerStatus {
             "held": held,
             "givenUp": given_up.collect::<Vec<_>>(),
             "givenUpUnlisted": doing.unlisted,
-            "breaker": guards.map(|(circuit, _)| circuit.to_json()),
-            "slowLane": guards.map_or_else(Vec::new, |(_, lane)| lane.to_json()),
+            "breaker": guards.map(|guards| guards.breaker_json()),
+            "slowLane": guards.map_or_else(Vec::new, |guards| guards.slow_lane_json()),
             "lastError": last_error,
         })
     }

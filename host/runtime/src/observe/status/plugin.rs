@@ -9,8 +9,6 @@ use windlass_core::grants::Denials;
 use windlass_wasm::Plugin;
 
 use super::{ControllerStatus, locked, shortened};
-use crate::leadership::Seat;
-use crate::plugins::leftovers::LeftBehind;
 
 /// What a plugin is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +39,27 @@ pub(crate) struct NotTaken {
     pub(crate) reason: String,
 }
 
+/// Children of one kind that a plugin has left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LeftBehind {
+    /// Such as `deployments.apps`.
+    pub(crate) resource: String,
+    /// How many. The host counts up to 10,000.
+    pub(crate) count: usize,
+}
+
+/// The lease that a plugin goes by, as status shows it.
+pub(crate) trait LeaseView: Send + Sync {
+    /// The name of the lease. None: the plugin goes by none.
+    fn name(&self) -> Option<Arc<str>>;
+
+    /// The replica that holds it, as far as is known.
+    fn holder(&self) -> Option<Arc<str>>;
+
+    /// Whether this replica holds it.
+    fn is_held(&self) -> bool;
+}
+
 /// The status of one plugin, whichever of its generations runs.
 pub(crate) struct PluginStatus {
     pub(crate) name: Arc<str>,
@@ -50,7 +69,7 @@ pub(crate) struct PluginStatus {
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
     left_behind: Mutex<Vec<LeftBehind>>,
     /// By which lease it goes, and who holds that.
-    seat: Mutex<Option<Seat>>,
+    lease: Mutex<Option<Arc<dyn LeaseView>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -88,13 +107,13 @@ impl PluginStatus {
             current: Mutex::new(current),
             controllers: Mutex::default(),
             left_behind: Mutex::default(),
-            seat: Mutex::default(),
+            lease: Mutex::default(),
         }
     }
 
     /// It runs where its lease is held.
-    pub(crate) fn goes_by(&self, seat: Seat) {
-        *locked(&self.seat) = Some(seat);
+    pub(crate) fn goes_by(&self, lease: Arc<dyn LeaseView>) {
+        *locked(&self.lease) = Some(lease);
     }
 
     /// It does `state` now, and why.
@@ -139,7 +158,7 @@ impl PluginStatus {
             }
         }
         locked(&self.controllers).clear();
-        *locked(&self.seat) = None;
+        *locked(&self.lease) = None;
     }
 
     /// The newest generation does not run yet; or, with None, there is none that waits.
@@ -190,12 +209,7 @@ impl PluginStatus {
 
     /// The lease that it goes by.
     pub(crate) fn lease(&self) -> Option<Arc<str>> {
-        locked(&self.seat).as_ref()?.lease.clone()
-    }
-
-    /// Whether this process ran it, or was the last to.
-    pub(crate) fn ran_here(&self) -> bool {
-        locked(&self.seat).as_ref().is_some_and(Seat::is_held)
+        locked(&self.lease).as_ref()?.name()
     }
 
     /// The generation that runs.
@@ -241,9 +255,9 @@ impl PluginStatus {
                 "count": denial.count, "last": denial.last,
             })
         });
-        let seat = locked(&self.seat).clone().filter(|seat| seat.lease.is_some());
-        let lease = seat.map(|seat| {
-            json!({"name": seat.lease.as_deref(), "heldHere": seat.is_held(), "holder": seat.holder().as_deref()})
+        let lease = locked(&self.lease).clone();
+        let lease = lease.and_then(|it| {
+            Some(json!({"name": &*it.name()?, "heldHere": it.is_held(), "holder": it.holder().as_deref()}))
         });
         json!({
             "name": &*self.name,

@@ -12,9 +12,6 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use windlass_core::confidential::Confidential;
-use windlass_core::mapping::Primaries;
-use windlass_core::object::ObjectKey;
-use windlass_core::queue::{Priority, Queue};
 use windlass_kube::{SecretError, Secrets};
 
 use super::{ConfigError, Schema, SecretKeyRef, put, read};
@@ -24,9 +21,6 @@ use crate::supervise::jittered;
 const READ_AGAIN: Duration = Duration::from_mins(3);
 /// How soon a Secret is tried again that could not be read, at least.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// What a plugin gets. None: nothing that it could start with yet.
-pub(crate) type Configured = watch::Receiver<Option<Confidential>>;
 
 /// Where values of Secrets come from: the API server, or a test.
 pub(crate) trait Source: Send + Sync {
@@ -50,16 +44,6 @@ pub(crate) struct Follower {
     pub(crate) schema: Schema,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) configured: watch::Sender<Option<Confidential>>,
-}
-
-/// Queues every primary again, after all else, whenever there is another configuration than `configured` has seen. What the first calls
-/// get may be marked as seen before they are begun, and not here: what changes before this is polled would be, too, and nobody told of it.
-pub(crate) async fn requeue_on_change(mut configured: Configured, primaries: impl Primaries, queue: Queue<ObjectKey>) {
-    while configured.changed().await.is_ok() {
-        for key in primaries.all() {
-            queue.add_with(key, Priority::BACKGROUND);
-        }
-    }
 }
 
 impl Follower {

@@ -14,6 +14,7 @@ use windlass_core::watch::IndexSource;
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::dispatch::configured::{Configured, requeue_on_change};
 
 fn manifest(schema: Option<Value>) -> Manifest {
     let mut manifest = json!({

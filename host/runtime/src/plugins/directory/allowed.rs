@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::Digest;
+use crate::rejections::Digest;
 use windlass_policy::regular::read_whole;
 
 /// Why a list cannot be used.

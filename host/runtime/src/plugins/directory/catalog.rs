@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::entry::{Attempt, Entry, Runs};
-use super::{Allowed, Digest, Loaded, NotRevived, Refusal, Rejection, name_of};
+use super::{Allowed, Loaded, NotRevived, Refusal, name_of};
 use crate::files::Change;
+use crate::rejections::{Digest, Rejection};
 
 /// All plugins, and what has come of them.
 #[derive(Debug)]

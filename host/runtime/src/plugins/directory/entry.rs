@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Allowed, Digest, Loaded, Refusal, Rejection, Step, Why, hexadecimal};
+use super::{Allowed, Loaded, Refusal, Step, Why, hexadecimal};
 use crate::files::Content;
+use crate::rejections::{Digest, Rejection};
 
 #[derive(Debug)]
 pub(super) struct Entry<G> {

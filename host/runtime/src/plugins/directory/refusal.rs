@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_wasm::LoadProblem;
 
-use super::Digest;
+use crate::rejections::Digest;
 
 /// Why a file is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::files::{Change, Content};
+use crate::rejections::Rejection;
 
 /// Plays a directory whose files' contents are single letters.
 struct Scene {

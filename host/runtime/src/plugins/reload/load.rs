@@ -8,8 +8,9 @@ use windlass_wasm::Plugin;
 
 use super::{News, Reload, as_loaded};
 use crate::observe::status::PluginState;
-use crate::plugins::directory::{Digest, Refusal, Rejection};
+use crate::plugins::directory::Refusal;
 use crate::plugins::{prepare, tell};
+use crate::rejections::{Digest, Rejection};
 use crate::supervise::caught;
 
 /// How long a file that does not load must have stayed as it is before that is told: somebody may still be writing it.

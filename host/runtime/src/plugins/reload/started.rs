@@ -8,12 +8,14 @@ use tokio_util::sync::CancellationToken;
 use windlass_wasm::Plugin;
 
 use super::{Reload, as_loaded};
-use crate::controller::running::End;
 use crate::host::Host;
-use crate::observe::status::NotTaken;
-use crate::plugins::directory::{Digest, JudgedAt, Rejection, Verdict, Why};
-use crate::plugins::generation::Swapped;
+use crate::leadership::Seat;
+use crate::observe::status::{LeaseView as _, NotTaken};
+use crate::phases::ControllerEnd;
+use crate::plugins::directory::Why;
+use crate::plugins::reports::Swapped;
 use crate::plugins::{prepare, tell, unload};
+use crate::rejections::{Digest, JudgedAt, Rejection, Verdict};
 use crate::supervise::caught;
 
 /// A plugin that was started.
@@ -32,6 +34,8 @@ pub(super) struct Handle {
     over: CancellationToken,
     /// Why it ends.
     why: Option<Why>,
+    /// The lease that it goes by.
+    seat: Seat,
 }
 
 impl Reload {
@@ -42,8 +46,8 @@ impl Reload {
         let over = self.phases.over.child_token();
         host.status.plugin(&name).has_not_taken(None);
         let phases = self.phases.of_plugin(stop.clone());
-        let (serving, newest) = prepare::serving(host, &self.fair, plugin, self.reports.clone(), phases);
-        let (panics, serving) = (host.panics.clone(), serving.run());
+        let (serving, newest) = prepare::serving(host, &self.supplies, plugin, self.reports.clone(), phases);
+        let (panics, seat, serving) = (host.panics.clone(), serving.seat.clone(), serving.run());
         // Shown as running first, for what its policy says is shown over that; and its denials are those that are registered.
         runs(host, plugin);
         while self.tellers.try_join_next().is_some() {}
@@ -51,7 +55,8 @@ impl Reload {
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
         // Whoever listens ends with the host.
         let _ = self.leftovers.send(plugin.clone());
-        let handle = Handle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None };
+        let handle =
+            Handle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None, seat };
         self.handles.insert(plugin.name().clone(), handle);
     }
 
@@ -85,13 +90,13 @@ impl Reload {
     }
 
     /// What ran of `plugin` has ended.
-    pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<End>) {
+    pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<ControllerEnd>) {
         let Some(handle) = self.handles.remove(plugin) else { return };
         handle.over.cancel();
         // What was told to end, and has panicked over that, has ended.
         let fell = end.is_none() && handle.why.is_none();
         // First what is done, as in `deliver`: a lease that is not let go of is kept by a replica that runs nothing.
-        let ran_here = self.host.status.plugin(plugin).ran_here();
+        let ran_here = handle.seat.is_held();
         self.host.leadership.leave(plugin);
         if fell || self.catalog.ended(plugin) {
             unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, ran_here, &self.phases.stop);

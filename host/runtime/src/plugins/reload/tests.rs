@@ -11,12 +11,14 @@ use tracing::{Event, Metadata, Subscriber};
 use windlass_core::fence::Fenced;
 
 use super::*;
+use crate::controller::Ready;
 use crate::files::Files;
 use crate::leadership::LeaseMode;
+use crate::observe::status::LeaseView as _;
 use crate::observe::status::PluginState;
 use crate::plugins::directory::is_plugin;
-use crate::plugins::install::Ready;
 use crate::plugins::stage::{Stage, until};
+use crate::plugins::supplies::Supplies;
 use crate::policies::GrantMode;
 
 /// The same, while `reload` runs.
@@ -32,7 +34,13 @@ static BEGUN: Mutex<Vec<Arc<str>>> = Mutex::new(Vec::new());
 
 /// Panics whenever a generation begins for the first time.
 #[allow(clippy::unnecessary_wraps, reason = "the other that there is may have nothing to install")]
-fn panics_at_first(_: &Arc<Host>, plugin: &Plugin, _: Fenced, _: &CancellationToken) -> Option<Ready> {
+fn panics_at_first(
+    _: &Arc<Host>,
+    _: &Arc<Supplies>,
+    plugin: &Plugin,
+    _: Fenced,
+    _: &CancellationToken,
+) -> Option<Ready> {
     let is_first = {
         let mut begun = BEGUN.lock().expect("nobody panics with it");
         begun.push(plugin.digest().clone());
@@ -61,7 +69,7 @@ async fn a_plugin_whose_own_task_panics_goes_on_with_what_was_at_work_and_then_w
     let [one, other] = [&one, &other].map(|plugin| plugin.digest().clone());
     assert_eq!(begun, [one.clone(), one.clone(), other.clone(), one, other], "none is promoted by a panic");
     stop.cancel();
-    assert_eq!(served.await.expect("no panic"), End::Clean);
+    assert_eq!(served.await.expect("no panic"), ControllerEnd::Clean);
 }
 
 #[tokio::test(flavor = "multi_thread")]

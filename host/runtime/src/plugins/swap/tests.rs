@@ -19,7 +19,7 @@ async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_bu
     let (mut serving, newest) = stage.serving(&one, reports, stop.clone());
     let mut past = Past::default();
     let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
-    former.tally.called(None);
+    former.record.called(None);
     let generation = serving.generation(other.clone(), &mut past).expect("so can this");
     past.succeeds(&generation, &former);
     let tenure = Tenure::unshared(&stop);
@@ -70,7 +70,7 @@ async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes
     let stop = stage.phases.stop.child_token();
     let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
     // They are there as soon as others run.
-    serving.install = |_, _, _, stop| {
+    serving.install = |_, _, _, _, stop| {
         let (sender, ready) = tokio::sync::watch::channel(false);
         let (there, stop) = (async move { sender.send_replace(true) }, stop.clone());
         tokio::spawn(async move { stop.run_until_cancelled(there).await });
@@ -80,7 +80,7 @@ async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes
     let mut past = Past::default();
     let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
     serving.runs(&mut past, &former);
-    former.tally.called(None);
+    former.record.called(None);
     let generation = serving.generation(other, &mut past).expect("so can this");
     past.succeeds(&generation, &former);
     let tenure = Tenure::unshared(&stop);
@@ -118,5 +118,5 @@ async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() 
         }
         polled
     });
-    assert_eq!(timeout(Duration::from_mins(1), end).await, Ok(End::Clean));
+    assert_eq!(timeout(Duration::from_mins(1), end).await, Ok(ControllerEnd::Clean));
 }

@@ -58,7 +58,7 @@ fn stage(leaves: Option<Object>) -> Stage {
     let lane = Lane::new(guards.clone(), told.clone());
     let status = Status::new(CancellationToken::new());
     let controller = status.plugin("a").controller("a", 1, metrics.controller("a", "a"));
-    controller.guarded_by(crate::dispatch::circuit::Circuit::default(), lane.clone());
+    controller.guarded_by(Arc::new((crate::dispatch::circuit::Circuit::default(), lane.clone())));
     let object = ObjectRef {
         kind: ObjectKind::new("apps/v1", "Deployment"),
         key: ObjectKey::namespaced("prod", "web"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plugins::directory::Rejections;
+use crate::rejections::Rejections;
 
 fn rejection(digest: &str, time: u64) -> Rejection {
     Rejection { at: JudgedAt(time), ..Rejection::new(digest.into(), "it traps".into(), None) }

@@ -1,45 +1,15 @@
-//! What a plugin's generations have in common: what is told of a swap, and how each generation's calls end.
-//!
-//! A generation is one [`Plugin`](windlass_wasm::Plugin): the bytes of a file at one time. `leadership::serve` puts one in the
-//! place of the other; dispatch counts; whoever loads plugins hears of it.
+//! How the calls of one generation end. Dispatch records them; a swap is judged by them.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::probation::{self, Recent, Record, Verdict};
-use windlass_wasm::Plugin;
 
-/// What has become of the newest generation that a plugin was to run.
-#[derive(Clone, Debug)]
-pub(crate) enum Swapped {
-    /// It runs.
-    Runs,
-    /// It does not run yet.
-    Pending {
-        /// Of the one that does not.
-        digest: Arc<str>,
-        /// Why.
-        reason: String,
-    },
-    /// It did not prove itself, and the last one that has is to run again.
-    RolledBack {
-        /// The digest of the one that did not.
-        rejected: Arc<str>,
-        /// The one that has.
-        to: Arc<Plugin>,
-        /// How it failed.
-        because: String,
-    },
-}
-
-/// Where is told what becomes of generations, with the plugin's name.
-pub(crate) type Reports = mpsc::UnboundedSender<(Arc<str>, Swapped)>;
-
-/// How the calls of one generation end.
+/// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct CallRecord {
     counted: Mutex<Counted>,
     /// Is told when a probation ends, and when its time begins.
     changed: watch::Sender<()>,
@@ -70,7 +40,7 @@ pub(crate) enum Judged {
     Failed(String),
 }
 
-impl Tally {
+impl CallRecord {
     /// Of a generation that has not been called.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
@@ -171,29 +141,29 @@ mod tests {
 
     use super::*;
 
-    fn after(calls: u64, failures: u64) -> Arc<Tally> {
-        let tally = Tally::new();
-        tally.begin_probation(Record { calls, failures });
-        tally
+    fn after(calls: u64, failures: u64) -> Arc<CallRecord> {
+        let record = CallRecord::new();
+        record.begin_probation(Record { calls, failures });
+        record
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_generation_that_fails_where_the_one_before_did_not_is_judged_at_once() {
-        let tally = after(1_000, 2);
+        let record = after(1_000, 2);
         for _ in 0..4 {
-            tally.called(Some("trapped"));
+            record.called(Some("trapped"));
         }
-        assert_eq!(tally.judged().now_or_never(), None);
-        tally.called(Some("trapped: unreachable"));
-        let Some(Judged::Failed(why)) = tally.judged().now_or_never() else { panic!("five of five") };
+        assert_eq!(record.judged().now_or_never(), None);
+        record.called(Some("trapped: unreachable"));
+        let Some(Judged::Failed(why)) = record.judged().now_or_never() else { panic!("five of five") };
         assert!(why.contains("5 of its first 5") && why.contains("unreachable"), "{why}");
     }
 
-    /// How long it took until `tally` was judged, as waited for by one who looks again and again.
-    async fn passes_after(tally: &Tally) -> Duration {
+    /// How long it took until `record` was judged, as waited for by one who looks again and again.
+    async fn passes_after(record: &CallRecord) -> Duration {
         let began = Instant::now();
         loop {
-            if let Ok(judged) = tokio::time::timeout(Duration::from_secs(7), tally.judged()).await {
+            if let Ok(judged) = tokio::time::timeout(Duration::from_secs(7), record.judged()).await {
                 assert_eq!(judged, Judged::Passed);
                 return began.elapsed();
             }
@@ -202,36 +172,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_generation_passes_a_minute_after_its_first_call() {
-        let tally = after(1_000, 0);
+        let record = after(1_000, 0);
         tokio::time::advance(Duration::from_hours(1)).await;
-        assert_eq!(tally.judged().now_or_never(), None, "it may be paused: nothing is known of it");
+        assert_eq!(record.judged().now_or_never(), None, "it may be paused: nothing is known of it");
         let waiting = {
-            let tally = tally.clone();
-            tokio::spawn(async move { tally.judged().await })
+            let record = record.clone();
+            tokio::spawn(async move { record.judged().await })
         };
         tokio::task::yield_now().await;
-        tally.called(None);
-        let took = passes_after(&tally).await;
+        record.called(None);
+        let took = passes_after(&record).await;
         assert!(took.abs_diff(Duration::from_mins(1)) < Duration::from_millis(10), "{took:?}");
         assert_eq!(
             waiting.await.expect("no panic"),
             Judged::Passed,
             "who waited before the first call hears of it too"
         );
-        (0..9).for_each(|_| tally.called(Some("late")));
-        assert_eq!(tally.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
-        assert_eq!(tally.record(), Record { calls: 10, failures: 9 });
+        (0..9).for_each(|_| record.called(Some("late")));
+        assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
+        assert_eq!(record.record(), Record { calls: 10, failures: 9 });
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_no_call_can_be_made_no_time_passes_and_nothing_is_forgotten() {
-        let tally = after(1_000, 0);
-        (0..4).for_each(|_| tally.called(Some("trapped")));
+        let record = after(1_000, 0);
+        (0..4).for_each(|_| record.called(Some("trapped")));
         tokio::time::advance(Duration::from_secs(59)).await;
-        tally.rests();
+        record.rests();
         tokio::time::advance(Duration::from_hours(1)).await;
-        assert_eq!(tally.judged().now_or_never(), None);
-        let (well, badly) = (tally.clone(), tally.clone());
+        assert_eq!(record.judged().now_or_never(), None);
+        let (well, badly) = (record.clone(), record.clone());
         badly.called(Some("trapped"));
         assert!(matches!(badly.judged().now_or_never(), Some(Judged::Failed(why)) if why.contains("5 of its first 5")));
         well.begin_probation(Record { calls: 9, failures: 0 });
@@ -243,11 +213,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn fifty_calls_are_enough() {
-        let tally = after(1_000, 0);
+        let record = after(1_000, 0);
         for call in 0..50 {
-            assert_eq!(tally.judged().now_or_never(), None, "{call}");
-            tally.called((call % 13 == 0).then_some("sometimes"));
+            assert_eq!(record.judged().now_or_never(), None, "{call}");
+            record.called((call % 13 == 0).then_some("sometimes"));
         }
-        assert_eq!(tally.judged().now_or_never(), Some(Judged::Passed), "four failures");
+        assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "four failures");
     }
 }

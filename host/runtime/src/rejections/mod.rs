@@ -1,7 +1,9 @@
 //! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file changes.
 //!
 //! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that all replicas
-//! see (`leadership`). What those are to be told is [`Verdicts`](super::Verdicts); `manager::replicas` tells them.
+//! see (`leadership`). What those are to be told is [`Verdicts`]; `plugins::replicas` tells them.
+
+mod verdicts;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,8 +12,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, JudgedAt};
+pub(crate) use self::verdicts::{JudgedAt, Verdict, Verdicts};
 use windlass_policy::regular::read_whole;
+
+/// The SHA-256 of a file, 64 hexadecimal digits.
+pub(crate) type Digest = Arc<str>;
 
 /// What a rejection says of its reason.
 const MOST_REASON: usize = 200;

@@ -1,0 +1,40 @@
+//! The supplies that plugins get when they start, and nothing else in the host uses.
+
+use std::sync::Arc;
+
+use windlass_core::fair::Fair;
+use windlass_kube::client::Connection;
+use windlass_kube::{Definitions, Discovery, LiveReader, Secrets};
+
+use super::config::ConfigFiles;
+use crate::settings::Settings;
+
+/// The supplies of all plugins.
+pub(crate) struct Supplies {
+    /// Shares out the permits for calls.
+    pub(super) fair: Fair,
+    /// Reads of the API server itself; each plugin gets such with a budget of its own.
+    pub(super) live: LiveReader,
+    pub(super) definitions: Definitions,
+    pub(super) secrets: Arc<Secrets>,
+    pub(crate) configs: ConfigFiles,
+    /// The most that the caches of one plugin may hold together, in bytes.
+    pub(super) plugin_cache: usize,
+}
+
+impl Supplies {
+    /// The supplies of a host with these settings.
+    pub(crate) fn new(connection: &Connection, discovery: &Discovery, settings: &Settings, fair: Fair) -> Arc<Self> {
+        let client = || connection.client.clone();
+        // Unless they have a directory of their own, configurations are beside the plugins.
+        let configs = settings.config_dir.as_deref().unwrap_or(&settings.plugins);
+        Arc::new(Self {
+            fair,
+            live: LiveReader::new(client(), discovery.clone(), settings.live),
+            definitions: Definitions::new(client(), discovery.clone()),
+            secrets: Arc::new(Secrets::new(client())),
+            configs: ConfigFiles::of(configs),
+            plugin_cache: settings.plugin_cache,
+        })
+    }
+}
