@@ -17,6 +17,7 @@
 //	func init() { reconciler.Register(plugin, reconcile) }
 //
 //	func main() {}
+//
 // A plugin calls the host through the packages cache, live, writes, owners, events, metrics, config, clock, random and
 // http, named after the host's interfaces. It logs by log/slog and fmt.Println. Keep nothing between calls: each call
 // may get a fresh instance. Package windlasstest has a host for unit tests.

@@ -1,5 +1,6 @@
-//! The WebApp plugin: a Deployment and a Service for each `WebApp`. This file reads, writes and reports. Pure functions
-//! in `children` and `status` compute the children and the status.
+//! The WebApp plugin: a Deployment and a Service for each `WebApp`.
+//!
+//! This file reads, writes and reports. Pure functions in `children` and `status` compute the children and the status.
 
 mod api;
 mod children;

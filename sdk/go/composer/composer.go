@@ -1,6 +1,8 @@
 // Package composer turns a function into a plugin. The function computes, from an object and the objects around it, the
-// children that should exist. The host applies, owns, prunes and reports them. A composer has log, clock, random and
-// config, and no other package of the SDK: its answer depends on nothing but its request.
+// children that should exist. The host applies, owns, prunes and reports them.
+//
+// A composer has log, clock, random and config, and no other package of the SDK: its answer depends on nothing but its
+// request.
 package composer
 
 import (

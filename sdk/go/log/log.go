@@ -1,5 +1,6 @@
-// Package log writes to the plugin's log. The host adds the plugin, the controller, the object and the trace. Plugins
-// mostly use log/slog, whose default logger in a plugin is this package's Handler.
+// Package log writes to the plugin's log. The host adds the plugin, the controller, the object and the trace.
+//
+// Plugins mostly use log/slog, whose default logger in a plugin is this package's Handler.
 package log
 
 import (

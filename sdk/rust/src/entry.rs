@@ -44,8 +44,9 @@ fn to_json(manifest: &Manifest) -> String {
     serde_json::to_string(manifest).expect("a manifest serializes")
 }
 
-/// Sends panics to the log, because a trap tells the host only that it happened, not why or where. Called at the start
-/// of each call, because instances may or may not be reused.
+/// Sends panics to the log, because a trap tells the host only that it happened, not why or where.
+///
+/// Called at the start of each call, because instances may or may not be reused.
 fn report_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

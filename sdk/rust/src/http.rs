@@ -193,8 +193,10 @@ impl Response {
     }
 }
 
-/// Why a request failed. As a [`Failures`] it is transient: its cause (a grant, the network, the other side) can change
-/// without the plugin being told. Only a malformed request is terminal.
+/// Why a request failed.
+///
+/// As a [`Failures`] it is transient: its cause (a grant, the network, the other side) can change without the plugin
+/// being told. Only a malformed request is terminal.
 #[derive(Debug)]
 pub enum HttpError {
     /// It was not sent, or not answered.

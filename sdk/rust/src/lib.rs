@@ -27,6 +27,7 @@
 //! windlass_sdk::plugin!(Greeter);
 //! # fn main() {}
 //! ```
+//!
 //! A plugin calls the host through [`cache`], [`live`], [`writes`], [`owners`], [`events`], [`log`], [`metrics`],
 //! [`config`](mod@config), [`clock`], [`random`] and [`http`]; [`bindings`] is the generated code below them. A plugin
 //! that only says which children an object should have is simpler still: see [`Composer`].
@@ -73,8 +74,9 @@ pub use object::{Metadata, Object, ObjectKind, ObjectRef, OwnerReference, has_fi
 pub use pages::{Objects, Page, Pages};
 pub use request::{Outcome, Request};
 
-/// A plugin that brings the world to the state that an object asks for, with any calls it needs. Do not rely on
-/// anything from an earlier call: each call may get a fresh instance, so there is no `self`.
+/// A plugin that brings the world to the state that an object asks for, with any calls it needs.
+///
+/// Do not rely on anything from an earlier call: each call may get a fresh instance, so there is no `self`.
 pub trait Reconciler {
     /// Describes what the plugin watches and what it may do. It must be constant: the host asks twice, with different
     /// clocks and random seeds, and refuses a plugin whose answers differ.

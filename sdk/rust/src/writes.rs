@@ -1,5 +1,6 @@
-//! Changes to the API. The host settles each change, and holds the key until its caches show it. Each function creates
-//! a change, options complete it, and `send` carries it out:
+//! Changes to the API. The host settles each change, and holds the key until its caches show it.
+//!
+//! Each function creates a change, options complete it, and `send` carries it out:
 //!
 //! ```no_run
 //! # use windlass_sdk::{Error, writes};

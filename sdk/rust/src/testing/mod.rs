@@ -28,6 +28,7 @@
 //! host.fail("apply", "ConfigMap", ApiReason::Conflict);
 //! assert!(reconcile(request).is_err());
 //! ```
+//!
 //! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge
 //! patch, nothing is validated or defaulted, and lists come on one page. Cache reads and live reads see the same
 //! objects.

@@ -45,7 +45,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether its primaries are all ConfigMaps, labelled or not.
+    /// Whether its primaries are all `ConfigMap`s, labelled or not.
     pub(crate) fn is_wide(self) -> bool {
         matches!(self, Self::Wide | Self::Steady(Steady { is_wide: true, .. }))
     }

@@ -1,7 +1,8 @@
 //! A guest that attacks its host: one build, many plugins. A test chooses the attack by patching the component's bytes,
-//! and with it the plugin's name, so that all of them can live in one directory. The README lists the attacks and the
-//! tests that show them to fail. The guest uses the raw bindings: the SDK would refuse much of what it does, and small
-//! components are compiled quickly.
+//! and with it the plugin's name, so that all of them can live in one directory.
+//!
+//! The README lists the attacks and the tests that show them to fail. The guest uses the raw bindings: the SDK would
+//! refuse much of what it does, and small components are compiled quickly.
 
 mod describing;
 mod flooding;

@@ -1,6 +1,7 @@
-//! Runs a script once for each generation of its Probe, although the script's own writes call the plugin again. Nothing
-//! is kept between calls, so the generation that runs is noted in the status, locked to the version that was read. A
-//! call that loses the race for it, or reads an old cache, does not run the script.
+//! Runs a script once for each generation of its Probe, although the script's own writes call the plugin again.
+//!
+//! Nothing is kept between calls, so the generation that runs is noted in the status, locked to the version that was
+//! read. A call that loses the race for it, or reads an old cache, does not run the script.
 
 use serde_json::{Value, json};
 use windlass_sdk::bindings::windlass::plugin::types::ApiReason;

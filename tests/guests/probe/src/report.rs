@@ -1,5 +1,6 @@
-//! The report for a test: lines of the log, which work in whatever state the API server is. A line is `probe `, a word,
-//! a space, and a JSON object in ASCII, so that the host has nothing to escape.
+//! The report for a test: lines of the log, which work in whatever state the API server is.
+//!
+//! A line is `probe `, a word, a space, and a JSON object in ASCII, so that the host has nothing to escape.
 
 use std::fmt::Write as _;
 
