@@ -1,9 +1,10 @@
 //! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
 //!
 //! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
-//! what it lacks. The way of a request: `server` (HTTP) → `route`, `request`, `media` (what is asked) → `verbs` (the
-//! rules, under one lock) → `storage`, `change_log` (the state and its history) → `watch`, and `collector` and
-//! `stand_ins`, which follow the changes as a cluster's controllers do → `respond`, `represent`, `table` (the answer).
+//! what it lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one
+//! verb a file, under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its
+//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. `controllers` follow the
+//! changes as a cluster's controllers do. `resources` knows which resources exist.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_apiserver::StartError> {
@@ -16,46 +17,20 @@
 //! # }
 //! ```
 
-mod apply;
 mod base64;
-mod bootstrap;
-mod builtin;
-mod change_log;
 mod clock;
-mod collector;
-mod convert;
-mod crd;
-mod decode;
-mod defaults;
-mod discovery;
-mod events_convert;
-mod fields;
-mod json_path;
-mod lists;
-mod media;
-mod names;
+mod controllers;
+mod merge;
 mod object;
-mod openapi;
-mod protobuf;
-mod registry;
-mod represent;
 mod request;
-mod resource;
-mod respond;
-mod route;
+mod request_counts;
+mod resources;
+mod rules;
 mod schema;
-mod selector;
 mod server;
-mod service_addresses;
-mod stand_ins;
-mod state;
 mod status_error;
 mod storage;
-mod strategic;
-mod table;
-mod validation;
 mod verbs;
-mod watch;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -65,8 +40,10 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+pub use crate::request_counts::RequestCount;
+
 use crate::server::Context;
-use crate::state::Shared;
+use crate::storage::state::Shared;
 
 /// How the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,20 +76,6 @@ pub enum StartError {
     },
 }
 
-/// How often a client asked for something.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestCount {
-    /// The client's User-Agent, whole.
-    pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; `unknown` for a method that
-    /// the path does not have.
-    pub verb: String,
-    /// As in RBAC, with group and subresource: `deployments.apps/status`.
-    pub resource: String,
-    /// How often.
-    pub count: u64,
-}
-
 /// A running server. Dropping it stops it without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
     address: SocketAddr,
@@ -131,11 +94,11 @@ impl ApiServer {
         let mut tasks = JoinSet::new();
         {
             let mut state = shared.lock();
-            tasks.spawn(collector::run(Arc::clone(&shared), state.store.follow()));
+            tasks.spawn(controllers::collector::run(Arc::clone(&shared), state.store.follow()));
             if config.stand_ins {
-                tasks.spawn(stand_ins::run(Arc::clone(&shared), state.store.follow()));
+                tasks.spawn(controllers::stand_ins::run(Arc::clone(&shared), state.store.follow()));
             }
-            bootstrap::populate(&mut state, address);
+            controllers::bootstrap::populate(&mut state, address);
         }
         let context = Context { shared: Arc::clone(&shared), address };
         let app = Router::new().fallback(server::handle).with_state(context);
@@ -193,7 +156,7 @@ impl ApiServer {
     /// What was served so far, ordered by client, verb and resource.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestCount> {
-        self.shared.requests()
+        self.shared.counts.all()
     }
 
     /// Forgets the watch history and unfinished paged lists, as a compaction does: running watches end with 410, and so

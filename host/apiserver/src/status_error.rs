@@ -6,7 +6,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::resource::{GroupResource, ResourceType};
+use crate::resources::resource::{GroupResource, ResourceType};
 
 /// A request that was refused, with everything its `Status` says.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -2,7 +2,7 @@
 //!
 //! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
 //! It is not a general `OpenAPI` validator: `$ref` and its kin are refused, and CEL rules are kept but not evaluated.
-//! Called by the custom resource handlers, and by [`crate::lists::Topology`], which reads the list types from it.
+//! Called by the custom resource handlers, and by [`crate::merge::lists::Topology`], which reads the list types from it.
 //!
 //! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
 //! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
@@ -24,8 +24,6 @@ use serde_json::{Number, Value};
 
 pub(crate) use error::{FieldError, SchemaError};
 use pattern::Pattern;
-
-use crate::lists::ListKind;
 
 /// A parsed structural schema. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -101,6 +99,18 @@ impl Node {
     fn refuses_null(&self) -> bool {
         !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
     }
+}
+
+/// How the items of a list are told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Not at all: the list is one value, with one owner.
+    #[default]
+    Atomic,
+    /// By their values.
+    Set,
+    /// By these fields of theirs.
+    Map(Vec<String>),
 }
 
 /// What may be true of a node besides its type.

@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Number, Value};
 
-use super::{Additional, Bound, Checks, Kind, Mark, Node, Pattern, Range, SchemaError};
-use crate::lists::ListKind;
+use super::{Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, Range, SchemaError};
 
 /// Where in a schema: `properties[spec].items`.
 #[derive(Clone, Debug)]

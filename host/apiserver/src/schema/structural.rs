@@ -3,8 +3,7 @@
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and the rules of list types in
 //! `pkg/apis/apiextensions/validation`. Also lists the CEL rules, which nothing here evaluates.
 
-use super::{Additional, Kind, Mark, Node, SchemaError, parse::Path, shape, validate};
-use crate::lists::ListKind;
+use super::{Additional, Kind, ListKind, Mark, Node, SchemaError, parse::Path, shape, validate};
 
 /// Refuses a schema that is not structural.
 pub(super) fn check(root: &Node) -> Result<(), SchemaError> {

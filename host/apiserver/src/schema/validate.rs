@@ -9,11 +9,11 @@ use std::{cmp::Ordering, collections::BTreeSet};
 use serde_json::{Map, Number, Value};
 
 use super::{
-    Bound, Checks, FieldError, Kind, Mark, Node, Range,
+    Bound, Checks, FieldError, Kind, ListKind, Mark, Node, Range,
     error::{float_text, number_text},
     format, logic,
 };
-use crate::{fields::canonical, lists::ListKind};
+use crate::object::canonical;
 
 /// Everything that is wrong with the value.
 pub(super) fn run(node: &Node, value: &Value) -> Vec<FieldError> {

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Written, prepare};
-use crate::builtin;
 use crate::clock;
-use crate::decode;
-use crate::defaults;
 use crate::object;
+use crate::request::decode;
 use crate::request::{Target, WriteOptions};
-use crate::state::State;
+use crate::resources::builtin;
+use crate::rules::defaults;
 use crate::status_error::{ApiError, Cause};
 use crate::storage::ObjectKey;
+use crate::storage::state::State;
 
 /// Whether `metadata.managedFields` is still to be written, or server-side apply has done it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::builtin;
 use crate::clock;
-use crate::convert;
-use crate::crd;
 use crate::object::{self, text};
+use crate::request::selector::Selectors;
 use crate::request::{Query, Target, dry_run};
-use crate::resource::ResourceType;
-use crate::selector::Selectors;
-use crate::state::State;
+use crate::resources::builtin;
+use crate::resources::convert;
+use crate::resources::crd;
+use crate::resources::resource::ResourceType;
 use crate::status_error::{ApiError, Cause};
 use crate::storage::ObjectKey;
+use crate::storage::state::State;
 
 /// The finalizer of an object whose dependents lose their reference to it before it goes.
 pub(crate) const ORPHAN: &str = "orphan";

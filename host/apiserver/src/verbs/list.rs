@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::convert;
+use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
-use crate::selector::Selectors;
-use crate::state::{Snapshot, State};
+use crate::resources::convert;
 use crate::status_error::{ApiError, Cause};
+use crate::storage::state::{Snapshot, State};
 
 /// What was asked for.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What can be done with objects, one verb a file. All are functions of the locked [`State`](crate::state::State) and a
+//! What can be done with objects, one verb a file. All are functions of the locked [`State`](crate::storage::state::State) and a
 //! checked request; none knows HTTP. `server` calls them, and so do the garbage collector and the stand-ins for their
 //! own writes.
 
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::request::Target;
-use crate::state::State;
 use crate::status_error::ApiError;
+use crate::storage::state::State;
 
 /// The answer to a write.
 #[derive(Debug)]

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare, update};
-use crate::apply::{self, Conflict, Manager, conflict_message};
 use crate::clock;
-use crate::decode;
-use crate::media::PatchKind;
+use crate::merge::apply::{self, Conflict, Manager, conflict_message};
+use crate::merge::strategic;
 use crate::object;
+use crate::request::decode;
+use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
-use crate::state::State;
 use crate::status_error::{ApiError, Cause};
-use crate::strategic;
+use crate::storage::state::State;
 
 /// A real server's limits on a JSON patch: its operations, and the bytes that they copy.
 const MOST_OPERATIONS: usize = 10_000;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::delete;
-use crate::apply::{self, Manager};
 use crate::clock;
-use crate::convert;
-use crate::crd;
-use crate::defaults;
+use crate::merge::apply::{self, Manager};
 use crate::object;
 use crate::request::{FieldValidation, Target, WriteOptions};
-use crate::resource::ResourceType;
-use crate::state::State;
+use crate::resources::convert;
+use crate::resources::crd;
+use crate::resources::resource::ResourceType;
+use crate::rules::defaults;
+use crate::rules::validation;
 use crate::status_error::{ApiError, Cause};
-use crate::validation;
+use crate::storage::state::State;
 
 /// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
 /// warnings; strict field validation makes them an error.

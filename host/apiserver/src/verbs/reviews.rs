@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::object::text;
 use crate::request::Target;
-use crate::resource::GroupResource;
-use crate::state::State;
+use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
+use crate::storage::state::State;
 
 /// Resources that the account is denied, by kubectl's names with their groups (`deployments.apps`), with commas between;
 /// `*` is all.

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::create::Tracking;
 use super::{Written, patch, update};
-use crate::media::PatchKind;
 use crate::object::{self, text};
+use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
-use crate::resource::ScalePaths;
-use crate::state::State;
+use crate::resources::resource::ScalePaths;
 use crate::status_error::{ApiError, Cause};
+use crate::storage::state::State;
 
 pub(crate) fn get(state: &State, target: &Target) -> Result<Value, ApiError> {
     let parent = super::get(state, target)?;

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare};
-use crate::decode;
-use crate::defaults;
 use crate::object::{self, text};
+use crate::request::decode;
 use crate::request::{Target, WriteOptions};
-use crate::state::State;
+use crate::rules::defaults;
 use crate::status_error::{ApiError, Cause};
+use crate::storage::state::State;
 
 /// Metadata that no client changes.
 const SYSTEM_METADATA: [&str; 5] =

@@ -1,0 +1,57 @@
+//! The end of a custom resource definition: its objects are deleted first.
+
+use serde_json::Value;
+
+use super::{collect, rewrite};
+use crate::object;
+use crate::resources::builtin;
+use crate::resources::crd;
+use crate::resources::resource::GroupResource;
+use crate::storage::ObjectKey;
+use crate::storage::change_log::{Change, ChangeKind};
+use crate::storage::state::State;
+use crate::verbs::delete::Propagation;
+
+pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
+    let definition = if crd::is_definition(resource) {
+        object::name(&change.object).to_owned()
+    } else if change.kind == ChangeKind::Deleted && resource.group.contains('.') {
+        resource.to_string()
+    } else {
+        return;
+    };
+    let place = builtin::custom_resource_definitions();
+    let key = ObjectKey { resource: place, namespace: String::new(), name: definition };
+    let Some(object) = state.store.get(&key).cloned() else { return };
+    if object::is_terminating(&object) && object::finalizers(&object).contains(&crd::CLEANUP_FINALIZER) {
+        clean_up(state, &key, &object);
+    }
+}
+
+fn clean_up(state: &mut State, key: &ObjectKey, definition: &Value) {
+    let resource = crd::defined_resource(definition);
+    let objects: Vec<(ObjectKey, bool)> = state
+        .store
+        .list(&resource, None)
+        .map(|object| {
+            let place = ObjectKey {
+                resource: resource.clone(),
+                namespace: object::namespace(object).to_owned(),
+                name: object::name(object).to_owned(),
+            };
+            (place, object::is_terminating(object))
+        })
+        .collect();
+    for (place, terminating) in &objects {
+        if !terminating {
+            collect(state, place, Some(Propagation::Background));
+        }
+    }
+    if objects.is_empty() {
+        let mut released = definition.clone();
+        let finalizers = object::finalizers(definition);
+        let kept: Vec<&str> = finalizers.into_iter().filter(|name| *name != crd::CLEANUP_FINALIZER).collect();
+        object::set_finalizers(&mut released, &kept);
+        rewrite(state, key, released);
+    }
+}

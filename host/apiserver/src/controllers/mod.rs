@@ -1,0 +1,6 @@
+//! What a cluster's controllers do: garbage collection, and stand-ins for the workload controllers. They follow the
+//! changes and write by the same verbs as clients. `bootstrap` creates what every cluster has from the start.
+
+pub(crate) mod bootstrap;
+pub(crate) mod collector;
+pub(crate) mod stand_ins;

@@ -1,0 +1,217 @@
+//! Who owns which field: server-side apply, and the tracking of every other write.
+//!
+//! Pure functions from objects to objects; the handlers of POST, PUT and PATCH call them before an object is validated
+//! and stored. What a patch of another kind does to an object is not here.
+//!
+//! Behaviour follows KEP-555, `structured-merge-diff/merge` and `k8s.io/apimachinery/pkg/util/managedfields`. All
+//! versions of a kind are taken to have the same fields, so sets of other API versions are used as they are.
+
+mod compare;
+mod conflict;
+mod merge;
+mod owners;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+pub(crate) use conflict::{Conflict, conflict_message};
+
+use crate::merge::{
+    fields::{Set, Step},
+    lists::Topology,
+};
+use compare::{Comparison, compare};
+use owners::{Identity, Operation, Owners};
+
+/// Who writes, through what, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manager<'a> {
+    /// The field manager.
+    pub(crate) name: &'a str,
+    /// The API version that it speaks.
+    pub(crate) api_version: &'a str,
+    /// `status`, `scale`, or nothing.
+    pub(crate) subresource: &'a str,
+    /// The time of the write, RFC 3339 in whole seconds.
+    pub(crate) now: &'a str,
+}
+
+/// What the server alone writes, and nobody owns.
+static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
+    Set::of_paths(&[
+        "apiVersion",
+        "kind",
+        "metadata",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.generation",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.deletionGracePeriodSeconds",
+        "metadata.selfLink",
+        "metadata.clusterName",
+        "metadata.managedFields",
+    ])
+});
+
+/// Who owns the fields of an object that was there before anyone applied to it.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// Applies a configuration to the object as it is, or to none, and answers the object as it should be.
+///
+/// `config` is all that this manager wants to say; fields that it owned and does not mention any more go, unless someone
+/// else owns them too. `metadata.managedFields` of `config` is ignored: the server refuses it beforehand.
+pub(crate) fn server_side_apply(
+    live: Option<&Value>,
+    config: &Value,
+    manager: &Manager<'_>,
+    force: bool,
+    topology: &Topology,
+) -> Result<Value, Vec<Conflict>> {
+    let (live_plain, mut owners) = match live {
+        Some(live) => (without_managed(live), managers_before_apply(live, manager, topology)),
+        None => (identity_of(config), Owners::default()),
+    };
+    let before = owners.clone();
+    let config = without_managed(config);
+    let me = Identity::of(manager, Operation::Apply);
+
+    let merged = merge::merge(&live_plain, &config, topology.root());
+    let wanted = Set::of(&config, topology.root());
+    let owned_before = owners.set(&me);
+    owners.replace(&me, manager.api_version, wanted.clone());
+    let new = give_up(&merged, &owned_before, &owners, topology);
+
+    let changes = compare(&live_plain, &new, topology.root());
+    let conflicts = conflicts(&owners, &me, &changes);
+    if !force && !conflicts.is_empty() {
+        return Err(conflicts);
+    }
+    owners.take_from_others(&me, &changes.touched());
+    owners.replace(&me, manager.api_version, wanted.difference(&NEVER_OWNED));
+
+    let object_changed = live.is_none() || live_plain != new;
+    if !object_changed
+        && owners.agrees_with(&before)
+        && let Some(live) = live
+    {
+        return Ok(live.clone());
+    }
+    if object_changed || owners.set(&me) != before.set(&me) {
+        owners.stamp(&me, manager.now);
+    }
+    Ok(with_managed(new, &owners))
+}
+
+/// Records in `new.metadata.managedFields` what a create (no `live`), an update or a patch other than apply changed.
+pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Manager<'_>, topology: &Topology) {
+    let Some(mut owners) = managers_for_update(live, new, manager) else {
+        remove_managed(new);
+        return;
+    };
+    let plain = without_managed(new);
+    let before = live.map_or_else(|| identity_of(&plain), without_managed);
+    let changes = compare(&before, &plain, topology.root());
+
+    let me = Identity::of(manager, Operation::Update);
+    let taken = changes.set().difference(&NEVER_OWNED);
+    let mine = owners.set(&me).difference(&changes.removed).union(&taken);
+    owners.take_from_others(&me, &changes.touched());
+    owners.replace(&me, manager.api_version, mine);
+    if !taken.is_empty() {
+        owners.stamp(&me, manager.now);
+    }
+    owners.cap_updaters();
+    *new = with_managed(plain, &owners);
+}
+
+/// The managers of an object that someone applies to. If it has none, all that it has belongs to one that stands for
+/// whoever was there before.
+fn managers_before_apply(live: &Value, manager: &Manager<'_>, topology: &Topology) -> Owners {
+    let owners = Owners::of(live).unwrap_or_default();
+    if !owners.is_empty() {
+        return owners;
+    }
+    let plain = without_managed(live);
+    let all = compare(&identity_of(&plain), &plain, topology.root()).set().difference(&NEVER_OWNED);
+    let earlier = Manager { name: BEFORE_FIRST_APPLY, subresource: "", ..*manager };
+    let mut owners = Owners::default();
+    let identity = Identity::of(&earlier, Operation::Update);
+    owners.replace(&identity, manager.api_version, all);
+    owners.stamp(&identity, manager.now);
+    owners
+}
+
+/// The managers that an update starts from, or none when the object's fields are not tracked.
+///
+/// A client may edit them, but not through a subresource; one that does not know of them cannot delete them by mistake;
+/// `[{}]` is how to delete them on purpose, and then nobody is recorded until the next apply.
+fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>) -> Option<Owners> {
+    let from_live = || live.and_then(|live| Owners::of(live).ok()).unwrap_or_default();
+    let owners = if manager.subresource.is_empty() {
+        if owners::is_reset(new) {
+            return None;
+        }
+        Owners::of(new).ok().filter(|owners| !owners.is_empty()).unwrap_or_else(from_live)
+    } else {
+        from_live()
+    };
+    (live.is_none() || !owners.is_empty()).then_some(owners)
+}
+
+/// Removes from the merged object what the manager owned and nobody owns now.
+fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, topology: &Topology) -> Value {
+    let root = topology.root();
+    let kept = owners.all().union(&NEVER_OWNED).with_structs(root);
+    let gone = owned_before.with_structs(root).difference(&kept);
+    let mut object = merged.clone();
+    remove::remove(&mut object, &gone, root);
+    object
+}
+
+/// The fields that would change and that others own.
+fn conflicts(owners: &Owners, me: &Identity, changes: &Comparison) -> Vec<Conflict> {
+    let set_now = changes.set();
+    let others = owners.iter().filter(|(identity, _)| *identity != me);
+    others.flat_map(|(identity, set)| Conflict::with(identity, &set.intersection(&set_now))).collect()
+}
+
+/// An object with only what tells which object it is: where a create starts from.
+fn identity_of(object: &Value) -> Value {
+    let kept = ["apiVersion", "kind"].into_iter().filter_map(|name| Some((name.to_owned(), object.get(name)?.clone())));
+    Value::Object(kept.collect())
+}
+
+fn without_managed(object: &Value) -> Value {
+    let mut object = object.clone();
+    remove_managed(&mut object);
+    object
+}
+
+fn remove_managed(object: &mut Value) {
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+}
+
+fn with_managed(mut object: Value, owners: &Owners) -> Value {
+    let entries = owners.print();
+    if let Value::Object(fields) = &mut object
+        && !entries.is_empty()
+        && let Value::Object(metadata) = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()))
+    {
+        metadata.insert("managedFields".to_owned(), Value::Array(entries));
+    }
+    object
+}
+
+/// Shorthand for a step into a field.
+fn field(name: &str) -> Step {
+    Step::Field(name.to_owned())
+}

@@ -1,0 +1,59 @@
+//! An object without some of its fields.
+//!
+//! Follows `structured-merge-diff/typed/remove.go`, with one difference: what is empty after a removal is not left as a
+//! null. Lists and maps of free keys go, as `omitempty` makes them go in the built-in kinds; structs stay, empty.
+
+use serde_json::{Map, Value};
+
+use super::field;
+use crate::merge::{
+    fields::{Set, step_of_item},
+    lists::Place,
+};
+use crate::schema::ListKind;
+
+/// Removes the fields of `gone`, each with all that is beneath it.
+pub(super) fn remove(value: &mut Value, gone: &Set, place: Place<'_>) {
+    match value {
+        Value::Object(fields) if !place.is_atomic_map() => remove_from_map(fields, gone, place),
+        Value::Array(list) if *place.list() != ListKind::Atomic => remove_from_list(list, gone, place),
+        _ => {}
+    }
+}
+
+fn remove_from_map(fields: &mut Map<String, Value>, gone: &Set, place: Place<'_>) {
+    fields.retain(|name, value| {
+        let step = field(name);
+        if gone.has(&step) {
+            return false;
+        }
+        let Some(below) = gone.below(&step) else { return true };
+        let place = place.field(name);
+        let was_empty = is_empty(value, place);
+        remove(value, below, place);
+        was_empty || !is_empty(value, place)
+    });
+}
+
+fn is_empty(value: &Value, place: Place<'_>) -> bool {
+    match value {
+        Value::Object(fields) => fields.is_empty() && place.goes_when_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+fn remove_from_list(list: &mut Vec<Value>, gone: &Set, place: Place<'_>) {
+    let mut index = 0;
+    list.retain_mut(|item| {
+        let step = step_of_item(item, index, place);
+        index += 1;
+        if gone.has(&step) {
+            return false;
+        }
+        if let Some(below) = gone.below(&step) {
+            remove(item, below, place.item());
+        }
+        true
+    });
+}

@@ -1,0 +1,187 @@
+//! Sets of fields: who owns what, as `metadata.managedFields` records it.
+//!
+//! A [`Set`] is a tree of [`Step`]s, of which some are members: owning `.spec` is not owning `.spec.replicas`, and the
+//! other way round. This module knows the algebra and the `FieldsV1` text of sets ([`text`]) and how to take a set from
+//! a value ([`Set::of`]); what ownership *means* is in [`crate::merge::apply`], its only caller.
+//!
+//! Follows `structured-merge-diff/fieldpath`.
+
+mod of;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::Value;
+
+pub(crate) use of::step_of_item;
+pub(crate) use text::FieldsError;
+
+use crate::merge::lists::Place;
+use crate::object::canonical;
+
+/// One step down into an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// Into a field or a map's key.
+    Field(String),
+    /// To the item of a list whose keys have these values, each in canonical JSON.
+    Key(BTreeMap<String, String>),
+    /// To the item of a set that is this value, in canonical JSON.
+    Value(String),
+    /// To the item at this position.
+    Index(i64),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(out, ".{name}"),
+            Self::Key(keys) => {
+                let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                write!(out, "[{}]", keys.join(","))
+            }
+            Self::Value(value) => write!(out, "[={value}]"),
+            Self::Index(index) => write!(out, "[{index}]"),
+        }
+    }
+}
+
+/// A set of fields.
+///
+/// Every node is a member or has members below it, so that equal sets are equal values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Set {
+    steps: BTreeMap<Step, Entry>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    is_member: bool,
+    below: Set,
+}
+
+impl Entry {
+    fn is_nothing(&self) -> bool {
+        !self.is_member && self.below.is_empty()
+    }
+}
+
+impl Set {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Adds a field. The empty path is the object itself, which nobody owns.
+    pub(crate) fn insert(&mut self, path: &[Step]) {
+        let Some((step, rest)) = path.split_first() else { return };
+        let entry = self.steps.entry(step.clone()).or_default();
+        if rest.is_empty() {
+            entry.is_member = true;
+        } else {
+            entry.below.insert(rest);
+        }
+    }
+
+    /// A set of the fields with these dotted paths; for constants.
+    pub(crate) fn of_paths(paths: &[&str]) -> Self {
+        let mut set = Self::new();
+        for path in paths {
+            let steps: Vec<Step> = path.split('.').map(|name| Step::Field(name.to_owned())).collect();
+            set.insert(&steps);
+        }
+        set
+    }
+
+    /// Whether the field one step down is in the set.
+    pub(crate) fn has(&self, step: &Step) -> bool {
+        self.steps.get(step).is_some_and(|entry| entry.is_member)
+    }
+
+    /// The fields of the set beneath a step, if there are any.
+    pub(crate) fn below(&self, step: &Step) -> Option<&Self> {
+        self.steps.get(step).map(|entry| &entry.below).filter(|below| !below.is_empty())
+    }
+
+    /// Fields in either.
+    pub(crate) fn union(&self, other: &Self) -> Self {
+        self.combine(other, |here, there| here || there)
+    }
+
+    /// Fields in both.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        self.combine(other, |here, there| here && there)
+    }
+
+    /// Fields in this set and not in the other. What is beneath a field of the other stays.
+    pub(crate) fn difference(&self, other: &Self) -> Self {
+        self.combine(other, |here, there| here && !there)
+    }
+
+    /// Decides field by field. Where neither set has anything, neither has the answer.
+    fn combine(&self, other: &Self, keep: fn(bool, bool) -> bool) -> Self {
+        let nothing = Entry::default();
+        let names = self.steps.keys().chain(other.steps.keys().filter(|step| !self.steps.contains_key(*step)));
+        let steps = names.filter_map(|step| {
+            let here = self.steps.get(step).unwrap_or(&nothing);
+            let there = other.steps.get(step).unwrap_or(&nothing);
+            let entry = Entry {
+                is_member: keep(here.is_member, there.is_member),
+                below: here.below.combine(&there.below, keep),
+            };
+            (!entry.is_nothing()).then(|| (step.clone(), entry))
+        });
+        Self { steps: steps.collect() }
+    }
+
+    /// The fields that have no other field of the set beneath them.
+    #[cfg(test)]
+    pub(crate) fn leaves(&self) -> Self {
+        let steps = self.steps.iter().map(|(step, entry)| {
+            let is_member = entry.is_member && entry.below.is_empty();
+            (step.clone(), Entry { is_member, below: entry.below.leaves() })
+        });
+        Self { steps: steps.collect() }
+    }
+
+    /// This set, and every declared field that has a field of this set beneath it.
+    ///
+    /// Removing the last owned field of a struct then removes the struct, which nobody owns as such.
+    pub(crate) fn with_structs(&self, place: Place<'_>) -> Self {
+        let steps = self.steps.iter().map(|(step, entry)| {
+            let (declared, place) = match step {
+                Step::Field(name) => (place.declares(name), place.field(name)),
+                Step::Key(_) | Step::Value(_) | Step::Index(_) => (false, place.item()),
+            };
+            (step.clone(), Entry { is_member: entry.is_member || declared, below: entry.below.with_structs(place) })
+        });
+        Self { steps: steps.collect() }
+    }
+
+    /// The path of every field, as messages show them: `.spec.containers[name="web"].image`.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.collect_paths("", &mut found);
+        found
+    }
+
+    fn collect_paths(&self, above: &str, found: &mut Vec<String>) {
+        for (step, entry) in &self.steps {
+            let path = format!("{above}{step}");
+            if entry.is_member {
+                found.push(path.clone());
+            }
+            entry.below.collect_paths(&path, found);
+        }
+    }
+}
+
+/// The canonical JSON of a value as a [`Step`] of a set.
+pub(crate) fn value_step(value: &Value) -> Step {
+    Step::Value(canonical(value))
+}

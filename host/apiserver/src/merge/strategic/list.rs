@@ -1,0 +1,130 @@
+//! Strategic merge patches of lists.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    Directive, PATCH, StrategicError, directive,
+    keys::{Field, Strategy},
+    merge_maps,
+};
+use crate::object::canonical;
+
+/// Merges the patch of a list into it, and puts it into the order that `$setElementOrder` asks for.
+pub(super) fn merge(
+    current: &[Value],
+    patch: &[Value],
+    place: Field<'_>,
+    order: Option<&[Value]>,
+) -> Result<Vec<Value>, StrategicError> {
+    let strategy = place.strategy();
+    let merged = match strategy {
+        // Directives have no meaning in a list that is replaced, and must not be stored.
+        Strategy::Replace => return Ok(without_directives(patch)),
+        Strategy::MergeScalars => merge_scalars(current.to_vec(), patch),
+        Strategy::MergeBy(key) => merge_items(current.to_vec(), patch, key, place)?,
+    };
+    let Some(order) = order else { return Ok(merged) };
+    let order = positions(order, strategy);
+    let there = positions(&merged, strategy);
+    let is_unordered = |item: &&Value| {
+        let identity = identity(item, strategy);
+        there.contains_key(&identity) && !order.contains_key(&identity)
+    };
+    match patch.iter().find(is_unordered) {
+        Some(item) => Err(StrategicError::NotOrdered(identity(item, strategy), place.name().to_owned())),
+        None => Ok(in_order(merged, &positions(current, strategy), &order, strategy)),
+    }
+}
+
+/// What an item is known by, in canonical JSON.
+fn identity(item: &Value, strategy: Strategy) -> String {
+    match strategy {
+        Strategy::MergeBy(key) => canonical(item.get(key).unwrap_or(&Value::Null)),
+        Strategy::MergeScalars | Strategy::Replace => canonical(item),
+    }
+}
+
+/// Where each item is; the first of those that cannot be told apart counts.
+fn positions(list: &[Value], strategy: Strategy) -> BTreeMap<String, usize> {
+    list.iter().enumerate().rev().map(|(index, item)| (identity(item, strategy), index)).collect()
+}
+
+fn without_directives(list: &[Value]) -> Vec<Value> {
+    list.iter().filter(|item| item.get(PATCH).is_none()).cloned().collect()
+}
+
+fn merge_scalars(mut list: Vec<Value>, patch: &[Value]) -> Vec<Value> {
+    for item in patch {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+    list
+}
+
+fn merge_items(
+    mut list: Vec<Value>,
+    patch: &[Value],
+    key: &'static str,
+    place: Field<'_>,
+) -> Result<Vec<Value>, StrategicError> {
+    let items: Vec<&Map<String, Value>> = patch
+        .iter()
+        .map(|item| {
+            item.as_object().ok_or_else(|| StrategicError::Malformed(place.name().to_owned(), "a list of objects"))
+        })
+        .collect::<Result<_, _>>()?;
+    // `{$patch: replace}` as an item is about the whole list: the items beside it are all that there will be.
+    for item in &items {
+        if directive(item)? == Some(Directive::Replace) && !item.contains_key(key) {
+            return Ok(without_directives(patch));
+        }
+    }
+    for item in items {
+        let identity = item
+            .get(key)
+            .ok_or_else(|| StrategicError::NoMergeKey(Value::Object(item.clone()).to_string(), key.to_owned()))?;
+        let is_same = |other: &Value| other.get(key) == Some(identity);
+        if directive(item)? == Some(Directive::Delete) {
+            list.retain(|other| !is_same(other));
+            continue;
+        }
+        match list.iter_mut().find(|other| is_same(other)) {
+            Some(other) => {
+                let current = other.as_object().cloned().unwrap_or_default();
+                *other = Value::Object(merge_maps(current, item, place)?);
+            }
+            None => list.push(Value::Object(merge_maps(Map::new(), item, place)?)),
+        }
+    }
+    Ok(list)
+}
+
+/// Items that the order names come in that order. The others are the server's own: each comes before the first of the
+/// ordered ones that it stood before already.
+fn in_order(
+    merged: Vec<Value>,
+    before: &BTreeMap<String, usize>,
+    order: &BTreeMap<String, usize>,
+    strategy: Strategy,
+) -> Vec<Value> {
+    let rank = |item: &Value| order.get(&identity(item, strategy)).copied();
+    let old_place = |item: &Value| before.get(&identity(item, strategy)).copied();
+    let (mut ordered, others): (Vec<Value>, Vec<Value>) = merged.into_iter().partition(|item| rank(item).is_some());
+    ordered.sort_by_cached_key(rank);
+
+    let mut result = Vec::with_capacity(ordered.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for item in ordered {
+        // A new item has no old place, and nothing comes before it.
+        let was = old_place(&item);
+        while let Some(other) = others.next_if(|other| was.is_some_and(|was| old_place(other) < Some(was))) {
+            result.push(other);
+        }
+        result.push(item);
+    }
+    result.extend(others);
+    result
+}

@@ -1,0 +1,180 @@
+//! Reading and writing the parts of an object that every object has. Objects are JSON values whose shape was checked
+//! when they came in (`decode`), so readers answer "absent" rather than fail.
+
+mod canonical;
+pub(crate) mod json_path;
+pub(crate) mod names;
+
+use serde_json::{Map, Value, json};
+
+pub(crate) use canonical::{braces, canonical};
+
+/// The fields that `metadata` has.
+pub(crate) const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// One `metadata.ownerReferences` entry, as far as the garbage collector needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerReference {
+    pub(crate) uid: String,
+    pub(crate) blocks_deletion: bool,
+}
+
+/// How deep an object may nest. Clients stop reading at 128 levels, and a walk through an object takes stack at each.
+pub(crate) const MOST_DEPTH: usize = 100;
+
+/// How many levels of lists and maps a value has.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+pub(crate) fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+pub(crate) fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+pub(crate) fn resource_version(object: &Value) -> &str {
+    text(object, "/metadata/resourceVersion")
+}
+
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
+}
+
+pub(crate) fn generation(object: &Value) -> Option<i64> {
+    object.pointer("/metadata/generation").and_then(Value::as_i64)
+}
+
+pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get("labels")?.get(key)?.as_str()
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    strings(object, "/metadata/finalizers")
+}
+
+pub(crate) fn strings<'a>(object: &'a Value, pointer: &str) -> Vec<&'a str> {
+    let list = object.pointer(pointer).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+pub(crate) fn owner_references(object: &Value) -> Vec<OwnerReference> {
+    let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .map(|owner| OwnerReference {
+            uid: text(owner, "/uid").to_owned(),
+            blocks_deletion: owner["blockOwnerDeletion"] == json!(true),
+        })
+        .collect()
+}
+
+/// The metadata map, made if it is not there.
+pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    map_mut(object, "metadata")
+}
+
+/// The map under `key`, made if it is missing or not a map.
+pub(crate) fn map_mut<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+    let parent = as_map_mut(object);
+    as_map_mut(parent.entry(key).or_insert_with(|| json!({})))
+}
+
+/// The value as a map; anything that is not one is replaced by an empty one.
+pub(crate) fn as_map_mut(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("the line above made it a map"),
+    }
+}
+
+/// Sets the finalizers; an empty list is no field at all, as a server writes it.
+pub(crate) fn set_finalizers(object: &mut Value, finalizers: &[&str]) {
+    let finalizers = json!(finalizers);
+    set_or_remove_list(object, "finalizers", finalizers);
+}
+
+fn set_or_remove_list(object: &mut Value, key: &str, list: Value) {
+    let metadata = metadata_mut(object);
+    if list.as_array().is_some_and(Vec::is_empty) {
+        metadata.remove(key);
+    } else {
+        metadata.insert(key.to_owned(), list);
+    }
+}
+
+/// Drops the owner references for which `gone` says so.
+pub(crate) fn remove_owner_references(object: &mut Value, gone: impl Fn(&str) -> bool) {
+    let kept: Vec<Value> = match object.pointer("/metadata/ownerReferences") {
+        Some(Value::Array(owners)) => owners.iter().filter(|owner| !gone(text(owner, "/uid"))).cloned().collect(),
+        _ => return,
+    };
+    set_or_remove_list(object, "ownerReferences", Value::Array(kept));
+}
+
+/// Copies `key` from `from`, or removes it where `from` has none.
+pub(crate) fn copy_field(object: &mut Value, from: &Value, key: &str) {
+    let map = as_map_mut(object);
+    match from.get(key) {
+        Some(value) => map.insert(key.to_owned(), value.clone()),
+        None => map.remove(key),
+    };
+}
+
+/// Follows a dotted path (`spec.replicas`).
+pub(crate) fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, step| value.get(step))
+}
+
+/// Sets the value at a dotted path, making maps on the way.
+pub(crate) fn set_path(object: &mut Value, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            as_map_mut(object).insert(path.to_owned(), value);
+        }
+        Some((first, rest)) => {
+            let child = as_map_mut(object).entry(first).or_insert_with(|| json!({}));
+            set_path(child, rest, value);
+        }
+    }
+}
+
+/// Like [`map_mut`], as a value.
+pub(crate) fn map_mut_value<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
+    let value = as_map_mut(object).entry(key).or_insert_with(|| json!({}));
+    as_map_mut(value);
+    value
+}

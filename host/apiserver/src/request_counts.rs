@@ -1,0 +1,67 @@
+//! Counts what clients ask for: tests and demos compare it with what a client should need.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// How many kinds of requests are counted apart: clients choose the User-Agent and the path, and could fill the memory.
+/// Those beyond are counted by verb only.
+const COUNTS: usize = 4096;
+
+/// How often a client asked for something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestCount {
+    /// The client's User-Agent, whole.
+    pub user_agent: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; `unknown` for a method that
+    /// the path does not have.
+    pub verb: String,
+    /// As in RBAC, with group and subresource: `deployments.apps/status`.
+    pub resource: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// The counts of all requests so far.
+#[derive(Default)]
+pub(crate) struct RequestCounts(Mutex<BTreeMap<(String, &'static str, String), u64>>);
+
+impl RequestCounts {
+    pub(crate) fn count(&self, user_agent: &str, verb: &'static str, resource: String) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = (user_agent.to_owned(), verb, resource);
+        if counts.len() >= COUNTS && !counts.contains_key(&key) {
+            key = (String::new(), verb, String::new());
+        }
+        *counts.entry(key).or_default() += 1;
+    }
+
+    /// All counts, ordered by client, verb and resource.
+    pub(crate) fn all(&self) -> Vec<RequestCount> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts
+            .iter()
+            .map(|((user_agent, verb, resource), count)| RequestCount {
+                user_agent: user_agent.clone(),
+                verb: (*verb).to_owned(),
+                resource: resource.clone(),
+                count: *count,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_change_their_name_do_not_fill_the_memory() {
+        let counts = RequestCounts::default();
+        for number in 0..COUNTS + 10 {
+            counts.count(&format!("agent-{number}"), "get", "pods".to_owned());
+        }
+        let counted = counts.all();
+        assert_eq!(counted.len(), COUNTS + 1);
+        assert_eq!(counted.iter().map(|count| count.count).sum::<u64>(), COUNTS as u64 + 10);
+    }
+}

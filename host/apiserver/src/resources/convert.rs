@@ -1,0 +1,36 @@
+//! Between the form in which an object is stored and the version in which a request speaks.
+//!
+//! Custom resources differ in `apiVersion` only (conversion `None`); events are stored in the core form.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::object;
+use crate::resources::events_convert;
+use crate::resources::registry::Registry;
+use crate::resources::resource::ResourceType;
+
+/// The stored object as a request for `resource` sees it.
+pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Value> {
+    if stored["apiVersion"].as_str() == Some(resource.api_version().as_str()) {
+        return Arc::clone(stored);
+    }
+    if resource.id.group == "events.k8s.io" {
+        return Arc::new(events_convert::from_core(stored));
+    }
+    let mut object = Value::clone(stored);
+    object["apiVersion"] = json!(resource.api_version());
+    Arc::new(object)
+}
+
+/// What is stored when a request for `resource` writes `object`.
+pub(crate) fn for_storage(registry: &Registry, resource: &ResourceType, mut object: Value) -> Value {
+    if resource.id.group == "events.k8s.io" {
+        return events_convert::to_core(&object);
+    }
+    if let Some(stored) = registry.storage_type(&resource.storage) {
+        object::as_map_mut(&mut object).insert("apiVersion".to_owned(), json!(stored.api_version()));
+    }
+    object
+}

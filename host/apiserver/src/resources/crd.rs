@@ -1,0 +1,232 @@
+//! Custom resource definitions: what one defines, and the status that a real server's controllers
+//! would write (here at once, so a definition is established when its creation is answered).
+
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::merge::lists::Topology;
+use crate::object::json_path::JsonPath;
+use crate::object::{self, text};
+use crate::resources::builtin;
+use crate::resources::column::Column;
+use crate::resources::registry::{Registry, version_rank};
+use crate::resources::resource::{GroupResource, ResourceType, ScalePaths};
+use crate::schema::Schema;
+
+/// The finalizer that holds a deleted definition until its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// What one version of a CRD adds to its [`ResourceType`].
+#[derive(Debug)]
+pub(crate) struct CustomVersion {
+    pub(crate) served: bool,
+    pub(crate) stored: bool,
+    pub(crate) schema: Schema,
+    /// The schema as written, for OpenAPI.
+    pub(crate) openapi: Value,
+    pub(crate) topology: Topology,
+    pub(crate) columns: Vec<(Column, JsonPath)>,
+    /// Dotted paths for field selectors.
+    pub(crate) selectable_fields: Vec<String>,
+    /// Sent as a warning with the answer to every write.
+    pub(crate) deprecation_warning: Option<String>,
+    /// The definition is being deleted: no new objects.
+    pub(crate) terminating: bool,
+}
+
+/// The resource that the definition is about.
+pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
+    GroupResource::new(text(definition, "/spec/group"), text(definition, "/spec/names/plural"))
+}
+
+/// One type per version of a valid definition.
+pub(crate) fn resource_types(definition: &Value) -> Vec<ResourceType> {
+    versions(definition).iter().filter_map(|version| resource_type(definition, version)).collect()
+}
+
+/// The entries of `spec.versions`.
+pub(crate) fn versions(definition: &Value) -> &[Value] {
+    definition.pointer("/spec/versions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
+    let id = defined_resource(definition);
+    let names = definition.pointer("/spec/names")?;
+    let owned = |values: Vec<&str>| values.into_iter().map(str::to_owned).collect();
+    let scale = version.pointer("/subresources/scale").map(|scale| ScalePaths {
+        spec_replicas: text(scale, "/specReplicasPath").trim_start_matches('.').to_owned(),
+        status_replicas: text(scale, "/statusReplicasPath").trim_start_matches('.').to_owned(),
+        label_selector: scale["labelSelectorPath"].as_str().map(|path| path.trim_start_matches('.').to_owned()),
+    });
+    Some(ResourceType {
+        storage: id.clone(),
+        id,
+        version: text(version, "/name").to_owned(),
+        kind: text(names, "/kind").to_owned(),
+        list_kind: text(names, "/listKind").to_owned(),
+        singular: text(names, "/singular").to_owned(),
+        short_names: owned(object::strings(names, "/shortNames")),
+        categories: owned(object::strings(names, "/categories")),
+        namespaced: text(definition, "/spec/scope") == "Namespaced",
+        has_status: version.pointer("/subresources/status").is_some(),
+        scale,
+        other_subresources: &[],
+        has_generation: true,
+        unconditional_update: false,
+        create_on_update: false,
+        create_only: false,
+        returns_deleted: false,
+        custom: Some(custom_version(definition, version)?),
+    })
+}
+
+fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> {
+    let openapi = version.pointer("/schema/openAPIV3Schema")?.clone();
+    let schema = Schema::parse(&openapi).ok()?;
+    let selectable = version.get("selectableFields").and_then(Value::as_array);
+    let selectable_fields = selectable
+        .into_iter()
+        .flatten()
+        .map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned())
+        .collect();
+    let deprecated = version["deprecated"] == json!(true);
+    let api_version = format!("{}/{}", text(definition, "/spec/group"), text(version, "/name"));
+    let usual = || format!("{api_version} {} is deprecated", text(definition, "/spec/names/kind"));
+    Some(CustomVersion {
+        served: version["served"] == json!(true),
+        stored: version["storage"] == json!(true),
+        topology: Topology::from_schema(&schema),
+        schema,
+        openapi,
+        columns: columns(version),
+        selectable_fields,
+        deprecation_warning: deprecated
+            .then(|| version["deprecationWarning"].as_str().map_or_else(usual, str::to_owned)),
+        terminating: object::is_terminating(definition),
+    })
+}
+
+/// Name and age are always there; a version that declares no column of its own shows just these.
+fn columns(version: &Value) -> Vec<(Column, JsonPath)> {
+    let declared = version.get("additionalPrinterColumns").and_then(Value::as_array);
+    let Some(declared) = declared.filter(|columns| !columns.is_empty()) else {
+        let path = JsonPath::parse(".metadata.creationTimestamp").ok();
+        return path.map(|path| (Column::new("Age", "date"), path)).into_iter().collect();
+    };
+    declared
+        .iter()
+        .filter_map(|column| {
+            let path = JsonPath::parse(text(column, "/jsonPath")).ok()?;
+            Some((Column::from_definition(column), path))
+        })
+        .collect()
+}
+
+/// Fills what a definition may leave out.
+pub(crate) fn default_definition(definition: &mut Value) {
+    let kind = text(definition, "/spec/names/kind").to_owned();
+    let names = object::map_mut(object::map_mut_value(definition, "spec"), "names");
+    names.entry("singular").or_insert_with(|| json!(kind.to_lowercase()));
+    names.entry("listKind").or_insert_with(|| json!(format!("{kind}List")));
+    object::map_mut(definition, "spec").entry("conversion").or_insert_with(|| json!({ "strategy": "None" }));
+}
+
+/// One line for each place whose CEL rules are kept but not checked.
+pub(crate) fn unevaluated_rules(definition: &Value) -> Vec<String> {
+    let schemas = versions(definition).iter().filter_map(|version| version.pointer("/schema/openAPIV3Schema"));
+    let rules = schemas.filter_map(|schema| Schema::parse(schema).ok()).flat_map(|schema| schema.unevaluated_rules());
+    let mut lines: Vec<String> = rules
+        .map(|rule| format!("the embedded API server does not evaluate x-kubernetes-validations: {rule}"))
+        .collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// Writes the status that makes the definition established, or says whose names it takes.
+pub(crate) fn establish(definition: &mut Value, registry: &Registry) {
+    let conflict = name_conflict(definition, registry);
+    let accepted = definition["spec"]["names"].clone();
+    let mut stored: Vec<String> =
+        object::strings(definition, "/status/storedVersions").into_iter().map(str::to_owned).collect();
+    let storage = versions(definition).iter().find(|version| version["storage"] == json!(true));
+    let storage = storage.map(|version| text(version, "/name").to_owned());
+    stored.extend(storage.filter(|name| !stored.contains(name)));
+    stored.sort_by_key(|version| version_rank(version));
+    set_condition(
+        definition,
+        "NamesAccepted",
+        conflict.is_none(),
+        match &conflict {
+            None => ("NoConflicts", "no conflicts found"),
+            Some(why) => ("NameConflict", why),
+        },
+    );
+    set_condition(
+        definition,
+        "Established",
+        conflict.is_none(),
+        match conflict {
+            None => ("InitialNamesAccepted", "the initial names have been accepted"),
+            Some(_) => ("NotAccepted", "not all names are accepted"),
+        },
+    );
+    if object::is_terminating(definition) {
+        set_condition(
+            definition,
+            "Terminating",
+            true,
+            ("InstanceDeletionInProgress", "CustomResource deletion is in progress"),
+        );
+    }
+    let status = object::map_mut(definition, "status");
+    status.insert("acceptedNames".to_owned(), accepted);
+    status.insert("storedVersions".to_owned(), json!(stored));
+}
+
+/// Another resource of the group already has the kind.
+fn name_conflict(definition: &Value, registry: &Registry) -> Option<String> {
+    let id = defined_resource(definition);
+    let kind = text(definition, "/spec/names/kind");
+    let taken = versions(definition).iter().any(|version| {
+        let found = registry.find_kind(&id.group, text(version, "/name"), kind);
+        found.is_some_and(|other| other.id != id)
+    });
+    taken.then(|| format!("\"{kind}\" is already in use"))
+}
+
+/// Sets a condition; the time changes only with the state.
+fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str)) {
+    let state = if holds { "True" } else { "False" };
+    let status = object::map_mut(definition, "status");
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let known = conditions.iter_mut().find(|condition| condition["type"] == json!(kind));
+    match known {
+        Some(condition) if condition["status"] == json!(state) => {}
+        known => {
+            let condition = json!({
+                "type": kind, "status": state, "reason": reason, "message": message,
+                "lastTransitionTime": clock::now(),
+            });
+            match known {
+                Some(place) => *place = condition,
+                None => conditions.push(condition),
+            }
+        }
+    }
+}
+
+/// Whether `resource` is the kind of the definitions themselves.
+pub(crate) fn is_definition(resource: &GroupResource) -> bool {
+    *resource == builtin::custom_resource_definitions()
+}
+
+/// Whether the definition's names were accepted, so that it is served.
+pub(crate) fn is_established(definition: &Value) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == json!("Established") && condition["status"] == json!("True"))
+}

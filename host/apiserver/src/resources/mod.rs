@@ -1,0 +1,9 @@
+//! Which resources exist, built-in and custom, what the server knows about each, and how their versions convert.
+
+pub(crate) mod builtin;
+pub(crate) mod column;
+pub(crate) mod convert;
+pub(crate) mod crd;
+mod events_convert;
+pub(crate) mod registry;
+pub(crate) mod resource;

@@ -1,0 +1,165 @@
+//! What a real server fills into built-in objects: the documented defaults (`workloads`, `others`), and what it decides
+//! itself when an object is stored (finalizers of namespaces, cluster IPs, phases).
+//!
+//! They matter beyond looks: clients that apply part of an object must find the same rest on both servers.
+
+mod others;
+mod workloads;
+
+use serde_json::{Map, Value, json};
+
+use crate::object::{self, text};
+use crate::resources::crd;
+use crate::resources::resource::ResourceType;
+use crate::storage::state::State;
+
+/// Sets `key` where it is missing.
+fn default(map: &mut Map<String, Value>, key: &str, value: Value) {
+    let slot = map.entry(key).or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = value;
+    }
+}
+
+/// Sets `key` where it is missing or an empty string.
+fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
+    let slot = map.entry(key).or_insert(Value::Null);
+    if slot.is_null() || *slot == json!("") {
+        *slot = json!(value);
+    }
+}
+
+/// The maps in the list under `key`.
+fn each<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    let list = map.get_mut(key).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// A typed server does not keep explicit nulls.
+pub(crate) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, child| !child.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Fills in the documented defaults of a built-in object.
+pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
+    let spec_is_map = object.get("spec").is_some_and(Value::is_object);
+    match (resource.id.group.as_str(), resource.kind.as_str()) {
+        ("" | "apps" | "batch", kind) if spec_is_map && kind != "Namespace" => {
+            let spec = object::map_mut(object, "spec");
+            match resource.kind.as_str() {
+                "Pod" => workloads::pod(spec),
+                "Deployment" => workloads::deployment(spec),
+                "ReplicaSet" | "ReplicationController" => workloads::replica_set(spec),
+                "StatefulSet" => workloads::stateful_set(spec),
+                "DaemonSet" => workloads::daemon_set(spec),
+                "Job" => workloads::job(spec),
+                "CronJob" => workloads::cron_job(spec),
+                "Service" => others::service(spec),
+                "PersistentVolumeClaim" => default_text(spec, "volumeMode", "Filesystem"),
+                _ => {}
+            }
+        }
+        ("", "Namespace") => others::namespace(object),
+        ("", "Secret") => others::secret(object),
+        ("rbac.authorization.k8s.io", _) => others::binding(object),
+        ("networking.k8s.io", "NetworkPolicy") => others::network_policy(object),
+        ("discovery.k8s.io", "EndpointSlice") => others::endpoint_slice(object),
+        ("apiextensions.k8s.io", _) => crd::default_definition(object),
+        _ => {}
+    }
+    if resource.has_status && !object["status"].is_object() {
+        object["status"] = json!({});
+    }
+}
+
+/// What the server decides when it stores a new object.
+pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut Value) {
+    match (resource.id.group.as_str(), resource.kind.as_str()) {
+        ("", "Namespace") => {
+            object["spec"] = json!({ "finalizers": ["kubernetes"] });
+            object["status"] = json!({ "phase": "Active" });
+        }
+        ("", "Pod") => {
+            object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
+        }
+        ("", "PersistentVolumeClaim") => object["status"] = json!({ "phase": "Pending" }),
+        ("", "Service") => {
+            object["status"] = json!({ "loadBalancer": {} });
+            allocate_addresses(state, resource, object);
+        }
+        ("batch", "Job") => others::job_selector(object),
+        _ => {}
+    }
+}
+
+/// What the server decides when it replaces an object.
+pub(crate) fn on_update(state: &mut State, resource: &ResourceType, object: &mut Value, current: &Value) {
+    if !(resource.id.group.is_empty() && resource.kind == "Service") {
+        return;
+    }
+    if text(object, "/spec/type") != "ExternalName" && text(current, "/spec/type") != "ExternalName" {
+        keep_addresses(object, current);
+    }
+    allocate_addresses(state, resource, object);
+}
+
+fn allocate_addresses(state: &mut State, resource: &ResourceType, service: &mut Value) {
+    let State { store, addresses, .. } = state;
+    let name = (object::namespace(service).to_owned(), object::name(service).to_owned());
+    let others = store
+        .list(&resource.storage, None)
+        .map(|other| &**other)
+        .filter(|other| (object::namespace(other), object::name(other)) != (name.0.as_str(), name.1.as_str()));
+    addresses.allocate(service, others);
+}
+
+/// A client that leaves out what was allocated does not mean to change it.
+fn keep_addresses(service: &mut Value, current: &Value) {
+    let spec = object::map_mut(service, "spec");
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if let Some(value) = current["spec"].get(key) {
+            default(spec, key, value.clone());
+        }
+    }
+    let old_ports: Vec<Value> = current.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let wants_node_ports = matches!(spec.get("type").and_then(Value::as_str), Some("NodePort" | "LoadBalancer"));
+    if !wants_node_ports {
+        return;
+    }
+    for port in each(spec, "ports") {
+        let same = old_ports.iter().find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
+        if let Some(node_port) = same.and_then(|old| old.get("nodePort")) {
+            default(port, "nodePort", node_port.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nulls_are_dropped_at_every_depth() {
+        let mut object = json!({ "a": null, "b": { "c": null, "d": [{ "e": null }] } });
+        drop_nulls(&mut object);
+        assert_eq!(object, json!({ "b": { "d": [{}] } }));
+    }
+
+    #[test]
+    fn a_deployment_is_completed_as_a_real_server_does() {
+        let mut spec = json!({ "template": { "spec": { "containers": [{ "name": "a", "image": "nginx", "ports": [{ "containerPort": 80 }] }] } } });
+        workloads::deployment(object::as_map_mut(&mut spec));
+        assert_eq!(spec["replicas"], 1);
+        assert_eq!(spec["strategy"]["rollingUpdate"]["maxSurge"], "25%");
+        let container = &spec["template"]["spec"]["containers"][0];
+        assert_eq!(container["imagePullPolicy"], "Always");
+        assert_eq!(container["ports"][0]["protocol"], "TCP");
+    }
+}

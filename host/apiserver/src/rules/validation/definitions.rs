@@ -1,0 +1,112 @@
+//! What makes a custom resource definition invalid.
+
+use serde_json::{Value, json};
+
+use crate::object::json_path::JsonPath;
+use crate::object::{self, names, text};
+use crate::resources::crd::{defined_resource, versions};
+use crate::schema::Schema;
+use crate::status_error::Cause;
+
+/// Everything that is wrong with a definition.
+pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    validate_names(definition, &mut causes);
+    let scope = &definition["spec"]["scope"];
+    match scope.as_str() {
+        Some("Namespaced" | "Cluster") => {}
+        None => causes.push(Cause::required("spec.scope", "")),
+        Some(_) => causes.push(Cause::not_supported("spec.scope", scope, &["Cluster", "Namespaced"])),
+    }
+    validate_versions(definition, &mut causes);
+    if let Some(previous) = previous {
+        for path in ["spec.group", "spec.scope", "spec.names.plural", "spec.names.kind"] {
+            let value = object::at_path(definition, path);
+            if value != object::at_path(previous, path) {
+                causes.push(Cause::invalid(path, value.unwrap_or(&Value::Null), "field is immutable"));
+            }
+        }
+    }
+    if text(definition, "/spec/conversion/strategy") == "Webhook" {
+        causes.push(Cause::invalid(
+            "spec.conversion.strategy",
+            &json!("Webhook"),
+            "this server converts nothing: use None",
+        ));
+    }
+    causes
+}
+
+fn validate_names(definition: &Value, causes: &mut Vec<Cause>) {
+    let id = defined_resource(definition);
+    if id.group.is_empty() {
+        causes.push(Cause::required("spec.group", ""));
+    } else if let Err(why) = names::check_subdomain(&id.group) {
+        causes.push(Cause::invalid("spec.group", &json!(id.group), &why));
+    } else if !id.group.contains('.') {
+        causes.push(Cause::invalid("spec.group", &json!(id.group), "should be a domain with at least one dot"));
+    }
+    let expected = format!("{}.{}", id.plural, id.group);
+    let name = object::name(definition);
+    if name != expected {
+        causes.push(Cause::invalid("metadata.name", &json!(name), "must be spec.names.plural+\".\"+spec.group"));
+    }
+    for (field, lower) in [("plural", false), ("singular", false), ("kind", true), ("listKind", true)] {
+        let value = text(definition, &format!("/spec/names/{field}"));
+        let path = format!("spec.names.{field}");
+        let label = if lower { value.to_lowercase() } else { value.to_owned() };
+        match names::check_dns_1035_label(&label) {
+            _ if value.is_empty() => causes.push(Cause::required(path, "")),
+            Err(why) => causes.push(Cause::invalid(path, &json!(value), &why)),
+            Ok(()) => {}
+        }
+    }
+}
+
+fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
+    let versions = versions(definition);
+    let stored = versions.iter().filter(|version| version["storage"] == json!(true)).count();
+    if stored != 1 {
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid("spec.versions", &json!(versions.len()), why));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let field = format!("spec.versions[{index}]");
+        // The only version's schema is reported where it stood before there were versions.
+        let schema_field = if versions.len() == 1 { "spec.validation".to_owned() } else { format!("{field}.schema") };
+        if let Err(why) = names::check_dns_1035_label(text(version, "/name")) {
+            causes.push(Cause::invalid(format!("{field}.name"), &version["name"], &why));
+        }
+        validate_columns(version, &field, causes);
+        match version.pointer("/schema/openAPIV3Schema") {
+            None => causes.push(Cause::required(format!("{schema_field}.openAPIV3Schema"), "schemas are required")),
+            Some(schema) => {
+                if let Err(error) = Schema::parse(schema) {
+                    let path = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
+                    causes.push(Cause {
+                        reason: "FieldValueInvalid".to_owned(),
+                        message: error.reason,
+                        field: format!("{schema_field}.openAPIV3Schema{path}"),
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn validate_columns(version: &Value, field: &str, causes: &mut Vec<Cause>) {
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
+    for (index, column) in columns.into_iter().flatten().enumerate() {
+        let field = format!("{field}.additionalPrinterColumns[{index}]");
+        if text(column, "/name").is_empty() {
+            causes.push(Cause::required(format!("{field}.name"), ""));
+        }
+        let types = ["boolean", "date", "integer", "number", "string"];
+        if !types.contains(&text(column, "/type")) {
+            causes.push(Cause::not_supported(format!("{field}.type"), &column["type"], &types));
+        }
+        if let Err(why) = JsonPath::parse(text(column, "/jsonPath")) {
+            causes.push(Cause::invalid(format!("{field}.jsonPath"), &column["jsonPath"], &why));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! HTTP: from a request to its answer. Reads path, query, headers and body, finds the resource, calls the verb under the
+//! lock, and hands the result to `respond`. Decides nothing about objects.
+
+mod discovery;
+mod openapi;
+mod represent;
+mod respond;
+mod route;
+mod table;
+mod watch;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Query as UrlQuery, Request, State as AxumState};
+use axum::response::Response;
+use bytes::Bytes;
+use http::request::Parts;
+
+use crate::request::decode;
+use crate::request::media::{self, Accepted, Encoding, PatchKind};
+use crate::request::{Query, Target, WriteOptions, user_agent};
+use crate::status_error::ApiError;
+use crate::storage::state::Shared;
+use crate::verbs::delete::DeleteOptions;
+use crate::verbs::list::ListOptions;
+use crate::verbs::{self, Written, create, delete, list, patch, reviews, scale, update};
+use represent::IncludeObject;
+use respond::Reply;
+use route::{ResourcePath, Route, Verb};
+use watch::WatchOptions;
+
+/// A real server's limit on a request's body.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// What a handler needs.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) address: SocketAddr,
+}
+
+/// Answers any request.
+pub(crate) async fn handle(AxumState(context): AxumState<Context>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let accepted = match media::accepted(&parts.headers) {
+        Ok(accepted) => accepted,
+        Err(error) => return respond::error(&error, Encoding::Json),
+    };
+    match answer(&context, &parts, body, accepted).await {
+        Ok(reply) => respond::reply(reply, accepted.encoding),
+        Err(error) => respond::error(&error, accepted.encoding),
+    }
+}
+
+async fn answer(context: &Context, parts: &Parts, body: Body, accepted: Accepted) -> Result<Reply, ApiError> {
+    let route = Route::parse(parts.uri.path());
+    if let Route::Resource(path) = &route {
+        let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::too_large(MAX_BODY))?;
+        return resource_request(context, parts, path, &body, accepted);
+    }
+    if parts.method != http::Method::GET && parts.method != http::Method::HEAD {
+        return Err(ApiError::method_not_allowed());
+    }
+    let state = context.shared.lock();
+    let registry = &state.registry;
+    let found = match &route {
+        Route::Version => Some(Reply::json(discovery::version())),
+        Route::Health => Some(Reply::Text("ok")),
+        Route::CoreVersions | Route::Groups => {
+            let core = route == Route::CoreVersions;
+            Some(match accepted.aggregated {
+                Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
+                None if core => Reply::json(discovery::core_versions(context.address)),
+                None => Reply::json(discovery::groups(registry)),
+            })
+        }
+        Route::Group(group) => discovery::group(registry, group).map(Reply::json),
+        Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::json),
+        Route::OpenApiV2 => Some(Reply::json(openapi::v2())),
+        Route::OpenApiV3Index => Some(Reply::json(openapi::index(registry, state.store.revision()))),
+        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::json),
+        Route::Resource(_) | Route::Unknown => None,
+    };
+    found.ok_or_else(ApiError::no_such_resource)
+}
+
+fn resource_request(
+    context: &Context,
+    parts: &Parts,
+    path: &ResourcePath,
+    body: &Bytes,
+    accepted: Accepted,
+) -> Result<Reply, ApiError> {
+    let UrlQuery(pairs) = UrlQuery::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+        .map_err(|error| ApiError::bad_request(format!("malformed query: {error}")))?;
+    let query = Query(pairs);
+    let verb = Verb::of(&parts.method, path, query.flag("watch"));
+    count(context, parts, path, verb);
+    let target = find_target(context, path)?;
+    let verb = verb.filter(|verb| is_served(&target, *verb)).ok_or_else(ApiError::method_not_allowed)?;
+    let call = Call { context, parts, query, target, body, accepted };
+    match verb {
+        Verb::Get | Verb::List | Verb::Watch => call.read(verb),
+        Verb::Create | Verb::Update | Verb::Patch => call.write(verb),
+        Verb::Delete | Verb::DeleteCollection => call.delete(verb),
+    }
+}
+
+fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Verb>) {
+    let group = if path.group.is_empty() { String::new() } else { format!(".{}", path.group) };
+    let subresource = path.subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+    let resource = format!("{}{group}{subresource}", path.plural);
+    context.shared.counts.count(user_agent(&parts.headers), verb.map_or("unknown", Verb::name), resource);
+}
+
+/// The resource that the path names; its scope must fit.
+fn find_target(context: &Context, path: &ResourcePath) -> Result<Target, ApiError> {
+    let state = context.shared.lock();
+    let resource =
+        state.registry.find(&path.group, &path.version, &path.plural).ok_or_else(ApiError::no_such_resource)?;
+    let scope_fits =
+        if resource.namespaced { path.namespace.is_some() || path.name.is_none() } else { path.namespace.is_none() };
+    let subresource_exists = path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name));
+    if !scope_fits || !subresource_exists {
+        return Err(ApiError::no_such_resource());
+    }
+    Ok(Target {
+        resource: Arc::clone(resource),
+        namespace: path.namespace.clone(),
+        name: path.name.clone(),
+        subresource: path.subresource.clone(),
+    })
+}
+
+fn is_served(target: &Target, verb: Verb) -> bool {
+    let resource = &target.resource;
+    match verb {
+        _ if resource.create_only => verb == Verb::Create && target.name.is_none(),
+        // A namespaced object is created in a namespace, not in all of them.
+        Verb::Create => target.name.is_none() && (target.namespace.is_some() || !resource.namespaced),
+        Verb::DeleteCollection => target.namespace.is_some() || !resource.namespaced,
+        Verb::Delete => target.subresource.is_none(),
+        Verb::Get | Verb::List | Verb::Watch | Verb::Update | Verb::Patch => true,
+    }
+}
+
+/// One request to a resource, read as far as all verbs need.
+struct Call<'a> {
+    context: &'a Context,
+    parts: &'a Parts,
+    query: Query,
+    target: Target,
+    body: &'a Bytes,
+    accepted: Accepted,
+}
+
+impl Call<'_> {
+    fn read(self, verb: Verb) -> Result<Reply, ApiError> {
+        let include = IncludeObject::read(&self.query)?;
+        let form = self.accepted.form;
+        let resource = Arc::clone(&self.target.resource);
+        let shared = &self.context.shared;
+        match verb {
+            Verb::Watch => {
+                let options = WatchOptions::read(&self.target, &self.query, form)?;
+                let watcher = watch::open(shared, &mut shared.lock(), self.target, options)?;
+                Ok(Reply::Watch(Body::from_stream(watcher.stream())))
+            }
+            Verb::List => {
+                let options = ListOptions::read(&self.target, &self.query)?;
+                let page = list::list(&mut shared.lock(), &self.target, &options)?;
+                Ok(Reply::Page { resource, form, include, page })
+            }
+            _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::json),
+            _ => {
+                let object = verbs::get(&shared.lock(), &self.target)?;
+                Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
+            }
+        }
+    }
+
+    fn write(self, verb: Verb) -> Result<Reply, ApiError> {
+        let resource = Arc::clone(&self.target.resource);
+        if resource.create_only {
+            let review = self.object()?;
+            return Ok(Reply::Created(reviews::answer(&self.context.shared.lock(), &self.target, review)));
+        }
+        let options = WriteOptions::read(&self.query, &self.parts.headers)?;
+        let include = IncludeObject::read(&self.query)?;
+        let is_scale = self.target.subresource() == "scale";
+        let Written { object, created, warnings } = match (verb, is_scale) {
+            (Verb::Patch, _) => self.patch(&options, is_scale)?,
+            (Verb::Create, _) => {
+                let object = self.object()?;
+                create::create(&mut self.context.shared.lock(), &self.target, &options, object)?
+            }
+            (_, true) => {
+                let object = self.object()?;
+                scale::update(&mut self.context.shared.lock(), &self.target, &options, &object)?
+            }
+            (_, false) => {
+                let object = self.object()?;
+                update::update(&mut self.context.shared.lock(), &self.target, &options, object)?
+            }
+        };
+        let form = if is_scale { media::Form::Full } else { self.accepted.form };
+        Ok(Reply::Object { resource, form, include, object, created, warnings })
+    }
+
+    fn patch(&self, options: &WriteOptions, is_scale: bool) -> Result<Written, ApiError> {
+        let strategic = self.target.resource.custom.is_none();
+        let kind = media::patch_kind(&self.parts.headers, strategic)?;
+        if kind == PatchKind::Apply && !is_scale {
+            // Aliases make a little YAML much work: nobody else waits for that.
+            let config = decode::parse_yaml(self.body)?;
+            return patch::apply(&mut self.context.shared.lock(), &self.target, options, config);
+        }
+        let mut state = self.context.shared.lock();
+        if is_scale {
+            scale::patch(&mut state, &self.target, options, kind, self.body)
+        } else {
+            patch::patch(&mut state, &self.target, options, kind, self.body)
+        }
+    }
+
+    fn object(&self) -> Result<serde_json::Value, ApiError> {
+        let parsed = decode::parse(self.body, media::body_encoding(&self.parts.headers)?)?;
+        parsed.filter(serde_json::Value::is_object).ok_or_else(|| {
+            let message = "couldn't get version/kind; json parse error: an object is expected";
+            ApiError::bad_request(message)
+        })
+    }
+
+    fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
+        let body = decode::parse(self.body, media::body_encoding(&self.parts.headers)?)?;
+        let options = DeleteOptions::read(body.as_ref(), &self.query)?;
+        let resource = Arc::clone(&self.target.resource);
+        let include = IncludeObject::read(&self.query)?;
+        let form = self.accepted.form;
+        let shared = &self.context.shared;
+        if verb == Verb::DeleteCollection {
+            let selectors = ListOptions::read(&self.target, &self.query)?.selectors;
+            let mut state = shared.lock();
+            let objects = delete::delete_collection(&mut state, &self.target, &selectors, &options);
+            let page = list::Page { objects, revision: state.store.revision(), continuation: None, remaining: None };
+            return Ok(Reply::Page { resource, form, include, page });
+        }
+        let deleted = delete::delete(&mut shared.lock(), &self.target, &options)?;
+        if deleted.gone && !resource.returns_deleted {
+            return Ok(Reply::json(respond::deleted_status(&resource, &deleted.object)));
+        }
+        Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings: Vec::new() })
+    }
+}

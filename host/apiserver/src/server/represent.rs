@@ -1,0 +1,134 @@
+//! The forms in which objects are answered: whole, as metadata only, or as a Table with rows for people.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::object;
+use crate::request::Query;
+use crate::request::media::Form;
+use crate::resources::resource::ResourceType;
+use crate::server::table;
+use crate::status_error::ApiError;
+use crate::verbs::list::Page;
+
+/// What a Table's rows carry beside their cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IncludeObject {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+impl IncludeObject {
+    pub(crate) fn read(query: &Query) -> Result<IncludeObject, ApiError> {
+        match query.get("includeObject") {
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "None" => Ok(IncludeObject::Nothing),
+            "Object" => Ok(IncludeObject::Object),
+            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+        }
+    }
+}
+
+/// One object.
+pub(crate) fn one(resource: &ResourceType, form: Form, include: IncludeObject, object: &Arc<Value>) -> Value {
+    match form {
+        Form::Full => Value::clone(object),
+        Form::Metadata => partial(object),
+        Form::Table => {
+            let version = json!({ "resourceVersion": object::resource_version(object) });
+            table_of(resource, include, true, &version, &[Arc::clone(object)])
+        }
+    }
+}
+
+/// An object of a watch event. Only the first Table of a watch has the columns.
+pub(crate) fn watched(
+    resource: &ResourceType,
+    form: Form,
+    include: IncludeObject,
+    with_columns: bool,
+    object: &Value,
+) -> Value {
+    match form {
+        Form::Full => object.clone(),
+        Form::Metadata => partial(object),
+        Form::Table => {
+            let version = json!({ "resourceVersion": object::resource_version(object) });
+            table_of(resource, include, with_columns, &version, &[Arc::new(object.clone())])
+        }
+    }
+}
+
+/// A page of a list.
+pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, page: &Page) -> Value {
+    let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
+    if let Some(token) = &page.continuation {
+        metadata["continue"] = json!(token);
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = json!(remaining);
+    }
+    let listed = |kind: &str, api_version: String, items: Vec<Value>| json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items });
+    match form {
+        Form::Full => {
+            let items = page.objects.iter().map(|object| list_item(resource, object)).collect();
+            listed(&resource.list_kind, resource.api_version(), items)
+        }
+        Form::Metadata => {
+            let items = page.objects.iter().map(|object| partial(object)).collect();
+            listed("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned(), items)
+        }
+        Form::Table => table_of(resource, include, true, &metadata, &page.objects),
+    }
+}
+
+/// Typed lists leave out the type of their items; lists of custom resources name it.
+fn list_item(resource: &ResourceType, object: &Value) -> Value {
+    let mut item = object.clone();
+    if resource.custom.is_none() {
+        let fields = object::as_map_mut(&mut item);
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    item
+}
+
+fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+fn table_of(
+    resource: &ResourceType,
+    include: IncludeObject,
+    with_columns: bool,
+    metadata: &Value,
+    objects: &[Arc<Value>],
+) -> Value {
+    let printer = table::printer(resource);
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let mut row = json!({ "cells": printer.cells(object) });
+            match include {
+                IncludeObject::Nothing => {}
+                IncludeObject::Metadata => row["object"] = partial(object),
+                IncludeObject::Object => row["object"] = Value::clone(object),
+            }
+            row
+        })
+        .collect();
+    let columns = if with_columns { printer.columns() } else { Vec::new() };
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}

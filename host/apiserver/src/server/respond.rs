@@ -1,0 +1,124 @@
+//! From a result to an HTTP response: status code, encoding, content type, warnings.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use crate::object;
+use crate::request::media::{DiscoveryVersion, Encoding, Form};
+use crate::resources::resource::ResourceType;
+use crate::server::represent::{self, IncludeObject};
+use crate::status_error::ApiError;
+use crate::verbs::list::Page;
+
+const WARNING: HeaderName = HeaderName::from_static("warning");
+
+/// A request that succeeded.
+pub(crate) enum Reply {
+    Text(&'static str),
+    Json(Value),
+    Created(Value),
+    Discovery(Value, DiscoveryVersion),
+    Object {
+        resource: Arc<ResourceType>,
+        form: Form,
+        include: IncludeObject,
+        object: Arc<Value>,
+        created: bool,
+        warnings: Vec<String>,
+    },
+    Page {
+        resource: Arc<ResourceType>,
+        form: Form,
+        include: IncludeObject,
+        page: Page,
+    },
+    Watch(Body),
+}
+
+impl Reply {
+    pub(crate) fn json(value: Value) -> Reply {
+        Reply::Json(value)
+    }
+}
+
+pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
+    match reply {
+        Reply::Text(text) => response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)),
+        Reply::Json(value) => document(StatusCode::OK, &value, encoding),
+        Reply::Created(value) => document(StatusCode::CREATED, &value, encoding),
+        Reply::Discovery(value, version) => {
+            let version = match version {
+                DiscoveryVersion::V2 => "v2",
+                DiscoveryVersion::V2Beta1 => "v2beta1",
+            };
+            let media = format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+            response(StatusCode::OK, &media, Body::from(value.to_string()))
+        }
+        Reply::Object { resource, form, include, object, created, warnings } => {
+            let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+            let mut answer = match form {
+                // The common case writes the stored object without copying it.
+                Form::Full => document(code, &object, encoding),
+                form => document(code, &represent::one(&resource, form, include, &object), encoding),
+            };
+            for warning in warnings {
+                add_warning(&mut answer, &warning);
+            }
+            answer
+        }
+        Reply::Page { resource, form, include, page } => {
+            document(StatusCode::OK, &represent::page(&resource, form, include, &page), encoding)
+        }
+        Reply::Watch(body) => response(StatusCode::OK, "application/json", body),
+    }
+}
+
+pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
+    document(error.code(), &error.to_status(), encoding)
+}
+
+/// The answer to a deletion that is done.
+pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
+    let mut details = json!({
+        "name": object::name(object),
+        "kind": resource.id.plural,
+        "uid": object::uid(object),
+    });
+    if !resource.id.group.is_empty() {
+        details["group"] = json!(resource.id.group);
+    }
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
+}
+
+fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
+    match encoding {
+        Encoding::Json => response(code, "application/json", Body::from(value.to_string())),
+        Encoding::Yaml => {
+            // JSON is YAML: should an object ever not be writable, the client can still read it.
+            let text = serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string());
+            response(code, "application/yaml", Body::from(text))
+        }
+    }
+}
+
+fn response(code: StatusCode, media: &str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    if let Ok(media) = HeaderValue::from_str(media) {
+        response.headers_mut().insert(CONTENT_TYPE, media);
+    }
+    response
+}
+
+/// RFC 7234 warnings, which kubectl prints.
+fn add_warning(response: &mut Response, text: &str) {
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+    if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+        response.headers_mut().append(WARNING, value);
+    }
+}

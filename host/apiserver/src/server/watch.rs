@@ -1,0 +1,380 @@
+//! Watches: the changes of one resource as a stream of lines, from a resource version or with the present state first,
+//! with bookmarks, until the time is up, the history is forgotten or the server stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::vec;
+
+use bytes::Bytes;
+use futures::Stream;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::object;
+use crate::request::media::Form;
+use crate::request::selector::Selectors;
+use crate::request::{Query, Target};
+use crate::resources::convert;
+use crate::server::represent;
+use crate::status_error::ApiError;
+use crate::storage::change_log::{Change, ChangeKind, Forgotten};
+use crate::storage::state::{Shared, State};
+use crate::verbs::list::invalid_option;
+
+/// How often a watch learns how far the server has come, if it has moved.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
+/// For how long a watch runs that does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+/// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+/// A chunk ends with the line that makes it this long. A client that does not read then costs a chunk, and not the whole
+/// history.
+const CHUNK: usize = 256 * 1024;
+
+/// What was asked for.
+pub(crate) struct WatchOptions {
+    selectors: Selectors,
+    start: Start,
+    bookmarks: bool,
+    /// The present state ends with a bookmark that says so.
+    marks_end_of_initial: bool,
+    timeout: Duration,
+    form: Form,
+    include_object: represent::IncludeObject,
+}
+
+/// Where the watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// With the present state, which must have reached this version, as `ADDED` events.
+    Initial(u64),
+    /// With the changes after this version.
+    After(u64),
+    /// With the changes from now on.
+    Now,
+}
+
+impl WatchOptions {
+    pub(crate) fn read(target: &Target, query: &Query, form: Form) -> Result<WatchOptions, ApiError> {
+        let selectors = Selectors::parse(&target.resource, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let bookmarks = query.flag("allowWatchBookmarks");
+        let version = query.resource_version()?;
+        let matching = query.get("resourceVersionMatch");
+        let send_initial = query.get("sendInitialEvents");
+        check_initial(send_initial, matching)?;
+        let start = match (send_initial, version) {
+            ("true", _) | ("", None | Some(0)) => Start::Initial(version.unwrap_or_default()),
+            (_, None | Some(0)) => Start::Now,
+            (_, Some(version)) => Start::After(version),
+        };
+        let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        Ok(WatchOptions {
+            selectors,
+            start,
+            bookmarks,
+            marks_end_of_initial: send_initial == "true" && bookmarks,
+            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(LONGEST_TIMEOUT),
+            form,
+            include_object: represent::IncludeObject::read(query)?,
+        })
+    }
+}
+
+fn check_initial(send_initial: &str, matching: &str) -> Result<(), ApiError> {
+    match (send_initial, matching) {
+        ("", "") => Ok(()),
+        ("", _) => {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            Err(invalid_option("resourceVersionMatch", why))
+        }
+        (_, "NotOlderThan") => Ok(()),
+        (_, _) => {
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            Err(invalid_option("resourceVersionMatch", why))
+        }
+    }
+}
+
+/// A running watch.
+pub(crate) struct Watcher {
+    shared: Arc<Shared>,
+    target: Target,
+    options: WatchOptions,
+    /// All changes up to here are sent.
+    position: u64,
+    /// The latest version that the client was told.
+    told: u64,
+    signal: watch::Receiver<()>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    /// The columns of a Table are sent once.
+    columns_sent: bool,
+    /// What of the present state is still to be sent.
+    initial: Option<vec::IntoIter<Arc<Value>>>,
+    ended: bool,
+}
+
+/// Begins a watch: everything after this call's moment will be seen.
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    state: &mut State,
+    target: Target,
+    options: WatchOptions,
+) -> Result<Watcher, ApiError> {
+    let revision = state.store.revision();
+    let initial = match options.start {
+        Start::After(version) | Start::Initial(version) if version > revision => {
+            return Err(ApiError::future_version(version, revision));
+        }
+        Start::Initial(_) => {
+            let objects = state.store.list(&target.resource.storage, target.namespace.as_deref());
+            Some(objects.cloned().collect::<Vec<_>>().into_iter())
+        }
+        Start::After(_) | Start::Now => None,
+    };
+    let position = match options.start {
+        Start::After(version) => version,
+        Start::Initial(_) | Start::Now => revision,
+    };
+    let log = state.store.log(&target.resource.storage);
+    let signal = log.subscribe();
+    let now = Instant::now();
+    Ok(Watcher {
+        shared: Arc::clone(shared),
+        position,
+        told: 0,
+        signal,
+        deadline: now + options.timeout,
+        next_bookmark: now + BOOKMARK_INTERVAL,
+        columns_sent: false,
+        initial,
+        ended: false,
+        target,
+        options,
+    })
+}
+
+impl Watcher {
+    /// The lines, in chunks of what is there at a time.
+    pub(crate) fn stream(self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
+        futures::stream::unfold(self, |mut watcher| async move {
+            let chunk = watcher.next_chunk().await?;
+            Some((Ok(chunk), watcher))
+        })
+    }
+
+    async fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        let lines = self.initial_lines();
+        if !lines.is_empty() {
+            return Some(lines.into());
+        }
+        let stop = self.shared.stop.clone();
+        loop {
+            self.signal.borrow_and_update();
+            let lines = self.pending_lines();
+            if !lines.is_empty() {
+                return Some(lines.into());
+            }
+            if self.ended {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = sleep_until(self.deadline) => {
+                    let last = self.bookmark_if_moved();
+                    self.ended = true;
+                    return (!last.is_empty()).then(|| last.into());
+                }
+                changed = self.signal.changed() => changed.ok()?,
+                () = sleep_until(self.next_bookmark), if self.options.bookmarks => {
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    let line = self.bookmark_if_moved();
+                    if !line.is_empty() {
+                        return Some(line.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next chunk of the present state; empty when all of it is sent.
+    fn initial_lines(&mut self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        let Some(mut objects) = self.initial.take() else { return lines };
+        while let Some(stored) = objects.next() {
+            let object = convert::for_reader(&self.target.resource, &stored);
+            if self.options.selectors.matches(&object) {
+                self.write(&mut lines, "ADDED", &object);
+            }
+            if lines.len() >= CHUNK {
+                self.initial = Some(objects);
+                return lines;
+            }
+        }
+        if self.options.marks_end_of_initial {
+            let mut bookmark = self.bookmark(self.position);
+            bookmark["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+            self.write(&mut lines, "BOOKMARK", &bookmark);
+            self.told = self.position;
+        }
+        lines
+    }
+
+    /// The next chunk of the changes since the last call. An error line ends the watch, and so does the end of the
+    /// resource once all is sent.
+    fn pending_lines(&mut self) -> Vec<u8> {
+        let (changes, closed) = {
+            let mut state = self.shared.lock();
+            let log = state.store.log(&self.target.resource.storage);
+            (log.since(self.position), log.is_closed())
+        };
+        let mut lines = Vec::new();
+        match changes {
+            Ok(changes) => {
+                for change in &changes {
+                    self.position = change.revision;
+                    if let Some((kind, object)) = self.seen(change) {
+                        self.told = change.revision;
+                        self.write(&mut lines, kind, &object);
+                    }
+                    if lines.len() >= CHUNK {
+                        return lines;
+                    }
+                }
+                self.ended |= closed;
+            }
+            Err(Forgotten { up_to }) => {
+                let error = ApiError::expired(format!("too old resource version: {} ({up_to})", self.position));
+                write_line(&mut lines, "ERROR", &error.to_status());
+                self.ended = true;
+            }
+        }
+        lines
+    }
+
+    /// What the change is to this watch: an object that begins or ceases to match is added or deleted.
+    fn seen(&self, change: &Change) -> Option<(&'static str, Arc<Value>)> {
+        let resource = &self.target.resource;
+        let in_namespace =
+            self.target.namespace.as_deref().is_none_or(|wanted| object::namespace(&change.object) == wanted);
+        if !in_namespace {
+            return None;
+        }
+        let selected = |stored: &Arc<Value>| self.options.selectors.matches(&convert::for_reader(resource, stored));
+        let before = change.previous.as_ref().is_some_and(selected);
+        let now = change.kind != ChangeKind::Deleted && selected(&change.object);
+        let kind = match (before, now) {
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+            (false, false) => return None,
+        };
+        // An object that left the selector is shown as it was when it was last selected, at the version of the change.
+        let shown = match (&change.previous, kind, change.kind) {
+            (Some(previous), "DELETED", ChangeKind::Modified) => {
+                let mut last = Value::clone(previous);
+                let version = json!(change.revision.to_string());
+                object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), version);
+                Arc::new(last)
+            }
+            _ => Arc::clone(&change.object),
+        };
+        Some((kind, convert::for_reader(resource, &shown)))
+    }
+
+    /// A bookmark, if bookmarks are wanted and the server is further than the client knows. Changes that arrived in the
+    /// meantime come first, so that a bookmark never passes an event.
+    fn bookmark_if_moved(&mut self) -> Vec<u8> {
+        let mut lines = self.pending_lines();
+        if !self.options.bookmarks || self.ended {
+            return lines;
+        }
+        let revision = {
+            let mut state = self.shared.lock();
+            let log = state.store.log(&self.target.resource.storage);
+            match log.since(self.position) {
+                Ok(changes) if changes.is_empty() => state.store.revision(),
+                _ => return lines,
+            }
+        };
+        if revision > self.told {
+            self.told = revision;
+            self.position = revision;
+            let bookmark = self.bookmark(revision);
+            self.write(&mut lines, "BOOKMARK", &bookmark);
+        }
+        lines
+    }
+
+    fn bookmark(&self, revision: u64) -> Value {
+        json!({
+            "kind": self.target.resource.kind,
+            "apiVersion": self.target.resource.api_version(),
+            "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": null },
+        })
+    }
+
+    fn write(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
+        let resource = &self.target.resource;
+        match self.options.form {
+            Form::Full => write_line(lines, kind, object),
+            form => {
+                let with_columns = !self.columns_sent;
+                self.columns_sent = true;
+                let shown = represent::watched(resource, form, self.options.include_object, with_columns, object);
+                write_line(lines, kind, &shown);
+            }
+        }
+    }
+}
+
+fn write_line(lines: &mut Vec<u8>, kind: &str, object: &Value) {
+    // Built by hand so that the object is not cloned into an event.
+    lines.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    lines.extend_from_slice(object.to_string().as_bytes());
+    lines.extend_from_slice(b"}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::ObjectKey;
+
+    fn put(state: &mut State, target: &Target, name: &str) {
+        let key = ObjectKey { name: name.to_owned(), ..target.key(name) };
+        let metadata = json!({ "name": name, "namespace": "default", "uid": name });
+        state.store.put(&key, json!({ "metadata": metadata, "data": { "a": "x".repeat(CHUNK / 2) } }));
+    }
+
+    #[tokio::test]
+    async fn a_chunk_does_not_hold_all_that_there_is_to_tell() {
+        let shared = Arc::new(Shared::new(100));
+        let mut watcher = {
+            let mut state = shared.lock();
+            let resource = Arc::clone(state.registry.find("", "v1", "configmaps").expect("a built-in resource"));
+            let target = Target { resource, namespace: None, name: None, subresource: None };
+            let place = Target { namespace: Some("default".to_owned()), ..target.clone() };
+            for name in ["a", "b", "c"] {
+                put(&mut state, &place, name);
+            }
+            let options = WatchOptions::read(&target, &Query::default(), Form::Full).expect("no options");
+            let watcher = open(&shared, &mut state, target, options).expect("a watch");
+            for name in ["d", "e", "f"] {
+                put(&mut state, &place, name);
+            }
+            watcher
+        };
+        let mut events = Vec::new();
+        for _ in 0..4 {
+            let chunk = watcher.next_chunk().await.expect("the watch goes on");
+            assert!(chunk.len() < CHUNK * 2, "{}", chunk.len());
+            events.push(chunk.split(|byte| *byte == b'\n').count() - 1);
+        }
+        assert_eq!(events, [2, 1, 2, 1]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What the server holds, behind one lock. Whoever has it is the only reader and writer: a request, or one step of a
+//! background task. Nothing awaits while holding it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::request_counts::RequestCounts;
+use crate::resources::crd;
+use crate::resources::registry::Registry;
+use crate::resources::resource::ResourceType;
+use crate::storage::service_addresses::ServiceAddresses;
+use crate::storage::{ObjectKey, Store};
+
+/// How many unfinished paged lists are kept; the oldest is given up first and its continuation answers 410.
+const SNAPSHOTS: usize = 64;
+
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) addresses: ServiceAddresses,
+}
+
+impl State {
+    pub(crate) fn new(history: usize) -> State {
+        State {
+            store: Store::new(history),
+            registry: Registry::new(),
+            snapshots: Snapshots::default(),
+            addresses: ServiceAddresses::default(),
+        }
+    }
+
+    /// Stores an object, and takes over what it says where it is a definition.
+    pub(crate) fn commit(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
+        let defines = crd::is_definition(&key.resource);
+        if defines {
+            crd::establish(&mut object, &self.registry);
+        }
+        let stored = self.store.put(key, object);
+        if defines && crd::is_established(&stored) {
+            self.registry.define(&stored);
+            self.store.log(&crd::defined_resource(&stored)).set_closed(false);
+        }
+        stored
+    }
+
+    pub(crate) fn erase(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
+        let removed = self.store.remove(key)?;
+        if crd::is_definition(&key.resource) && crd::is_established(&removed) {
+            self.registry.undefine(&removed);
+            self.store.log(&crd::defined_resource(&removed)).set_closed(true);
+        }
+        Some(removed)
+    }
+
+    /// The stored object in the form of the version that `resource` is.
+    pub(crate) fn read(&self, resource: &ResourceType, key: &ObjectKey) -> Option<Arc<Value>> {
+        self.store.get(key).map(|object| crate::resources::convert::for_reader(resource, object))
+    }
+}
+
+/// The rest of paged lists, as they were when the first page was read, so that all pages show one moment.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    next: u64,
+    kept: VecDeque<(u64, Arc<Snapshot>)>,
+}
+
+pub(crate) struct Snapshot {
+    pub(crate) revision: u64,
+    pub(crate) objects: Vec<Arc<Value>>,
+}
+
+impl Snapshots {
+    pub(crate) fn keep(&mut self, snapshot: Arc<Snapshot>) -> u64 {
+        self.next += 1;
+        self.kept.push_back((self.next, snapshot));
+        if self.kept.len() > SNAPSHOTS {
+            self.kept.pop_front();
+        }
+        self.next
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Snapshot>> {
+        self.kept.iter().find(|(kept, _)| *kept == id).map(|(_, snapshot)| Arc::clone(snapshot))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.kept.clear();
+    }
+}
+
+/// What every request and task shares.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) counts: RequestCounts,
+    /// Ends watches and background tasks.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Shared {
+    pub(crate) fn new(history: usize) -> Shared {
+        Shared {
+            state: Mutex::new(State::new(history)),
+            counts: RequestCounts::default(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// A panic of another holder poisons nothing here: every step leaves the state consistent or does not touch it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,223 @@
+//! The objects, in memory: one revision counter, a table per resource with its change log, and the indexes that the
+//! garbage collector asks (objects by UID, dependents by owner's UID).
+//!
+//! It knows nothing of HTTP, kinds or rules: `verbs` decide what may be written, this keeps it. Whoever holds the
+//! server's lock is the only writer, so a method sees and leaves a consistent state.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::object;
+use crate::resources::resource::GroupResource;
+use crate::storage::change_log::{Change, ChangeKind, ChangeLog};
+
+/// The place of one object. `namespace` is empty for cluster-scoped ones.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ObjectKey {
+    pub(crate) resource: GroupResource,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// The objects of one resource in order of namespace and name, which is the order of lists.
+struct Table {
+    objects: BTreeMap<(String, String), Arc<Value>>,
+    log: ChangeLog,
+}
+
+pub(crate) struct Store {
+    revision: u64,
+    history: usize,
+    tables: HashMap<GroupResource, Table>,
+    /// Every stored object's place; a UID is never used twice.
+    by_uid: HashMap<String, ObjectKey>,
+    /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
+    dependents: HashMap<String, BTreeSet<ObjectKey>>,
+    /// Tasks that react to changes (garbage collector, stand-ins).
+    followers: Vec<mpsc::UnboundedSender<(GroupResource, Change)>>,
+}
+
+impl Store {
+    pub(crate) fn new(history: usize) -> Store {
+        Store {
+            revision: 1,
+            history,
+            tables: HashMap::new(),
+            by_uid: HashMap::new(),
+            dependents: HashMap::new(),
+            followers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Every later change, in order.
+    pub(crate) fn follow(&mut self) -> mpsc::UnboundedReceiver<(GroupResource, Change)> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.followers.push(sender);
+        receiver
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Value>> {
+        let place = (key.namespace.clone(), key.name.clone());
+        self.tables.get(&key.resource)?.objects.get(&place)
+    }
+
+    /// The objects of a resource in list order, all namespaces or one.
+    pub(crate) fn list<'a>(
+        &'a self,
+        resource: &GroupResource,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Value>> + 'a {
+        let first = (namespace.unwrap_or_default().to_owned(), String::new());
+        let objects = self.tables.get(resource).map(|table| table.objects.range(first..));
+        objects
+            .into_iter()
+            .flatten()
+            .take_while(move |((found, _), _)| namespace.is_none_or(|wanted| wanted == found))
+            .map(|(_, object)| object)
+    }
+
+    /// The resources that hold at least one object.
+    pub(crate) fn resources(&self) -> Vec<GroupResource> {
+        let used = self.tables.iter().filter(|(_, table)| !table.objects.is_empty());
+        used.map(|(resource, _)| resource.clone()).collect()
+    }
+
+    pub(crate) fn find(&self, uid: &str) -> Option<&ObjectKey> {
+        self.by_uid.get(uid)
+    }
+
+    pub(crate) fn dependents(&self, owner: &str) -> Vec<ObjectKey> {
+        self.dependents.get(owner).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The change log of a resource, made on first use.
+    pub(crate) fn log(&mut self, resource: &GroupResource) -> &mut ChangeLog {
+        &mut self.table(resource).log
+    }
+
+    /// Stores the object under a new revision, which becomes its resource version.
+    pub(crate) fn put(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        let revision = self.revision;
+        object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), json!(revision.to_string()));
+        let object = Arc::new(object);
+        let place = (key.namespace.clone(), key.name.clone());
+        let previous = self.table(&key.resource).objects.insert(place, Arc::clone(&object));
+        self.forget_links(key, previous.as_deref());
+        self.by_uid.insert(object::uid(&object).to_owned(), key.clone());
+        for owner in object::owner_references(&object) {
+            self.dependents.entry(owner.uid).or_default().insert(key.clone());
+        }
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.record(&key.resource, Change { revision, kind, object: Arc::clone(&object), previous });
+        object
+    }
+
+    /// Removes the object under a new revision, which its last state carries as resource version.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Value>> {
+        let place = (key.namespace.clone(), key.name.clone());
+        let previous = self.table(&key.resource).objects.remove(&place)?;
+        self.revision += 1;
+        let revision = self.revision;
+        self.forget_links(key, Some(&previous));
+        let mut last = Value::clone(&previous);
+        object::metadata_mut(&mut last).insert("resourceVersion".to_owned(), json!(revision.to_string()));
+        let object = Arc::new(last);
+        let change =
+            Change { revision, kind: ChangeKind::Deleted, object: Arc::clone(&object), previous: Some(previous) };
+        self.record(&key.resource, change);
+        Some(object)
+    }
+
+    /// Forgets all history: whoever asks for changes since before now is told that they are gone.
+    pub(crate) fn compact(&mut self) {
+        self.revision += 1;
+        for table in self.tables.values_mut() {
+            table.log.compact(self.revision);
+        }
+    }
+
+    fn table(&mut self, resource: &GroupResource) -> &mut Table {
+        let history = self.history;
+        self.tables
+            .entry(resource.clone())
+            .or_insert_with(|| Table { objects: BTreeMap::new(), log: ChangeLog::new(history) })
+    }
+
+    fn record(&mut self, resource: &GroupResource, change: Change) {
+        self.followers.retain(|follower| follower.send((resource.clone(), change.clone())).is_ok());
+        self.log(resource).record(change);
+    }
+
+    fn forget_links(&mut self, key: &ObjectKey, previous: Option<&Value>) {
+        let Some(previous) = previous else { return };
+        self.by_uid.remove(object::uid(previous));
+        for owner in object::owner_references(previous) {
+            if let Some(keys) = self.dependents.get_mut(&owner.uid) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey {
+            resource: GroupResource::new("", "configmaps"),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn owned_by(uid: &str, owner: &str) -> Value {
+        json!({ "metadata": { "uid": uid, "ownerReferences": [{ "uid": owner }] } })
+    }
+
+    #[test]
+    fn every_write_takes_the_next_revision() {
+        let mut store = Store::new(10);
+        let first = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
+        let second = store.put(&key("a"), json!({ "metadata": { "uid": "1" } }));
+        let last = store.remove(&key("a")).expect("it was stored");
+        let versions: Vec<&str> =
+            [&first, &second, &last].map(|object| object::resource_version(object)).into_iter().collect();
+        assert_eq!(versions, ["2", "3", "4"]);
+        assert_eq!(store.revision(), 4);
+    }
+
+    #[test]
+    fn dependents_follow_changes_of_owner_references() {
+        let mut store = Store::new(10);
+        store.put(&key("a"), owned_by("1", "x"));
+        assert_eq!(store.dependents("x"), [key("a")]);
+        store.put(&key("a"), owned_by("1", "y"));
+        assert!(store.dependents("x").is_empty());
+        store.remove(&key("a"));
+        assert!(store.dependents("y").is_empty());
+    }
+
+    #[test]
+    fn a_list_of_one_namespace_holds_no_other() {
+        let mut store = Store::new(10);
+        for namespace in ["a", "ab", "b"] {
+            let place = ObjectKey { namespace: namespace.to_owned(), ..key("x") };
+            store.put(&place, json!({ "metadata": { "namespace": namespace, "uid": namespace } }));
+        }
+        let resource = GroupResource::new("", "configmaps");
+        assert_eq!(store.list(&resource, Some("a")).count(), 1);
+        assert_eq!(store.list(&resource, None).count(), 3);
+    }
+}
