@@ -2,7 +2,7 @@
 //!
 //! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
 //! It is not a general `OpenAPI` validator: `$ref` and its kin are refused, and CEL rules are kept but not evaluated.
-//! Called by the custom resource handlers, and by [`crate::merge::lists::Topology`], which reads the list types from it.
+//! Called by the custom resource handlers, and by [`crate::merge::lists::Place`], which reads the list types from it.
 //!
 //! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
 //! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.

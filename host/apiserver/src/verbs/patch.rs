@@ -124,8 +124,7 @@ pub(crate) fn apply(
     let now = clock::now();
     let api_version = target.resource.api_version();
     let manager = Manager { name, api_version: &api_version, subresource: target.subresource(), now: &now };
-    let topology = target.resource.topology();
-    let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, topology)
+    let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, target.resource.root())
         .map_err(|conflicts| refused(&conflicts))?;
     match current {
         Some(current) => update::replace(state, target, options, &current, merged, Tracking::Applied),

@@ -86,7 +86,7 @@ pub(super) fn track(target: &Target, options: &WriteOptions, live: Option<&Value
     let api_version = target.resource.api_version();
     let manager =
         Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };
-    apply::track_update(live, object, &manager, target.resource.topology());
+    apply::track_update(live, object, &manager, target.resource.root());
 }
 
 /// Everything that is wrong with the object, as one error.
