@@ -64,7 +64,7 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
             let mut answer = match form {
                 // The common case writes the stored object without copying it.
                 Form::Full => document(code, &object, encoding),
-                form => document(code, &represent::one(&resource, form, include, &object), encoding),
+                form => document(code, &represent::one(&resource, form, include, true, &object), encoding),
             };
             for warning in warnings {
                 add_warning(&mut answer, &warning);

@@ -326,7 +326,7 @@ impl Watcher {
             form => {
                 let with_columns = !self.columns_sent;
                 self.columns_sent = true;
-                let shown = represent::watched(resource, form, self.options.include_object, with_columns, object);
+                let shown = represent::one(resource, form, self.options.include_object, with_columns, object);
                 write_line(lines, kind, &shown);
             }
         }
