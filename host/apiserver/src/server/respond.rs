@@ -40,12 +40,6 @@ pub(crate) enum Reply {
     Watch(Body),
 }
 
-impl Reply {
-    pub(crate) fn json(value: Value) -> Reply {
-        Reply::Json(value)
-    }
-}
-
 pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)),
