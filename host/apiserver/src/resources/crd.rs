@@ -15,7 +15,7 @@ use crate::schema::Schema;
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What one version of a CRD adds to its [`ResourceType`].
+/// The part of a CRD's version that it adds to its [`ResourceType`].
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) served: bool,

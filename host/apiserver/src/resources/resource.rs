@@ -1,4 +1,4 @@
-//! What the server knows about one resource in one version: names, scope, subresources and, for custom resources, the
+//! One resource in one version, as the server knows it: names, scope, subresources and, for custom resources, the
 //! schema. Built-in ones come from `builtin`, custom ones from `crd`; `registry` finds them.
 
 use std::fmt;

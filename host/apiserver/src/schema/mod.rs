@@ -76,15 +76,15 @@ pub(crate) struct Node {
     pub(crate) kind: Option<Kind>,
     /// Named fields.
     pub(crate) properties: BTreeMap<String, Node>,
-    /// What other fields may hold.
+    /// The schema of other fields.
     pub(crate) additional: Additional,
-    /// What each item of a list is.
+    /// The schema of each item of a list.
     pub(crate) items: Option<Box<Node>>,
     /// `default`.
     pub(crate) default: Option<Value>,
     /// How items of a list are told apart.
     pub(crate) list: ListKind,
-    /// What else is true of it.
+    /// Facts about it beside its type.
     marks: Vec<Mark>,
     checks: Checks,
 }
@@ -113,7 +113,7 @@ pub(crate) enum ListKind {
     Map(Vec<String>),
 }
 
-/// What may be true of a node besides its type.
+/// A fact about a node beside its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// `x-kubernetes-map-type: atomic`.

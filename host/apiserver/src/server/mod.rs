@@ -34,7 +34,7 @@ use watch::WatchOptions;
 /// A real server's limit on a request's body.
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// What a handler needs.
+/// The shared state that a handler gets.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -213,7 +213,7 @@ impl Call<'_> {
         let strategic = self.target.resource.custom.is_none();
         let kind = media::patch_kind(&self.parts.headers, strategic)?;
         if kind == PatchKind::Apply && !is_scale {
-            // Aliases make a little YAML much work: nobody else waits for that.
+            // A little YAML with aliases can be much work, so it is parsed outside the lock.
             let config = decode::parse_yaml(self.body)?;
             return patch::apply(&mut self.context.shared.lock(), &self.target, options, config);
         }

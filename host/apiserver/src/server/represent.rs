@@ -10,7 +10,7 @@ use crate::server::table;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
-/// What a Table's rows carry beside their cells.
+/// The object that a Table's row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     Nothing,

@@ -1,4 +1,4 @@
-//! Who owns which field: server-side apply, and the tracking of every other write.
+//! Field ownership: server-side apply, and the tracking of every other write.
 //!
 //! Pure functions from objects to objects; the handlers of POST, PUT and PATCH call them before an object is validated
 //! and stored. What a patch of another kind does to an object is not here.
@@ -27,7 +27,7 @@ use crate::merge::{
 use compare::{Comparison, compare};
 use owners::{Identity, Operation, Owners};
 
-/// Who writes, through what, and when.
+/// The writer of a change, with the subresource and the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manager<'a> {
     /// The field manager.
@@ -40,7 +40,7 @@ pub(crate) struct Manager<'a> {
     pub(crate) now: &'a str,
 }
 
-/// What the server alone writes, and nobody owns.
+/// The fields that only the server writes, so nobody owns them.
 static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     Set::of_paths(&[
         "apiVersion",
@@ -60,7 +60,7 @@ static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     ])
 });
 
-/// Who owns the fields of an object that was there before anyone applied to it.
+/// The manager that owns the fields of an object from before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Applies a configuration to the object as it is, or to none, and answers the object as it should be.

@@ -107,7 +107,7 @@ impl<'a> Place<'a> {
         matches!(self, Self::Builtin { parent, name } if builtin::is_always_there(parent, name))
     }
 
-    /// What a key of a list item is when the item does not say: `protocol` of a port is `TCP`.
+    /// The default of a list item's key: `protocol` of a port is `TCP`.
     pub(crate) fn key_default(self, key: &str) -> Option<Cow<'a, Value>> {
         match self {
             Self::Builtin { .. } => (key == "protocol").then(|| Cow::Owned(Value::from("TCP"))),

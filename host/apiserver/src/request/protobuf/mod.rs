@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use messages::{FieldType, MessageField};
 
-/// What every body in this encoding begins with.
+/// The first bytes of every body in this encoding.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// Why a body could not be read.
