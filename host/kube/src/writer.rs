@@ -4,7 +4,7 @@
 //! a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off, and one whose
 //! outcome is unknown holds the call's key until it has settled (§3.4, `settling`).
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod audit;
 mod body;
 pub(crate) mod budget;

@@ -374,7 +374,7 @@ proptest! {
         prop_assert_eq!(fields(&after, "me"), Value::Null);
         prop_assert_eq!(fields(&after, "other"), fields(&with_mine, "other"));
         // Everything that is left is someone's, or on the way to it.
-        let left = Set::of(&without_managed(&after), Place::builtin().root()).difference(&NEVER_OWNED);
+        let left = Set::of(&without_managed(&after), Place::builtin()).difference(&NEVER_OWNED);
         let owned = Owners::of(&after).unwrap().all();
         prop_assert_eq!(left.leaves().difference(&owned), Set::new());
     }

@@ -89,7 +89,7 @@ proptest! {
 
     #[test]
     fn every_value_has_a_set_that_prints_and_parses(value in any_json()) {
-        let set = Set::of(&value, Place::builtin().root());
+        let set = Set::of(&value, Place::builtin());
         prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
     }
 }
@@ -158,7 +158,7 @@ fn the_set_of_a_deployment_is_what_the_real_server_records_for_an_apply() {
             }}}},
         },
     });
-    assert_eq!(Set::of(&deployment, Place::builtin().root()).print(), expected);
+    assert_eq!(Set::of(&deployment, Place::builtin()).print(), expected);
 }
 
 #[test]
