@@ -22,18 +22,18 @@ use super::{Controller, admit};
 use crate::clock::SystemClock;
 use crate::controller::resync::resync;
 use crate::controller::running::Running;
-use crate::dispatch::circuit::{Circuit, Guarded};
+use crate::dispatch::Dispatch;
+use crate::dispatch::call_gate::CallGate;
+use crate::dispatch::circuit::Circuit;
 use crate::dispatch::composite::{Composite, Owned, Related, Surroundings};
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::Feeder;
-use crate::dispatch::middleware::finalize::{self, Finalized};
-use crate::dispatch::middleware::pause::Pausable;
-use crate::dispatch::middleware::reuse::Reusable;
-use crate::dispatch::middleware::slow_lane::{Lane, Slowed};
+use crate::dispatch::middleware::slow_lane::Lane;
+use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::ports::waited_for;
+use crate::dispatch::reconcile::Reconcile;
 use crate::dispatch::route::{Route, Stores};
-use crate::dispatch::{Dispatch, Reconcile};
 use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
@@ -102,7 +102,7 @@ impl Controller {
         }
         running.feed("outages", move || {
             let dispatch = dispatch.clone();
-            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
+            async move { dispatch.call_gate.outages().follow(|began| dispatch.recover(began)).await }
         });
         (running, place)
     }
@@ -149,16 +149,23 @@ impl Controller {
         // What runs now is judged anew.
         let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
         self.lasting.heard.shows(&self.voice, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
-        let instances = self.host.policies.instances(self.plugin.name());
-        let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
-        let (status, events) = (self.lasting.status().clone(), self.host.recorder.clone());
-        let mut plugin: Box<dyn Reconcile> = Box::new(Guarded::new(plugin, circuit.clone(), status, events));
-        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
-            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
-        }
+        let finalizer = readable.first().filter(|_| options.finalizer).map(|primary| KeptFinalizer {
+            plugin: &principal,
+            grants: keeping,
+            spec: primary.spec.clone(),
+        });
+        let middleware = Middleware {
+            instances: self.host.policies.instances(self.plugin.name()),
+            circuit: circuit.clone(),
+            status: self.lasting.status().clone(),
+            events: self.host.recorder.clone(),
+            finalizer,
+            lane: lane.clone(),
+        };
+        let plugin = middleware.around(self.callee(&primaries, declared));
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
-            plugin: Box::new(Pausable::new(Box::new(Slowed::new(plugin, lane.clone())))),
+            plugin,
             threads: self.plugin.threads().clone(),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
@@ -173,12 +180,11 @@ impl Controller {
             limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
             place_worth: self.host.place_worth,
-            outages: self
-                .host
-                .outages
-                .with_pause(self.host.policies.pause(self.plugin.name()))
-                .with_circuit(circuit.clone()),
-            circuit,
+            call_gate: CallGate::new(
+                self.host.outages.clone(),
+                Some(self.host.policies.pause(self.plugin.name())),
+                circuit,
+            ),
             setbacks: inherited.map(|place| place.setbacks.clone()).unwrap_or_default(),
             record: self.record.clone(),
             retired: CancellationToken::new(),

@@ -126,7 +126,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
 
 /// Stops, and says whether that was clean.
 async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
-    if !host.outages.is_over() {
+    if !host.outages.server_answers() {
         tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
     }
     let ended = async {

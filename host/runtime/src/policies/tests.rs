@@ -11,13 +11,13 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use windlass_core::grants::{Access, Allowance, Rule};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, Ports};
-use windlass_wasm::{CallLimits, Called, Instances, Request};
+use windlass_core::ports::Absent;
+use windlass_wasm::{CallLimits, Called, Instances};
 
 use super::*;
-use crate::dispatch::Reconcile;
 use crate::dispatch::middleware::finalize::played::call;
 use crate::dispatch::middleware::reuse::Reusable;
+use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::PluginState;
 use crate::plugins::stage::Stage;
 
@@ -159,13 +159,8 @@ async fn instances_are_used_again_as_long_as_the_policy_says_so() {
 struct Seen(Arc<Mutex<Vec<Instances>>>);
 
 impl Reconcile for Seen {
-    fn reconcile<'a>(
-        &'a self,
-        _: Request,
-        _: &'a Ports,
-        _: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let limits = call.limits;
         self.0.lock().expect("not poisoned").push(limits.instances);
         ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed()
     }
@@ -179,7 +174,8 @@ async fn each_call_is_made_as_the_policy_says_then() {
     let plugin = Reusable::new(Box::new(seen), scene.policies.instances("a"));
     for next in [Some(format!("{HEAD}instances: reuse\n")), None] {
         let (request, context) = call(None);
-        plugin.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        let (ports, round) = (Absent::ports(), windlass_core::breaker::Round::default());
+        plugin.reconcile(Call { request, ports: &ports, context, limits: CallLimits::default(), round }).await;
         if let Some(next) = next {
             replace(&scene.path("a.policy.yaml"), &next);
             scene.changed().await;

@@ -14,8 +14,8 @@ use windlass_core::watch::WatchSpec;
 
 use super::former::Former;
 use crate::controller::voice::Heard;
-use crate::dispatch::outage::Setbacks;
 use crate::dispatch::route::Stores;
+use crate::dispatch::setbacks::Setbacks;
 use crate::observe::status::ControllerStatus;
 use crate::phases::tracker;
 use crate::phases::{AtWork, Phases};

@@ -18,7 +18,7 @@ use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, EventType, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
 
-use crate::dispatch::Reconcile;
+use crate::dispatch::reconcile::{Call, Reconcile};
 use carry_out::Hand;
 pub(crate) use surroundings::{Owned, Related, Surroundings};
 
@@ -56,14 +56,9 @@ pub(crate) struct Composite<P> {
 }
 
 impl<P: Compose> Reconcile for Composite<P> {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        self.run(request, ports, call, limits).boxed()
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { request, ports, context, limits, .. } = call;
+        self.run(request, ports, context, limits).boxed()
     }
 }
 

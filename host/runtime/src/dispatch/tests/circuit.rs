@@ -17,7 +17,7 @@ async fn opened(workers: usize) -> Stage {
         stage.answer(&name, trapped()).await;
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.circuit.state(), State::Open);
+    assert_eq!(stage.dispatch.call_gate.breaker(), State::Open);
     stage
 }
 
@@ -73,7 +73,7 @@ async fn one_key_that_traps_again_and_again_opens_nothing() {
         stage.dispatch.queue.add(key("bad"));
         stage.answer("bad", trapped()).await;
     }
-    assert_eq!(stage.dispatch.circuit.state(), State::Closed);
+    assert_eq!(stage.dispatch.call_gate.breaker(), State::Closed);
     stage.dispatch.queue.add(key("good"));
     stage.answer("good", CallResult::Done).await;
 }
@@ -88,7 +88,7 @@ async fn a_failure_that_the_plugin_reports_is_an_answer() {
         stage.answer(&name, if number % 5 == 4 { failed } else { trapped() }).await;
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.circuit.state(), State::Closed);
+    assert_eq!(stage.dispatch.call_gate.breaker(), State::Closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +102,7 @@ async fn a_probe_that_comes_to_nothing_makes_room_for_the_next() {
     assert_eq!(next.request.key, key("c"));
     next.answer.send(CallResult::Done).expect("the worker waits");
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.circuit.state(), State::Closed);
+    assert_eq!(stage.dispatch.call_gate.breaker(), State::Closed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,11 +7,12 @@ use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
 
 use super::*;
-use crate::dispatch::circuit::played_events::Told;
 use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::middleware::finalize::played::{call, object};
+use crate::dispatch::middleware::played_events::Told;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
+use windlass_wasm::CallLimits;
 
 const LIMIT: u64 = 4;
 
@@ -25,13 +26,8 @@ struct Writing {
 }
 
 impl Reconcile for Arc<Writing> {
-    fn reconcile<'a>(
-        &'a self,
-        _: Request,
-        _: &'a Ports,
-        call: Arc<CallContext>,
-        _: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { context: call, .. } = call;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         (self.committed)(&call, &self.object, Some(&Version::from(&*number.to_string())));
         if let Some(left) = &self.leaves {
@@ -75,7 +71,16 @@ impl Stage {
     /// Calls about `primary`; how that ended, and how many calls there were.
     async fn call(&self, primary: Option<Object>) -> (CallResult, u64) {
         let (request, context) = call(primary);
-        let called = self.slowed.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        let called = self
+            .slowed
+            .reconcile(Call {
+                request,
+                ports: &Absent::ports(),
+                context,
+                limits: CallLimits::default(),
+                round: windlass_core::breaker::Round::default(),
+            })
+            .await;
         (called.result, self.writing.calls.load(Ordering::Relaxed))
     }
 

@@ -1,9 +1,14 @@
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use windlass_core::breaker::State;
+use windlass_core::object::ObjectKey;
 use windlass_core::ports::Absent;
+use windlass_wasm::CallLimits;
 
-use super::played_events::Told;
 use super::*;
+use crate::dispatch::circuit::Pass;
 use crate::dispatch::middleware::finalize::played::{Plugin, call, object};
+use crate::dispatch::middleware::played_events::Told;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
@@ -13,17 +18,18 @@ async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics.controller("a", "a"));
     let trap = CallResult::Trapped { reason: "memory", message: "the plugin was stopped: it needs more".into() };
     let guarded =
-        Guarded::new(Plugin::answering(trap).boxed(), circuit.clone(), status, told.clone() as Arc<dyn Events>);
+        BreakerRecord::new(Plugin::answering(trap).boxed(), circuit.clone(), status, told.clone() as Arc<dyn Events>);
     for number in 0..5 {
         assert_eq!(circuit.to_json()["state"], "closed");
         let (request, context) = call(Some(object("1", "{}", false)));
         let key = ObjectKey::namespaced("prod", format!("a{number}"));
         let context = Arc::new(CallContext { primary_key: key.clone(), ..(*context).clone() });
-        let pass = circuit.admit(&key);
-        assert!(pass.is_some());
-        guarded.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        let round = circuit.admit().expect("it is closed").round();
+        guarded
+            .reconcile(Call { request, ports: &Absent::ports(), context, limits: CallLimits::default(), round })
+            .await;
     }
-    assert!(circuit.admit(&ObjectKey::namespaced("prod", "a5")).is_none());
+    assert!(circuit.admit().is_none());
     let shown = circuit.to_json();
     let trap = "the plugin was stopped: it needs more";
     assert_eq!(shown, json!({"state": "open", "openings": 1, "probeInSeconds": 10, "lastTrap": trap}));
@@ -41,16 +47,24 @@ async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {
 }
 
 /// A guarded plugin that answers `result`, and its circuit.
-fn guarded(circuit: &Circuit, result: CallResult) -> Guarded {
+fn guarded(circuit: &Circuit, result: CallResult) -> BreakerRecord {
     let metrics = HostMetrics::new().controller("a", "a");
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
-    Guarded::new(Plugin::answering(result).boxed(), circuit.clone(), status, Arc::new(Told::default()))
+    BreakerRecord::new(Plugin::answering(result).boxed(), circuit.clone(), status, Arc::new(Told::default()))
 }
 
-async fn make(guarded: &Guarded, key: &ObjectKey) {
+async fn make(guarded: &BreakerRecord, key: &ObjectKey, pass: &Pass) {
     let (request, context) = call(Some(object("1", "{}", false)));
     let context = Arc::new(CallContext { primary_key: key.clone(), ..(*context).clone() });
-    guarded.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+    guarded
+        .reconcile(Call {
+            request,
+            ports: &Absent::ports(),
+            context,
+            limits: CallLimits::default(),
+            round: pass.round(),
+        })
+        .await;
 }
 
 fn keys(count: usize) -> Vec<ObjectKey> {
@@ -61,19 +75,19 @@ fn keys(count: usize) -> Vec<ObjectKey> {
 async fn a_call_that_was_let_in_before_it_opened_closes_nothing_however_late_it_is_made() {
     let circuit = Circuit::default();
     let early = ObjectKey::namespaced("prod", "early");
-    let _early = circuit.admit(&early).expect("it is closed");
+    let early_pass = circuit.admit().expect("it is closed");
     let traps = guarded(&circuit, CallResult::Trapped { reason: "trap", message: "unreachable".into() });
     for key in keys(5) {
-        let _pass = circuit.admit(&key).expect("it is closed");
-        make(&traps, &key).await;
+        let pass = circuit.admit().expect("it is closed");
+        make(&traps, &key, &pass).await;
     }
     tokio::time::advance(Duration::from_secs(10)).await;
     let probe = ObjectKey::namespaced("prod", "probe");
-    let _probe = circuit.admit(&probe).expect("one may try");
+    let probe_pass = circuit.admit().expect("one may try");
     let answers = guarded(&circuit, CallResult::Done);
-    make(&answers, &early).await;
+    make(&answers, &early, &early_pass).await;
     assert_eq!(circuit.state(), State::HalfOpen);
-    make(&answers, &probe).await;
+    make(&answers, &probe, &probe_pass).await;
     assert_eq!(circuit.state(), State::Closed);
 }
 
@@ -83,22 +97,22 @@ async fn calls_that_waited_for_a_server_until_their_deadline_open_nothing_and_cl
     let waited = CallResult::Trapped { reason: windlass_core::outcome::WAITED, message: "it had not ended".into() };
     let waits = guarded(&circuit, waited);
     for key in keys(20) {
-        let _pass = circuit.admit(&key).expect("it stays closed");
-        make(&waits, &key).await;
+        let pass = circuit.admit().expect("it stays closed");
+        make(&waits, &key, &pass).await;
     }
     let traps = guarded(&circuit, CallResult::Trapped { reason: "trap", message: "unreachable".into() });
     for (number, key) in keys(5).iter().enumerate() {
-        let _pass = circuit.admit(key).expect("it is closed");
-        make(&traps, key).await;
+        let pass = circuit.admit().expect("it is closed");
+        make(&traps, key, &pass).await;
         if number == 3 {
-            make(&waits, key).await;
+            make(&waits, key, &pass).await;
         }
     }
     assert_eq!(circuit.state(), State::Open);
     tokio::time::advance(Duration::from_secs(10)).await;
-    let probe = circuit.admit(&keys(1)[0]).expect("one may try");
-    make(&waits, &keys(1)[0]).await;
+    let probe = circuit.admit().expect("one may try");
+    make(&waits, &keys(1)[0], &probe).await;
     drop(probe);
     assert_eq!(circuit.state(), State::HalfOpen, "the next may try");
-    assert!(circuit.admit(&keys(2)[1]).is_some());
+    assert!(circuit.admit().is_some());
 }
