@@ -15,7 +15,7 @@ use super::run::{self, RunError};
 use super::tools::{Missing, Places, Toolbox};
 use super::{WORK, hints, language};
 
-/// What is to be built.
+/// A folder to build, and how.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// The plugin's folder.
@@ -76,7 +76,7 @@ pub enum BuildError {
     Run {
         /// How it failed.
         source: RunError,
-        /// What often helps.
+        /// Advice that often helps.
         hint: Option<&'static str>,
     },
     /// Cargo made no file that could be a plugin.

@@ -1,4 +1,4 @@
-//! What is in an author's folder that a plan goes by, and where tools are looked for.
+//! The facts of an author's folder that a plan depends on, and where tools are looked for.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

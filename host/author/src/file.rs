@@ -13,7 +13,7 @@ use windlass_policy::document::problems::Problems;
 use windlass_policy::problem::PolicyError;
 use windlass_policy::regular::read_whole;
 
-/// What the file is called.
+/// The name of the file.
 pub const NAME: &str = "windlass.yaml";
 /// Beyond what anyone writes.
 const LARGEST: u64 = 64 << 10;
@@ -116,11 +116,11 @@ impl Kind {
 pub struct Own {
     /// For the shell.
     pub command: String,
-    /// What comes out, below the folder: a core module or a component.
+    /// The built file, below the folder: a core module or a component.
     pub output: PathBuf,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildFile {
     /// The plugin's, as in its manifest.

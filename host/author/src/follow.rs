@@ -27,7 +27,7 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// What comes before the host starts: the objects, and a first build. What changes meanwhile shows in the result.
+    /// The steps before the host starts: the objects, and a first build. Changes meanwhile show in the result.
     pub async fn begin(&self) -> Sources {
         let sources = Sources::follow(&self.folder, &self.file.sdk, &self.file.watch);
         for name in objects::FILES {

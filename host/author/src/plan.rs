@@ -1,4 +1,4 @@
-//! What a build does, as a value: which tools it needs and which commands it runs. [`super::language`] makes it, [`super::tools`] and
+//! A build as a value: the tools that it needs and the commands that it runs. [`super::language`] makes it, [`super::tools`] and
 //! [`super::run`] carry it out.
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// All of a build, up to what the language's own tools leave behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// What must be there, in the order of use.
+    /// Tools and files that must be there, in the order of use.
     pub needs: Vec<Need>,
     /// In their order.
     pub steps: Vec<Step>,
@@ -23,7 +23,7 @@ pub(crate) enum Output {
     SaidByCargo,
 }
 
-/// What must be there.
+/// Something that must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Tool(&'static Tool),
@@ -32,7 +32,7 @@ pub(crate) enum Need {
     /// A file or directory below the folder.
     Path {
         path: PathBuf,
-        /// What to do without it.
+        /// Advice for when it is missing.
         advice: String,
     },
 }
@@ -70,7 +70,7 @@ pub(crate) struct Step {
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// What is run.
+/// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Tool(&'static Tool),

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::plan::{Output, Plan, Program, Step};
 use super::tools::Toolbox;
 
-/// What is kept of a command's output, to be looked through when it fails.
+/// How many bytes of a command's output are kept, to be looked through when it fails.
 const MOST_SAID: usize = 64 << 10;
 /// How long what a command has said may take to be read when it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -25,7 +25,7 @@ const DEEPEST: usize = 16;
 
 /// Folders of what is made or fetched.
 const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
-/// What nobody builds of, and programs write all the time.
+/// Endings of files that are no sources and that programs write all the time.
 const NO_SOURCE_ENDS: [&str; 4] = ["~", ".log", ".tmp", ".md"];
 /// Files that builds write themselves. Who changes what is in them changes a manifest as well.
 const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"];
@@ -33,7 +33,7 @@ const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"
 /// The sources of a folder. Followed as long as it lives.
 pub struct Sources {
     folder: PathBuf,
-    /// What else is followed as a whole: the SDK, wherever it is.
+    /// The SDK, wherever it is: it is followed as a whole, too.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
     hint: Arc<Notify>,
@@ -42,7 +42,7 @@ pub struct Sources {
     seen: BTreeMap<PathBuf, Identity>,
 }
 
-/// What differs when a file was written or replaced.
+/// Values that differ once a file was written or replaced.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(it: &Metadata) -> Identity {
@@ -144,7 +144,7 @@ struct Found {
 }
 
 impl Found {
-    /// What cannot be read is not there: the compiler will say so.
+    /// A file that cannot be read is left out: the compiler will say so.
     fn gather(&mut self, folder: &Path, wanted: &dyn Fn(&Path) -> bool, depth: usize) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         self.folders.insert(folder.to_owned());

@@ -15,7 +15,7 @@ use super::versions::Version;
 
 /// How long a tool may take to say its version. The first start of an interpreter on a busy machine takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is told of a tool that does not work.
+/// How many bytes of a failing tool's output are shown.
 const MOST_SAID: usize = 400;
 
 /// The tools that are there, by name.
@@ -68,7 +68,7 @@ impl Places {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// What the program says. Err: it does not work, and what it said of that.
+    /// The program's output. Err: it does not work, and its message.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);

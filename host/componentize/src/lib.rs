@@ -90,7 +90,7 @@ fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<
     encoder.adapter(imports::WASI, &adapter::module()?)?.encode()
 }
 
-/// What matters of a module.
+/// The parts of a module that matter here.
 #[derive(Default)]
 struct Shape {
     is_component: bool,

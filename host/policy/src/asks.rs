@@ -1,4 +1,4 @@
-//! What a manifest asks for, in the words of policies: as rules over resources, each with the reason why it is asked.
+//! A manifest's requests in the words of policies: rules over resources, each with its reason.
 //!
 //! Manifests name kinds and policies resources. Which belong together only a cluster knows for certain; without one, they are
 //! looked up among those that every cluster has and those that the plugin brings, and guessed where that does not help.
@@ -18,7 +18,7 @@ use super::document::VERBS;
 pub struct Ask {
     /// The rights that it takes.
     pub rule: Rule,
-    /// Who in the manifest asks.
+    /// The part of the manifest that asks.
     pub why: String,
     /// Its resource is a guess.
     pub guessed: bool,
@@ -79,7 +79,7 @@ const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
     ("storage.k8s.io", "VolumeAttachment", "volumeattachments", false),
 ];
 
-/// What kinds are called: by the manifest's own definitions, by the table, or by guess.
+/// The resource names of kinds: by the manifest's own definitions, by the table, or by guess.
 #[must_use]
 pub fn named(manifest: &Manifest, kind: &ObjectKind) -> Named {
     let table = || {
@@ -92,7 +92,7 @@ pub fn named(manifest: &Manifest, kind: &ObjectKind) -> Named {
     }
 }
 
-/// What the manifest's definitions say of a kind.
+/// A kind as the manifest's definitions have it.
 fn brought(manifest: &Manifest, kind: &ObjectKind) -> Option<(String, bool)> {
     manifest.crds.iter().find_map(|crd| {
         let spec = crd.get("spec")?;
@@ -196,7 +196,7 @@ fn join(asks: &mut Vec<Ask>, ask: Ask) {
     }
 }
 
-/// What a manifest asks for, in one line.
+/// A manifest's requests in one line.
 pub fn in_one_line(manifest: &Manifest) -> String {
     let implied = manifest.controllers.iter().flat_map(Controller::implied_access);
     let mut asked: Vec<String> = implied

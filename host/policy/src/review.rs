@@ -1,4 +1,4 @@
-//! What a plugin asks for beside what it has: the answer of `windlass inspect`, as a value.
+//! A plugin's requests beside its grants: the answer of `windlass inspect`, as a value.
 
 use windlass_core::grants::{Allowance, HttpRule, Rule};
 use windlass_wasm::Plugin;
@@ -97,7 +97,7 @@ impl Review {
         self.lacking().is_empty()
     }
 
-    /// What would have to be added to a policy, in its own form; empty: nothing.
+    /// The rules that a policy lacks, in its own form; empty: none.
     #[must_use]
     pub fn lacking(&self) -> String {
         let mut text = String::new();

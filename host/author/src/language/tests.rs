@@ -1,4 +1,4 @@
-//! What is run for which folder.
+//! The commands for each kind of folder.
 
 use std::path::Path;
 

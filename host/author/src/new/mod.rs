@@ -21,7 +21,7 @@ pub struct Sdk {
     templates: &'static [(&'static str, &'static [u8])],
 }
 
-/// What all languages have alike, by what it is called in the folder.
+/// Files that all languages have alike, by their names in the folder.
 const COMMON: [(&str, &str); 4] = [
     ("windlass.yaml", include_str!("common/windlass.yaml")),
     ("crd.yaml", include_str!("common/crd.yaml")),
@@ -89,7 +89,7 @@ fn instances(language: &str) -> &'static str {
     }
 }
 
-/// What this program itself puts into the folder is nothing to be kept with the sources, whatever the template knows of it.
+/// Has version control ignore what this program itself puts into the folder, whatever the template knows of it.
 fn ignore_what_is_made(files: &mut [File]) {
     let Some(ignored) = files.iter_mut().find(|file| file.path == Path::new(".gitignore")) else { return };
     for made in ["build", ".windlass"] {
@@ -108,7 +108,7 @@ fn template(language: &str, kind: Kind) -> Option<(&'static Sdk, String)> {
     Some((sdk, prefix))
 }
 
-/// What to type next, one a line, from where the folder was made.
+/// The commands to type next, one a line, from where the folder was made.
 #[must_use]
 pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
     let mut steps = vec![format!("cd {}", folder.display())];

@@ -1,4 +1,4 @@
-//! What is in a new folder, in every language that this binary has.
+//! New folders, in every language that this binary has.
 
 use std::collections::BTreeSet;
 

@@ -45,7 +45,7 @@ pub fn write(folder: &Path, files: &[File]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// What was made so far, in its order.
+/// The files and folders made so far, in order.
 #[derive(Default)]
 struct Made {
     files: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! What is said of tools that are missing, old or broken. The tools are scripts that say what is to be told.
+//! Messages about tools that are missing, old or broken. The tools are scripts that print what a test needs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
     place
 }
 
-/// What is said to the author of a plugin in `language`, whose sources are all there. Empty: nothing is missing.
+/// The message to the author of a plugin in `language` whose sources are all there. Empty: nothing is missing.
 async fn said(language: &str, machine: &tempfile::TempDir) -> String {
     let folder = machine.path().join("shop");
     for path in ["sdk/x", "Cargo.toml", "go.mod", "app.py", "plugin.js", "plugin.ts", "package.json"] {

@@ -5,7 +5,7 @@ use windlass_wasm::manifest::{is_dns_label, nearest};
 
 use super::MOST_ENTRIES;
 use super::shape::{HttpDocument, RuleDocument};
-/// What a rule may allow.
+/// The verbs that a rule may allow.
 pub const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
 
 pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) {

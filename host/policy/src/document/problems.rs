@@ -1,4 +1,4 @@
-//! What is wrong with a document, gathered while it is read.
+//! The problems of a document, gathered while it is read.
 
 use std::path::Path;
 
@@ -64,7 +64,7 @@ fn explained(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// What is read of a file: no more than a policy can need, however its aliases multiply.
+/// The reader's limits: no more than a policy can need, however its aliases multiply.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {

@@ -75,7 +75,7 @@ impl From<InstancesDocument> for Instances {
     }
 }
 
-/// What every document of ours begins with.
+/// The head of every document of ours.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Head {

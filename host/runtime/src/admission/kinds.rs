@@ -14,7 +14,7 @@ use windlass_core::object::ObjectKind;
 use windlass_core::watch::{Projection, WatchEvent, WatchSpec};
 use windlass_kube::Resource;
 
-use crate::dispatch::feeder::Source;
+use crate::dispatch::feeder::EventSource;
 use crate::policies::custom::is_custom;
 
 /// What the cluster defines, as far as it is known. Clones share it.
@@ -63,7 +63,7 @@ impl Kinds {
 
     /// Takes over what `source` tells of definitions, until it ends. What discovery knows of a group that has changed is
     /// forgotten by `forget`, before anybody hears of the change and asks.
-    pub(crate) async fn follow(&self, source: &mut impl Source, forget: impl Fn(&str)) {
+    pub(crate) async fn follow(&self, source: &mut impl EventSource, forget: impl Fn(&str)) {
         while let Some(event) = source.next().await {
             self.take(&event, &forget);
         }
@@ -204,7 +204,7 @@ mod tests {
     /// Its events in their order; it panics where there is none.
     struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
 
-    impl Source for Scripted {
+    impl EventSource for Scripted {
         async fn next(&mut self) -> Option<WatchEvent> {
             self.0.next().map(|event| event.expect("an event"))
         }

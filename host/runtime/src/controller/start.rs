@@ -16,7 +16,7 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Entry};
 
-use super::handover::lasting::{Place, Scope};
+use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
 use super::{Controller, admit};
 use crate::clock::SystemClock;
@@ -25,10 +25,10 @@ use crate::controller::running::Running;
 use crate::dispatch::Dispatch;
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::circuit::Circuit;
-use crate::dispatch::composite::{Composite, Owned, Related, Surroundings};
+use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::Feeder;
-use crate::dispatch::middleware::slow_lane::Lane;
+use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::ports::waited_for;
@@ -44,15 +44,15 @@ impl Controller {
     pub(super) fn start(
         &self,
         mut watching: Watching,
-        inherited: Option<&Place>,
+        inherited: Option<&ActiveRound>,
         phases: &Phases,
-    ) -> (Running, Arc<Place>) {
+    ) -> (Running, Arc<ActiveRound>) {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
         let watches = watching.specs();
-        let scope = Scope::of(&watching.primary, watching.primary_specs());
+        let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
-        let place = Arc::new(Place {
+        let place = Arc::new(ActiveRound {
             queue: queue.clone(),
             gate: dispatch.gate.clone(),
             setbacks: dispatch.setbacks.clone(),
@@ -63,7 +63,7 @@ impl Controller {
             relieved: CancellationToken::new(),
             phases: phases.clone(),
         });
-        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.lasting.workers.clone(), phases);
+        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.handover.workers.clone(), phases);
         for (subscription, route) in subscriptions {
             let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
@@ -129,7 +129,7 @@ impl Controller {
         &self,
         watching: Watching,
         subscriptions: &[(Subscription, Route)],
-        inherited: Option<&Place>,
+        inherited: Option<&ActiveRound>,
         phases: &Phases,
     ) -> Dispatch {
         let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
@@ -144,11 +144,14 @@ impl Controller {
             replica: self.host.replica.clone(),
             grants: live,
             impersonate,
-            fence: self.tenure.fence.clone(),
+            fence: self.term.fence.clone(),
         });
         // What runs now is judged anew.
-        let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
-        self.lasting.heard.shows(&self.voice, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
+        let (circuit, lane) =
+            (Circuit::default(), SlowLaneKeys::new(self.host.guards.clone(), self.host.recorder.clone()));
+        self.handover
+            .reporter
+            .show(&self.report, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
         let finalizer = readable.first().filter(|_| options.finalizer).map(|primary| KeptFinalizer {
             plugin: &principal,
             grants: keeping,
@@ -157,7 +160,7 @@ impl Controller {
         let middleware = Middleware {
             instances: self.host.policies.instances(self.plugin.name()),
             circuit: circuit.clone(),
-            status: self.lasting.status().clone(),
+            status: self.handover.status().clone(),
             events: self.host.recorder.clone(),
             finalizer,
             lane: lane.clone(),
@@ -173,7 +176,7 @@ impl Controller {
             primaries,
             principal,
             ports: self.ports(readable, followed, gate.as_ref(), &lane),
-            status: self.lasting.status().clone(),
+            status: self.handover.status().clone(),
             config: self.configured.clone(),
             queue,
             gate,
@@ -196,18 +199,23 @@ impl Controller {
     }
 
     /// The queue of the generation before, with all that it knows of each key; or a new one.
-    fn queue(&self, limiter: ItemExponential, inherited: Option<&Place>) -> Queue<ObjectKey> {
-        if let Some(Place { queue, .. }) = inherited {
+    fn queue(&self, limiter: ItemExponential, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
+        if let Some(ActiveRound { queue, .. }) = inherited {
             queue.limit_by(limiter);
             return queue.clone();
         }
         let queue = Queue::new(Arc::new(SystemClock::new()), limiter);
-        self.lasting.heard.shows(&self.voice, |status| status.begins(queue.clone()));
+        self.handover.reporter.show(&self.report, |status| status.begins(queue.clone()));
         queue
     }
 
     /// What holds keys until the caches show what they have written. None: that is switched off.
-    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, inherited: Option<&Place>) -> Option<Arc<Gate>> {
+    fn gate(
+        &self,
+        readable: &[Readable],
+        queue: &Queue<ObjectKey>,
+        inherited: Option<&ActiveRound>,
+    ) -> Option<Arc<Gate>> {
         if !self.host.features.enabled(Feature::AutomaticExpectations) {
             return None;
         }
@@ -216,12 +224,12 @@ impl Controller {
         let gate = kept.unwrap_or_else(|| {
             let gate = Gate::new(Expecting::caches(readable), queue.clone(), Arc::new(SystemClock::new()));
             // What the keys of the last round were still to see is not known of the caches of this one.
-            let left = self.lasting.former.follow(gate.clone());
-            gate.doubt(if self.lasting.was_replaced() { Vec::new() } else { left });
+            let left = self.handover.prior.follow(gate.clone());
+            gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
             gate
         });
         let caches = watches.iter().map(ToString::to_string).collect();
-        self.lasting.heard.shows(&self.voice, |status| status.holds_by(&gate, caches));
+        self.handover.reporter.show(&self.report, |status| status.holds_by(&gate, caches));
         Some(gate)
     }
 
@@ -231,11 +239,11 @@ impl Controller {
         readable: Vec<Readable>,
         followed: Vec<Followed>,
         gate: Option<&Arc<Gate>>,
-        lane: &Arc<Lane>,
+        lane: &Arc<SlowLaneKeys>,
     ) -> Ports {
         let guards = &self.host.guards;
         let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
-        let mut writer = writer.telling(lane.listener(self.lasting.status().clone()));
+        let mut writer = writer.telling(lane.listener(self.handover.status().clone()));
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
@@ -261,14 +269,14 @@ impl Controller {
         }
         let owns = &self.declared().owns;
         let mut watches = declared.into_iter().skip(1); // The primary.
-        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
+        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| OwnedWatch {
             kind: watch.object_kind(),
             strategy: watch.core_strategy(),
             watches,
         });
         let owned = owned.collect();
-        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
-        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
+        let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
+        Box::new(Composite { plugin, observed_state: ObservedState { primaries: primaries.clone(), owned, related } })
     }
 
     /// Starts the workers.
@@ -281,7 +289,7 @@ impl Controller {
         for _ in 0..workers {
             running.work();
         }
-        self.lasting.heard.shows(&self.voice, |status| status.works_with(workers));
+        self.handover.reporter.show(&self.report, |status| status.works_with(workers));
         self.say(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,

@@ -16,17 +16,17 @@ use crate::clock::SystemClock;
 
 /// Whether a controller's plugin is to be called. Clones are the same circuit.
 #[derive(Clone)]
-pub(crate) struct Circuit(Arc<Shared>);
+pub(crate) struct Circuit(Arc<CircuitInner>);
 
-struct Shared {
+struct CircuitInner {
     clock: SystemClock,
-    standing: Mutex<Standing>,
+    standing: Mutex<CircuitState>,
     /// Is told of each change that somebody may wait for.
     changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct Standing {
+struct CircuitState {
     breaker: Breaker<ObjectKey>,
     /// Why it opened last.
     last_trap: Option<String>,
@@ -42,7 +42,7 @@ impl Default for Circuit {
     /// A closed one.
     fn default() -> Self {
         let shared =
-            Shared { clock: SystemClock::new(), standing: Mutex::default(), changed: watch::Sender::default() };
+            CircuitInner { clock: SystemClock::new(), standing: Mutex::default(), changed: watch::Sender::default() };
         Self(Arc::new(shared))
     }
 }
@@ -155,7 +155,7 @@ impl Circuit {
         self.0.clock.now()
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
+    fn standing(&self) -> MutexGuard<'_, CircuitState> {
         self.0.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

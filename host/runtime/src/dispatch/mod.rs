@@ -43,7 +43,7 @@ use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
 use windlass_wasm::{CallLimits, Called, CpuTime, Request};
 
-use self::middleware::slow_lane::Lane;
+use self::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::circuit::{Circuit, Pass};
@@ -105,7 +105,7 @@ pub(crate) struct Dispatch {
     pub(crate) status: Arc<ControllerStatus>,
 }
 
-impl CallGuards for (Circuit, Arc<Lane>) {
+impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
     fn breaker(&self) -> breaker::State {
         self.0.state()
     }
@@ -133,12 +133,12 @@ fn charge(cpu: Duration, lasted: Duration, place_worth: f64) -> Duration {
 struct InHand<'a> {
     queue: &'a Queue<ObjectKey>,
     key: ObjectKey,
-    end: Ended,
+    end: KeyEnd,
 }
 
 /// What a worker has done with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum KeyEnd {
     Done,
     /// It is not to run before the gate lets it.
     Held,
@@ -149,9 +149,9 @@ enum Ended {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         match self.end {
-            Ended::Done => self.queue.done(&self.key),
-            Ended::Held => self.queue.park(&self.key),
-            Ended::GivenBack => self.queue.give_back(&self.key),
+            KeyEnd::Done => self.queue.done(&self.key),
+            KeyEnd::Held => self.queue.park(&self.key),
+            KeyEnd::GivenBack => self.queue.give_back(&self.key),
         }
     }
 }
@@ -161,9 +161,9 @@ impl Dispatch {
     pub(crate) async fn work(&self) {
         let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
-            let mut in_hand = InHand { queue: &self.queue, key, end: Ended::Done };
+            let mut in_hand = InHand { queue: &self.queue, key, end: KeyEnd::Done };
             if self.is_held(&in_hand.key) {
-                in_hand.end = Ended::Held;
+                in_hand.end = KeyEnd::Held;
                 continue;
             }
             let (key, trace_id) = (&in_hand.key, trace_id());
@@ -262,34 +262,34 @@ impl Dispatch {
 
     /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
     /// may be processed again.
-    async fn process(&self, key: &ObjectKey, trace_id: &str) -> Ended {
+    async fn process(&self, key: &ObjectKey, trace_id: &str) -> KeyEnd {
         let (hold, settled) = settle::hold();
         // A panic of the host's own fails this key like a trap of the guest's would, and no other.
         let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
         let ended = run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
-            Ended::Done
+            KeyEnd::Done
         });
         settled.wait().await;
         ended
     }
 
-    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> Ended {
+    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
         if self.principal.grants().hides(key) {
-            return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
+            return KeyEnd::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
         let Some((permit, pass)) = self.permit().await else {
             if self.retired.is_cancelled() {
-                return Ended::GivenBack;
+                return KeyEnd::GivenBack;
             }
             self.dropped.add(1);
-            return Ended::Done;
+            return KeyEnd::Done;
         };
         if self.is_held(key) {
             // An old state has turned up while the key waited for its permit.
             permit.unused();
-            return Ended::Held;
+            return KeyEnd::Held;
         }
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);
@@ -297,7 +297,7 @@ impl Dispatch {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
             // the plugin that the primary has gone.
             permit.unused();
-            return Ended::Done;
+            return KeyEnd::Done;
         }
         let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
         let request = self.request(key, primary.as_ref(), trace_id);
@@ -320,7 +320,7 @@ impl Dispatch {
         }
         tracing::debug!(target: LOG, elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
-        Ended::Done
+        KeyEnd::Done
     }
 
     fn context(&self, key: &ObjectKey, primary: Option<Object>, trace_id: &str, hold: Hold, turn: Turn) -> CallContext {

@@ -27,7 +27,7 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
-use super::aftermath::{Lane, SLOW_LANE, lane};
+use super::aftermath::{RetryLane, SLOW_LANE, lane};
 use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;
@@ -44,13 +44,13 @@ use crate::supervise::supervise;
 
 #[test]
 fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
-    assert_eq!(lane(Retry::Counted, 14, 15), Lane::Backoff);
-    assert_eq!(lane(Retry::Counted, 15, 15), Lane::Slow);
+    assert_eq!(lane(Retry::Counted, 14, 15), RetryLane::Backoff);
+    assert_eq!(lane(Retry::Counted, 15, 15), RetryLane::Slow);
 }
 
 #[test]
 fn an_uncounted_failure_never_goes_to_the_slow_lane() {
-    assert_eq!(lane(Retry::Uncounted, 99, 15), Lane::Backoff);
+    assert_eq!(lane(Retry::Uncounted, 99, 15), RetryLane::Backoff);
 }
 
 #[test]

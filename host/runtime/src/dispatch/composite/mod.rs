@@ -5,7 +5,7 @@
 //! status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
 
 mod carry_out;
-mod surroundings;
+mod observed_state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use windlass_core::ports::{CallContext, EventType, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
-use carry_out::Hand;
-pub(crate) use surroundings::{Owned, Related, Surroundings};
+use carry_out::ChildWriter;
+pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
 
 /// When to ask again for what waits for something that no watch tells of.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl Compose for Arc<Plugin> {
 /// A composing plugin as dispatch calls it.
 pub(crate) struct Composite<P> {
     pub(crate) plugin: P,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) observed_state: ObservedState,
 }
 
 impl<P: Compose> Reconcile for Composite<P> {
@@ -63,7 +63,7 @@ impl<P: Compose> Reconcile for Composite<P> {
 }
 
 /// What there was when the plugin was asked.
-struct Seen {
+struct ObservedParent {
     parent: Parent,
     children: Vec<Observed>,
 }
@@ -81,7 +81,7 @@ impl<P: Compose> Composite<P> {
         };
         let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
         let result = match answer {
-            Ok(answer) => self.bring_about(&seen, &object, answer, &Hand::new(ports, call, left)).await,
+            Ok(answer) => self.bring_about(&seen, &object, answer, &ChildWriter::new(ports, call, left)).await,
             Err(failed) => failed,
         };
         // Until nothing of the answer is there any more.
@@ -95,15 +95,15 @@ impl<P: Compose> Composite<P> {
         object: &Object,
         ports: &Ports,
         call: &CallContext,
-    ) -> Result<(Seen, CompositionRequest), Failure> {
+    ) -> Result<(ObservedParent, CompositionRequest), Failure> {
         let parent = Parent {
             plugin: call.principal.plugin.clone(),
             kind: call.primary_kind.clone(),
             key: call.primary_key.clone(),
             uid: object.header.uid.text(),
         };
-        let children = self.surroundings.children(ports, call).await?;
-        let related = self.surroundings.related(ports, call, object).await?;
+        let children = self.observed_state.children(ports, call).await?;
+        let related = self.observed_state.related(ports, call, object).await?;
         let request = CompositionRequest {
             request: Request { object: None, ..request },
             parent: object.text(),
@@ -111,15 +111,21 @@ impl<P: Compose> Composite<P> {
             related,
             config: call.config.clone(),
         };
-        Ok((Seen { parent, children }, request))
+        Ok((ObservedParent { parent, children }, request))
     }
 
-    async fn bring_about(&self, seen: &Seen, object: &Object, answer: Composition, hand: &Hand<'_>) -> CallResult {
-        let wanted = match self.surroundings.check(&answer, &seen.parent) {
+    async fn bring_about(
+        &self,
+        seen: &ObservedParent,
+        object: &Object,
+        answer: Composition,
+        hand: &ChildWriter<'_>,
+    ) -> CallResult {
+        let wanted = match self.observed_state.check(&answer, &seen.parent) {
             Ok(wanted) => wanted,
             Err(flaws) => return CallResult::Failed(vec![wrong(&flaws)]),
         };
-        let others = match surroundings::others(&wanted, &seen.children, hand) {
+        let others = match observed_state::others(&wanted, &seen.children, hand) {
             Ok(others) => others,
             Err(failure) => return CallResult::Failed(vec![failure]),
         };
@@ -128,11 +134,11 @@ impl<P: Compose> Composite<P> {
         };
         let steps: Vec<_> =
             wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
-        let applied = hand.apply(&seen.parent, &steps, &|kind| self.surroundings.shows_all(kind)).await;
+        let applied = hand.apply(&seen.parent, &steps, &|kind| self.observed_state.shows_all(kind)).await;
         let pruning = prune(&seen.parent, &wanted, &applied, &seen.children);
         tell(hand, &steps, &applied, &pruning);
         let mut failures = hand.prune(pruning.doomed).await;
-        failures.extend(hand.status(self.surroundings.has_status(), object, wanted.status.as_ref()).await);
+        failures.extend(hand.status(self.observed_state.has_status(), object, wanted.status.as_ref()).await);
         let Composition { events, requeue_after, .. } = answer;
         for event in events {
             hand.emit(event);
@@ -152,7 +158,12 @@ fn wrong(flaws: &[Flaw]) -> Failure {
 }
 
 /// Tells people what they could not know otherwise.
-fn tell(hand: &Hand<'_>, steps: &[(&windlass_core::compose::Child, Step<'_>)], applied: &[Applied], pruning: &Pruning) {
+fn tell(
+    hand: &ChildWriter<'_>,
+    steps: &[(&windlass_core::compose::Child, Step<'_>)],
+    applied: &[Applied],
+    pruning: &Pruning,
+) {
     for ((child, step), applied) in steps.iter().zip(applied) {
         match (step, applied) {
             (Step::Adopt { .. }, Applied::Done) => {

@@ -19,7 +19,7 @@ use self::breaker::BreakerRecord;
 use self::finalize::Finalized;
 use self::pause::Pausable;
 use self::reuse::Reusable;
-use self::slow_lane::{Lane, Slowed};
+use self::slow_lane::{SlowLaneKeys, Slowed};
 use super::circuit::Circuit;
 use super::reconcile::Reconcile;
 use crate::observe::status::ControllerStatus;
@@ -43,7 +43,7 @@ pub(crate) struct Middleware<'a> {
     pub(crate) events: Arc<dyn Events>,
     /// None: the plugin asks for none.
     pub(crate) finalizer: Option<KeptFinalizer<'a>>,
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) lane: Arc<SlowLaneKeys>,
 }
 
 impl Middleware<'_> {

@@ -6,16 +6,16 @@ use windlass_core::ports::{CallContext, Event, EventType, Events};
 
 /// Keeps the warnings that are emitted.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<Vec<(String, String)>>);
+pub(crate) struct PlayedEvents(Mutex<Vec<(String, String)>>);
 
-impl Told {
+impl PlayedEvents {
     /// Reason and note of each.
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.0.lock().expect("no panic").clone()
     }
 }
 
-impl Events for Told {
+impl Events for PlayedEvents {
     fn emit(&self, _: &CallContext, event: Event) {
         assert_eq!((event.event_type, event.regarding), (EventType::Warning, None));
         self.0.lock().expect("no panic").push((event.reason, event.note));

@@ -28,14 +28,14 @@ use crate::observe::status::ControllerStatus;
 const MOST_LISTED: usize = 100;
 
 /// The slow lane of one controller.
-pub(crate) struct Lane {
+pub(crate) struct SlowLaneKeys {
     keys: Mutex<SlowLane<ObjectKey>>,
     clock: SystemClock,
     guards: Guards,
     events: Arc<dyn Events>,
 }
 
-impl Lane {
+impl SlowLaneKeys {
     /// An empty one. What is found is told by `events`, which are not the plugin's own: it may have used them up.
     pub(crate) fn new(guards: Guards, events: Arc<dyn Events>) -> Arc<Self> {
         Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
@@ -112,11 +112,11 @@ fn mark(call: &CallContext) -> Option<Mark> {
 /// Calls rarely about what loops.
 pub(crate) struct Slowed {
     inner: Box<dyn Reconcile>,
-    lane: Arc<Lane>,
+    lane: Arc<SlowLaneKeys>,
 }
 
 impl Slowed {
-    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Self {
+    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<SlowLaneKeys>) -> Self {
         Self { inner, lane }
     }
 }

@@ -148,7 +148,7 @@ const LONG: Duration = Duration::from_mins(1);
 async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
     let wanted = children(&NAMES);
     let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
-    Hand::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
+    ChildWriter::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let wanted = children(&NAMES);
     let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
     // Its four rounds of writes take 40 ms.
-    let hand = Hand::new(&ports, call, Duration::from_millis(50));
+    let hand = ChildWriter::new(&ports, call, Duration::from_millis(50));
     let busy = async {
         loop {
             let turn = neighbour.acquire().await;
@@ -229,7 +229,7 @@ async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (
     let (server, ports) = server(answer);
     let (wanted, observed) = (children(&["c0"]), observed());
     let steps = [(&wanted.children[0], Step::Replace { observed: &observed, marked: true })];
-    let applied = Hand::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
+    let applied = ChildWriter::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
     (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
 }
 
@@ -283,7 +283,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
         },
         version: "7".into(),
     };
-    let failures = Hand::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
+    let failures = ChildWriter::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
     assert_eq!(failures, [Failure::Api(error(ApiReason::Conflict))]);
     assert_eq!(server.written.lock().expect("not poisoned").len(), AT_ONCE, "after a failure no more go");
 }
@@ -292,7 +292,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
 async fn a_status_is_written_if_it_is_another_one() {
     let (server, ports) = server(|_| Ok(None));
     let call = call();
-    let hand = Hand::new(&ports, call, LONG);
+    let hand = ChildWriter::new(&ports, call, LONG);
     let before = primary(&json!({"n": 1}));
     assert_eq!(hand.status(true, &before, None).await, None);
     assert_eq!(hand.status(true, &before, Some(&json!({"n": 1}))).await, None);

@@ -8,13 +8,13 @@ use windlass_wasm::CallLimits;
 use super::*;
 use crate::dispatch::circuit::Pass;
 use crate::dispatch::middleware::finalize::played::{Plugin, call, object};
-use crate::dispatch::middleware::played_events::Told;
+use crate::dispatch::middleware::played_events::PlayedEvents;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
 #[tokio::test(start_paused = true)]
 async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {
-    let (told, metrics, circuit) = (Arc::new(Told::default()), HostMetrics::new(), Circuit::default());
+    let (told, metrics, circuit) = (Arc::new(PlayedEvents::default()), HostMetrics::new(), Circuit::default());
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics.controller("a", "a"));
     let trap = CallResult::Trapped { reason: "memory", message: "the plugin was stopped: it needs more".into() };
     let guarded =
@@ -50,7 +50,7 @@ async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {
 fn guarded(circuit: &Circuit, result: CallResult) -> BreakerRecord {
     let metrics = HostMetrics::new().controller("a", "a");
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
-    BreakerRecord::new(Plugin::answering(result).boxed(), circuit.clone(), status, Arc::new(Told::default()))
+    BreakerRecord::new(Plugin::answering(result).boxed(), circuit.clone(), status, Arc::new(PlayedEvents::default()))
 }
 
 async fn make(guarded: &BreakerRecord, key: &ObjectKey, pass: &Pass) {

@@ -9,7 +9,7 @@ use windlass_kube::WriteRate;
 use super::*;
 use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::middleware::finalize::played::{call, object};
-use crate::dispatch::middleware::played_events::Told;
+use crate::dispatch::middleware::played_events::PlayedEvents;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 use windlass_wasm::CallLimits;
@@ -40,7 +40,7 @@ impl Reconcile for Arc<Writing> {
 struct Stage {
     writing: Arc<Writing>,
     slowed: Slowed,
-    told: Arc<Told>,
+    told: Arc<PlayedEvents>,
     metrics: HostMetrics,
     status: Status,
 }
@@ -50,8 +50,8 @@ fn stage(leaves: Option<Object>) -> Stage {
         writes: WriteRate::default(),
         hot_loop_writes: u32::try_from(LIMIT).expect("few"),
     });
-    let (told, metrics) = (Arc::new(Told::default()), HostMetrics::new());
-    let lane = Lane::new(guards.clone(), told.clone());
+    let (told, metrics) = (Arc::new(PlayedEvents::default()), HostMetrics::new());
+    let lane = SlowLaneKeys::new(guards.clone(), told.clone());
     let status = Status::new(CancellationToken::new());
     let controller = status.plugin("a").controller("a", 1, metrics.controller("a", "a"));
     controller.guarded_by(Arc::new((crate::dispatch::circuit::Circuit::default(), lane.clone())));

@@ -9,40 +9,40 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::lease::Found;
 use windlass_kube::LeaseKind;
 
-use super::elector::Figures;
-use super::{Leadership, Standing, Tenure};
+use super::elector::LeaseFigures;
+use super::{Leadership, LeaseStanding, PluginTerm};
 use crate::observe::status::LeaseView;
 use crate::supervise::{Panics, supervise};
 
 /// One plugin's place: it waits here for its tenures.
 #[derive(Clone)]
-pub(crate) struct Seat {
+pub(crate) struct PluginLease {
     /// Its lease. None: it goes by none.
     pub(crate) lease: Option<Arc<str>>,
-    pub(crate) standing: watch::Receiver<Standing>,
+    pub(crate) standing: watch::Receiver<LeaseStanding>,
     me: Arc<str>,
     /// The plugin is to end, whoever holds the lease.
     stop: CancellationToken,
 }
 
-impl Seat {
+impl PluginLease {
     /// Waits for the next tenure. It is to end when the plugin is.
-    pub(crate) async fn tenure(&self) -> Tenure {
+    pub(crate) async fn term(&self) -> PluginTerm {
         if self.lease.is_none() {
-            return Tenure::unshared(&self.stop);
+            return PluginTerm::unshared(&self.stop);
         }
         let mut standing = self.standing.clone();
-        let is_open = |standing: &Standing| standing.tenure.as_ref().is_some_and(|it| !it.ends.is_cancelled());
-        let tenure = standing.wait_for(is_open).await.ok().and_then(|standing| standing.tenure.clone());
-        match tenure {
-            Some(tenure) => tenure.within(self.stop.clone()),
+        let is_open = |standing: &LeaseStanding| standing.term.as_ref().is_some_and(|it| !it.ends.is_cancelled());
+        let term = standing.wait_for(is_open).await.ok().and_then(|standing| standing.term.clone());
+        match term {
+            Some(term) => term.within(self.stop.clone()),
             // No elector is left: the host stops.
             None => std::future::pending().await,
         }
     }
 }
 
-impl LeaseView for Seat {
+impl LeaseView for PluginLease {
     fn name(&self) -> Option<Arc<str>> {
         self.lease.clone()
     }
@@ -56,7 +56,7 @@ impl LeaseView for Seat {
     }
 }
 
-impl Tenure {
+impl PluginTerm {
     /// The same, which is to end when `stop` is cancelled, too.
     fn within(self, stop: CancellationToken) -> Self {
         let ends = self.ends.child_token();
@@ -72,11 +72,11 @@ impl Tenure {
 }
 
 /// A lease that plugins of this process go by.
-pub(super) struct Place {
-    standing: watch::Sender<Standing>,
+pub(super) struct LeaseSlot {
+    standing: watch::Sender<LeaseStanding>,
     /// What the watch shows of it.
     pub(super) sightings: watch::Sender<Found>,
-    pub(super) figures: Arc<Figures>,
+    pub(super) figures: Arc<LeaseFigures>,
     plugins: BTreeSet<Arc<str>>,
     /// Nobody goes by it any more: it is let go of.
     stop: CancellationToken,
@@ -86,48 +86,48 @@ pub(super) struct Place {
 
 /// All of them, by lease.
 #[derive(Clone, Default)]
-pub(super) struct Places(Arc<Mutex<BTreeMap<Arc<str>, Place>>>);
+pub(super) struct LeaseSlots(Arc<Mutex<BTreeMap<Arc<str>, LeaseSlot>>>);
 
-impl Places {
-    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Place>> {
+impl LeaseSlots {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, LeaseSlot>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Leadership {
     /// A place for `plugin` until [`Leadership::leave`]. Its tenures end with `stop`.
-    pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> Seat {
-        let seat = |lease, standing| Seat { lease, standing, me: self.me.clone(), stop: stop.clone() };
+    pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
+        let plugin_lease = |lease, standing| PluginLease { lease, standing, me: self.me.clone(), stop: stop.clone() };
         let Some(lease) = self.settings.lease_of(plugin) else {
-            return seat(None, watch::channel(Standing::default()).1);
+            return plugin_lease(None, watch::channel(LeaseStanding::default()).1);
         };
         let lease: Arc<str> = lease.into();
-        let mut places = self.places.lock();
-        let former = places.remove(&lease);
-        let mut place = match former {
-            Some(place) if !place.stop.is_cancelled() => place,
+        let mut slots = self.slots.lock();
+        let former = slots.remove(&lease);
+        let mut slot = match former {
+            Some(slot) if !slot.stop.is_cancelled() => slot,
             former => self.stand(&lease, former, panics),
         };
-        place.plugins.insert(plugin.clone());
-        let standing = place.standing.subscribe();
-        places.insert(lease.clone(), place);
-        seat(Some(lease), standing)
+        slot.plugins.insert(plugin.clone());
+        let standing = slot.standing.subscribe();
+        slots.insert(lease.clone(), slot);
+        plugin_lease(Some(lease), standing)
     }
 
     /// `plugin`, which has ended, gives up its place. A lease that no plugin here goes by is let go of.
     pub(crate) fn leave(&self, plugin: &str) {
         let Some(lease) = self.settings.lease_of(plugin) else { return };
-        let mut places = self.places.lock();
-        let Some(place) = places.get_mut(&*lease) else { return };
-        if place.plugins.remove(plugin) && place.plugins.is_empty() {
-            place.stop.cancel();
+        let mut slots = self.slots.lock();
+        let Some(slot) = slots.get_mut(&*lease) else { return };
+        if slot.plugins.remove(plugin) && slot.plugins.is_empty() {
+            slot.stop.cancel();
         }
     }
 
     /// Stands for `lease` from now on; once it is let go of, if it was stood for before.
-    fn stand(&self, lease: &Arc<str>, former: Option<Place>, panics: &Panics) -> Place {
-        let (standing, sightings) = (watch::Sender::new(Standing::default()), watch::Sender::new(None));
-        let place = Place {
+    fn stand(&self, lease: &Arc<str>, former: Option<LeaseSlot>, panics: &Panics) -> LeaseSlot {
+        let (standing, sightings) = (watch::Sender::new(LeaseStanding::default()), watch::Sender::new(None));
+        let slot = LeaseSlot {
             figures: former.as_ref().map(|former| former.figures.clone()).unwrap_or_default(),
             plugins: BTreeSet::new(),
             stop: self.stop.child_token(),
@@ -135,10 +135,9 @@ impl Leadership {
             standing: standing.clone(),
             sightings: sightings.clone(),
         };
-        let elector =
-            self.elector(lease.clone(), LeaseKind::Plugins, &place, sightings.subscribe(), place.stop.clone());
+        let elector = self.elector(lease.clone(), LeaseKind::Plugins, &slot, sightings.subscribe(), slot.stop.clone());
         let (elector, panics, listed) = (AsyncMutex::new(elector), panics.clone(), self.listed.clone());
-        let (places, gone, stop) = (self.places.clone(), place.gone.clone(), place.stop.clone());
+        let (slots, gone, stop) = (self.slots.clone(), slot.gone.clone(), slot.stop.clone());
         self.electors.spawn(async move {
             if let Some(former) = former {
                 former.gone.cancelled().await;
@@ -147,15 +146,15 @@ impl Leadership {
             let stand = async || elector.lock().await.run().await;
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
             gone.cancel();
-            places.lock().retain(|_, place| !place.gone.is_cancelled());
+            slots.lock().retain(|_, slot| !slot.gone.is_cancelled());
         });
-        place
+        slot
     }
 
     /// A place that is stood for outside of the plugins': this replica's own lease.
-    pub(super) fn outside(&self) -> Place {
-        Place {
-            standing: watch::Sender::new(Standing::default()),
+    pub(super) fn outside(&self) -> LeaseSlot {
+        LeaseSlot {
+            standing: watch::Sender::new(LeaseStanding::default()),
             sightings: watch::Sender::new(None),
             figures: Arc::default(),
             plugins: BTreeSet::new(),
@@ -165,8 +164,8 @@ impl Leadership {
     }
 }
 
-impl Place {
-    pub(super) fn standing(&self) -> watch::Sender<Standing> {
+impl LeaseSlot {
+    pub(super) fn standing(&self) -> watch::Sender<LeaseStanding> {
         self.standing.clone()
     }
 }

@@ -55,7 +55,7 @@ async fn whoever_looks_at_every_object_for_a_parent_leaves_the_thread_in_between
     let example = store.get(&ObjectKey::namespaced("default", "of-shop-0")).expect("it is cached");
     let header =
         windlass_core::object::Header { key: ObjectKey::namespaced("default", "shop"), ..example.header.clone() };
-    let related = Related { route, watches: vec![Readable { spec, store, indexes: vec![] }] };
+    let related = RelatedWatch { route, watches: vec![Readable { spec, store, indexes: vec![] }] };
     let (parent, primaries) = (Object::new(header, "{}"), Stores::default());
     let (mut work, mut turns) = (LongWork::of(&Turn::default()), 0);
     let found = tokio::select! {

@@ -8,25 +8,25 @@ use windlass_core::object::ObjectKey;
 
 /// The gate of the round, or what is left of it.
 #[derive(Default)]
-pub(in crate::controller) struct Former {
-    left: Mutex<Left>,
+pub(in crate::controller) struct PriorKeys {
+    left: Mutex<PriorGate>,
     has_run: AtomicBool,
 }
 
-enum Left {
+enum PriorGate {
     /// A round goes on, or has ended by a panic.
     Gate(Arc<Gate>),
     /// It has ended. The gate would keep its caches from being freed.
     Keys(Vec<ObjectKey>),
 }
 
-impl Default for Left {
+impl Default for PriorGate {
     fn default() -> Self {
         Self::Keys(Vec::new())
     }
 }
 
-impl Left {
+impl PriorGate {
     fn keys(self) -> Vec<ObjectKey> {
         match self {
             Self::Gate(gate) => gate.keys(),
@@ -35,11 +35,11 @@ impl Left {
     }
 }
 
-impl Former {
+impl PriorKeys {
     /// A round begins with `gate`. Returns the keys that the last one has left.
     pub(in crate::controller) fn follow(&self, gate: Arc<Gate>) -> Vec<ObjectKey> {
         self.has_run.store(true, Ordering::Relaxed);
-        std::mem::replace(&mut *self.lock(), Left::Gate(gate)).keys()
+        std::mem::replace(&mut *self.lock(), PriorGate::Gate(gate)).keys()
     }
 
     /// Whether there was a round: its calls may have seen what other caches do not show yet.
@@ -51,10 +51,10 @@ impl Former {
     pub(in crate::controller) fn rest(&self) {
         let mut left = self.lock();
         let keys = std::mem::take(&mut *left).keys();
-        *left = Left::Keys(keys);
+        *left = PriorGate::Keys(keys);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Left> {
+    fn lock(&self) -> MutexGuard<'_, PriorGate> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,8 +12,8 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 use windlass_core::watch::WatchSpec;
 
-use super::former::Former;
-use crate::controller::voice::Heard;
+use super::prior_keys::PriorKeys;
+use crate::controller::reporter::StatusReporter;
 use crate::dispatch::route::Stores;
 use crate::dispatch::setbacks::Setbacks;
 use crate::observe::status::ControllerStatus;
@@ -21,26 +21,26 @@ use crate::phases::tracker;
 use crate::phases::{AtWork, Phases};
 
 /// What lasts as long as the plugin has a controller of that name.
-pub(crate) struct Lasting {
-    pub(in crate::controller) heard: Heard,
-    pub(in crate::controller) former: Former,
+pub(crate) struct Handover {
+    pub(in crate::controller) reporter: StatusReporter,
+    pub(in crate::controller) prior: PriorKeys,
     /// Of all generations and tenures.
     pub(in crate::controller) workers: TaskTracker,
     /// The round that is at work.
-    place: Mutex<Option<Arc<Place>>>,
+    place: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
 }
 
 /// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it would take
 /// for gone, are other objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::controller) struct Scope {
+pub(in crate::controller) struct PrimaryScope {
     namespaced: bool,
     /// Of each watch the group, the kind, the namespace and the selectors.
     watches: Vec<[String; 5]>,
 }
 
-impl Scope {
+impl PrimaryScope {
     /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in all.
     pub(in crate::controller) fn of<'a>(primary: &PrimaryKind, specs: impl Iterator<Item = &'a WatchSpec>) -> Self {
         let text = |it: &Option<Arc<str>>| it.as_deref().unwrap_or_default().to_owned();
@@ -58,13 +58,13 @@ impl Scope {
 }
 
 /// A round at work, as its successor takes it over.
-pub(in crate::controller) struct Place {
+pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) queue: Queue<ObjectKey>,
     pub(in crate::controller) gate: Option<Arc<Gate>>,
     pub(in crate::controller) setbacks: Arc<Mutex<Setbacks>>,
     /// The caches that its calls read, in the gate's order.
     pub(in crate::controller) watches: Vec<WatchSpec>,
-    pub(in crate::controller) scope: Scope,
+    pub(in crate::controller) scope: PrimaryScope,
     pub(in crate::controller) primaries: Stores,
     /// Another generation has the queue.
     pub(in crate::controller) retired: CancellationToken,
@@ -73,7 +73,7 @@ pub(in crate::controller) struct Place {
     pub(in crate::controller) phases: Phases,
 }
 
-impl Place {
+impl ActiveRound {
     /// Whether its gate does for calls that read `watches`.
     pub(in crate::controller) fn does_for(&self, watches: &[WatchSpec]) -> bool {
         self.gate.is_none() || self.watches == watches
@@ -81,15 +81,15 @@ impl Place {
 }
 
 /// A place that another generation has been given. Unless it begins there, its keys are nobody's.
-pub(in crate::controller) struct Inherited {
-    place: Arc<Place>,
+pub(in crate::controller) struct InheritedRound {
+    place: Arc<ActiveRound>,
     has_begun: bool,
     /// A stop waits until its keys are counted.
     _at_work: AtWork,
 }
 
-impl Inherited {
-    pub(in crate::controller) fn place(&self) -> &Place {
+impl InheritedRound {
+    pub(in crate::controller) fn place(&self) -> &ActiveRound {
         &self.place
     }
 
@@ -99,7 +99,7 @@ impl Inherited {
     }
 }
 
-impl Drop for Inherited {
+impl Drop for InheritedRound {
     fn drop(&mut self) {
         if !self.has_begun {
             self.place.phases.drop_keys(&self.place.queue);
@@ -108,16 +108,16 @@ impl Drop for Inherited {
     }
 }
 
-impl Lasting {
+impl Handover {
     /// Of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
-        let (former, place, replaced) = (Former::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { heard: Heard::new(status), former, workers: tracker(), place, replaced })
+        let (prior, place, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { reporter: StatusReporter::new(status), prior, workers: tracker(), place, replaced })
     }
 
     /// What it shows of itself.
     pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
-        self.heard.status()
+        self.reporter.status()
     }
 
     /// Whether a round is at work.
@@ -136,19 +136,19 @@ impl Lasting {
     }
 
     /// The round at work.
-    pub(in crate::controller) fn place(&self) -> Option<Arc<Place>> {
+    pub(in crate::controller) fn place(&self) -> Option<Arc<ActiveRound>> {
         self.lock().clone()
     }
 
     /// Takes the place of the round at work away from it, and gives it to another generation if that `succeeds`: from here on, the
     /// one at work takes no further key.
-    pub(in crate::controller) fn vacate(&self, succeeds: impl FnOnce(&Place) -> bool) -> Option<Inherited> {
+    pub(in crate::controller) fn vacate(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
         let mut at_work = self.lock();
         let place = at_work.take().filter(|place| succeeds(place))?;
         // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
         place.retired.cancel();
         let at_work = place.phases.at_work();
-        Some(Inherited { place, has_begun: false, _at_work: at_work })
+        Some(InheritedRound { place, has_begun: false, _at_work: at_work })
     }
 
     /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
@@ -170,25 +170,25 @@ impl Lasting {
     }
 
     /// A round is at work from now on.
-    pub(in crate::controller) fn occupy(self: &Arc<Self>, place: &Arc<Place>) -> Occupied {
+    pub(in crate::controller) fn occupy(self: &Arc<Self>, place: &Arc<ActiveRound>) -> ActiveGuard {
         *self.lock() = Some(place.clone());
-        Occupied { lasting: self.clone(), place: place.clone() }
+        ActiveGuard { handover: self.clone(), place: place.clone() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Place>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<ActiveRound>>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Held by the round at work. When it is dropped, nobody can take the place over any more.
-pub(in crate::controller) struct Occupied {
-    lasting: Arc<Lasting>,
-    place: Arc<Place>,
+pub(in crate::controller) struct ActiveGuard {
+    handover: Arc<Handover>,
+    place: Arc<ActiveRound>,
 }
 
-impl Drop for Occupied {
+impl Drop for ActiveGuard {
     fn drop(&mut self) {
-        self.lasting.lock().take_if(|place| Arc::ptr_eq(place, &self.place));
+        self.handover.lock().take_if(|place| Arc::ptr_eq(place, &self.place));
     }
 }
 
@@ -205,9 +205,9 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::observe::metrics::HostMetrics;
 
-    fn lasting() -> Arc<Lasting> {
+    fn handover() -> Arc<Handover> {
         let metrics = HostMetrics::new().controller("a", "a");
-        Lasting::new(ControllerStatus::unlisted(&"a".into(), "a", 1, metrics))
+        Handover::new(ControllerStatus::unlisted(&"a".into(), "a", 1, metrics))
     }
 
     fn key() -> ObjectKey {
@@ -215,10 +215,10 @@ mod tests {
     }
 
     /// A place with one key in its queue.
-    fn place() -> Arc<Place> {
+    fn place() -> Arc<ActiveRound> {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         queue.add(key());
-        Arc::new(Place {
+        Arc::new(ActiveRound {
             queue,
             gate: None,
             setbacks: Arc::default(),
@@ -233,27 +233,27 @@ mod tests {
 
     #[test]
     fn a_place_that_is_taken_over_keeps_its_keys_and_is_relieved_when_the_other_has_begun() {
-        let (lasting, place) = (lasting(), place());
-        let occupied = lasting.occupy(&place);
-        assert!(lasting.is_at_work());
-        let inherited = lasting.vacate(|_| true).expect("it is at work");
-        assert!(place.retired.is_cancelled() && !place.relieved.is_cancelled() && !lasting.is_at_work());
-        let next = lasting.occupy(&self::place());
+        let (handover, place) = (handover(), place());
+        let occupied = handover.occupy(&place);
+        assert!(handover.is_at_work());
+        let inherited = handover.vacate(|_| true).expect("it is at work");
+        assert!(place.retired.is_cancelled() && !place.relieved.is_cancelled() && !handover.is_at_work());
+        let next = handover.occupy(&self::place());
         drop(occupied);
-        assert!(lasting.is_at_work(), "that the one before has ended does not end the next");
+        assert!(handover.is_at_work(), "that the one before has ended does not end the next");
         inherited.has_begun();
         assert!(place.relieved.is_cancelled());
         place.queue.add(ObjectKey::namespaced("prod", "b"));
         assert_eq!(place.queue.len(), 2);
         drop(next);
-        assert!(!lasting.is_at_work());
+        assert!(!handover.is_at_work());
     }
 
     #[test]
     fn the_keys_of_a_place_that_nobody_begins_in_are_nobodys() {
-        let (lasting, place) = (lasting(), place());
-        let _occupied = lasting.occupy(&place);
-        drop(lasting.vacate(|_| true));
+        let (handover, place) = (handover(), place());
+        let _occupied = handover.occupy(&place);
+        drop(handover.vacate(|_| true));
         assert!(place.relieved.is_cancelled(), "whoever waits to end may end");
         place.queue.add(key());
         assert!(place.queue.is_empty());
@@ -261,9 +261,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
-        let (lasting, place) = (lasting(), place());
-        let _occupied = lasting.occupy(&place);
-        let inherited = lasting.vacate(|_| true);
+        let (handover, place) = (handover(), place());
+        let _occupied = handover.occupy(&place);
+        let inherited = handover.vacate(|_| true);
         let (nothing, phases) = (None::<Ready<bool>>, place.phases.clone());
         let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
         assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
@@ -273,38 +273,38 @@ mod tests {
 
     #[test]
     fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
-        let (lasting, place) = (lasting(), place());
-        let _occupied = lasting.occupy(&place);
-        assert!(lasting.vacate(|_| false).is_none());
-        assert!(!place.retired.is_cancelled() && !lasting.is_at_work());
+        let (handover, place) = (handover(), place());
+        let _occupied = handover.occupy(&place);
+        assert!(handover.vacate(|_| false).is_none());
+        assert!(!place.retired.is_cancelled() && !handover.is_at_work());
         assert_eq!(place.queue.len(), 1);
-        assert!(lasting.vacate(|_| true).is_none(), "nor does another get it");
+        assert!(handover.vacate(|_| true).is_none(), "nor does another get it");
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_is_in_use_until_the_last_call_of_all_generations_has_ended() {
-        let lasting = lasting();
-        let generation = lasting.clone();
-        assert!(lasting.is_in_use());
-        lasting.workers.spawn(tokio::time::sleep(std::time::Duration::from_secs(9)));
+        let handover = handover();
+        let generation = handover.clone();
+        assert!(handover.is_in_use());
+        handover.workers.spawn(tokio::time::sleep(std::time::Duration::from_secs(9)));
         drop(generation);
-        assert!(lasting.is_in_use(), "the generation has gone, and its call runs");
-        lasting.workers.wait().await;
-        assert!(!lasting.is_in_use());
+        assert!(handover.is_in_use(), "the generation has gone, and its call runs");
+        handover.workers.wait().await;
+        assert!(!handover.is_in_use());
     }
 
     #[tokio::test]
     async fn whoever_has_its_turn_waits_for_what_begins_and_else_that_does_not_begin() {
-        let (lasting, stop) = (lasting(), CancellationToken::new());
-        let beginning = lasting.begins(&stop).expect("nothing stops it");
-        assert!(lasting.calls().now_or_never().is_none());
+        let (handover, stop) = (handover(), CancellationToken::new());
+        let beginning = handover.begins(&stop).expect("nothing stops it");
+        assert!(handover.calls().now_or_never().is_none());
         drop(beginning);
         stop.cancel();
-        assert!(lasting.begins(&stop).is_none());
-        assert!(lasting.calls().now_or_never().is_some());
+        assert!(handover.begins(&stop).is_none());
+        assert!(handover.calls().now_or_never().is_some());
     }
 
-    fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> Scope {
+    fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> PrimaryScope {
         let kind = ObjectKind::new(version, "WebApp");
         let spec = |namespace: &&str| WatchSpec {
             namespace: Some((*namespace).into()),
@@ -312,7 +312,7 @@ mod tests {
             ..WatchSpec::all(kind.clone())
         };
         let specs: Vec<_> = namespaces.iter().map(spec).collect();
-        Scope::of(&PrimaryKind { kind: kind.clone(), namespaced: true }, specs.iter())
+        PrimaryScope::of(&PrimaryKind { kind: kind.clone(), namespaced: true }, specs.iter())
     }
 
     #[test]

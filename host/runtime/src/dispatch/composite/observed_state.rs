@@ -13,7 +13,7 @@ use windlass_core::ports::{CallContext, ListQuery, Ports};
 use windlass_core::watch::IndexSource;
 use windlass_kube::{Readable, Selector, Store};
 
-use super::carry_out::Hand;
+use super::carry_out::ChildWriter;
 use crate::dispatch::ports::LongWork;
 use crate::dispatch::route::{Route, Stores};
 
@@ -21,26 +21,26 @@ use crate::dispatch::route::{Route, Stores};
 const PAGE: u32 = 500;
 
 /// A kind of children, as it is watched.
-pub(crate) struct Owned {
+pub(crate) struct OwnedWatch {
     pub(crate) kind: ObjectKind,
     pub(crate) strategy: UpdateStrategy,
     pub(crate) watches: Vec<Readable>,
 }
 
 /// Other objects that concern primaries.
-pub(crate) struct Related {
+pub(crate) struct RelatedWatch {
     pub(crate) route: Route,
     pub(crate) watches: Vec<Readable>,
 }
 
 /// All that a controller watches.
-pub(crate) struct Surroundings {
+pub(crate) struct ObservedState {
     pub(crate) primaries: Stores,
-    pub(crate) owned: Vec<Owned>,
-    pub(crate) related: Vec<Related>,
+    pub(crate) owned: Vec<OwnedWatch>,
+    pub(crate) related: Vec<RelatedWatch>,
 }
 
-impl Owned {
+impl OwnedWatch {
     /// What the manifest and the server say of the kind. None: its first list has not come, or its cache was emptied.
     fn declared(&self) -> Option<OwnedKind> {
         let resource = self.watches.first()?.store.resource()?;
@@ -69,7 +69,7 @@ impl Owned {
     }
 }
 
-impl Surroundings {
+impl ObservedState {
     /// The children that the primary controls, of all owned kinds.
     pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<Observed>, Failure> {
         let (mut children, mut work) = (Vec::new(), LongWork::of(&call.turn));
@@ -120,7 +120,7 @@ impl Surroundings {
 
     /// Checks an answer.
     pub(super) fn check(&self, answer: &Composition, parent: &Parent) -> Result<Wanted, Vec<Flaw>> {
-        let owns: Vec<OwnedKind> = self.owned.iter().filter_map(Owned::declared).collect();
+        let owns: Vec<OwnedKind> = self.owned.iter().filter_map(OwnedWatch::declared).collect();
         let wanted = Wanted::read(answer, parent, &owns)?;
         let hidden = wanted.children.iter().enumerate().filter_map(|(index, child)| {
             let selector = self.owned_of(&child.kind)?.hides(&child.labels)?;
@@ -137,7 +137,7 @@ impl Surroundings {
 
     /// Whether a child of `kind` that is not in the cache does not exist, as far as is known.
     pub(super) fn shows_all(&self, kind: &ObjectKind) -> bool {
-        self.owned_of(kind).is_some_and(Owned::shows_all)
+        self.owned_of(kind).is_some_and(OwnedWatch::shows_all)
     }
 
     /// Whether the primaries' kind has a status of its own.
@@ -146,13 +146,13 @@ impl Surroundings {
         resource.is_some_and(|resource| resource.subresources.iter().any(|name| name == "status"))
     }
 
-    fn owned_of(&self, kind: &ObjectKind) -> Option<&Owned> {
+    fn owned_of(&self, kind: &ObjectKind) -> Option<&OwnedWatch> {
         self.owned.iter().find(|owned| owned.kind == *kind)
     }
 }
 
 /// What has the name of a wanted child and is none of the primary's `children`.
-pub(super) fn others(wanted: &Wanted, children: &[Observed], hand: &Hand<'_>) -> Result<Vec<Observed>, Failure> {
+pub(super) fn others(wanted: &Wanted, children: &[Observed], hand: &ChildWriter<'_>) -> Result<Vec<Observed>, Failure> {
     let known: std::collections::HashSet<_> = children.iter().map(|child| (&child.kind, &child.key)).collect();
     let mut others = Vec::new();
     for child in wanted.children.iter().filter(|child| !known.contains(&(&child.kind, &child.key))) {
@@ -169,7 +169,7 @@ fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Observed, Failure> {
     })
 }
 
-impl Related {
+impl RelatedWatch {
     /// The objects that map to `primary`, each once.
     ///
     /// By owner, by name and by an index of the primary they are looked up. By a label, an annotation, a field, or for

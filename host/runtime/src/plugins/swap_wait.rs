@@ -12,13 +12,13 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 /// How long it has waited, and what has been told of that.
-pub(super) struct Waiting {
+pub(super) struct SwapWait {
     since: Instant,
     look: Instant,
     told: Option<String>,
 }
 
-impl Waiting {
+impl SwapWait {
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, look: now + TELL_AGAIN, told: None }
     }
@@ -66,7 +66,7 @@ mod tests {
     fn that_it_gets_ready_is_told_after_two_minutes_once_for_each_reason() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        let mut waiting = Waiting::new(began);
+        let mut waiting = SwapWait::new(began);
         assert_eq!(waiting.look(), at(10));
         for early in [0, 10, 119] {
             assert_eq!(waiting.gets_ready(at(early), "its lists".to_owned()), None, "{early}");
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_is_in_the_way_of_one_that_is_ready_is_told_at_once_and_looked_at_soon() {
         let began = Instant::now();
-        let mut waiting = Waiting::new(began);
+        let mut waiting = SwapWait::new(began);
         assert_eq!(waiting.is_kept_back(began, "finalizers".to_owned()).as_deref(), Some("finalizers"));
         assert_eq!(waiting.look(), began + LOOK_AGAIN);
         assert_eq!(waiting.is_kept_back(began + LOOK_AGAIN, "finalizers".to_owned()), None);
