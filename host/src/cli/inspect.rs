@@ -1,4 +1,4 @@
-//! `windlass inspect`: what a plugin is, asks for, has and lacks.
+//! `windlass inspect`: shows what a plugin is, asks for, has and lacks.
 
 mod made;
 
@@ -21,27 +21,27 @@ use windlass_policy::Policy;
 use windlass_policy::review::{Review, Reviewed, review};
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
-/// The plugin lacks something.
+/// Exit code: the plugin lacks something.
 const LACKS: u8 = 1;
-/// It could not be found out.
+/// Exit code: `inspect` could not find out.
 const FAILED: u8 = 2;
 
 /// Arguments of `windlass inspect`.
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// The plugin.
+    /// The plugin's file.
     #[arg(value_name = "NAME.wasm")]
     plugin: PathBuf,
-    /// Its policy. Default: NAME.policy.yaml beside the plugin, if it is there.
+    /// The plugin's policy. Default: NAME.policy.yaml beside the plugin, if there is one.
     #[arg(long, value_name = "FILE", conflicts_with = "policy_dir")]
     policy: Option<PathBuf>,
-    /// The directory of policies.
+    /// The directory of the policy, instead of the plugin's.
     #[arg(long, value_name = "DIR")]
     policy_dir: Option<PathBuf>,
-    /// The ceiling of the host.
+    /// The host's ceiling, a file of kind `PluginCeiling`.
     #[arg(long, value_name = "FILE")]
     ceiling: Option<PathBuf>,
-    /// How the answer looks.
+    /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
     output: Output,
     #[command(flatten)]
@@ -56,7 +56,7 @@ enum Output {
     Json,
 }
 
-/// The facts about the file itself.
+/// The file's contents, and what it needs of each limit.
 struct Made {
     contents: Contents,
     needs: Vec<Need>,
@@ -82,7 +82,7 @@ impl InspectArgs {
         }
     }
 
-    /// Whether nothing is lacking.
+    /// True if the plugin lacks nothing.
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
@@ -99,7 +99,7 @@ impl InspectArgs {
             (None, Some(directory)) => directory.join(format!("{}{POLICY_SUFFIX}", plugin.name())),
             (None, None) => examine::beside(&plugin),
         };
-        // One that was named must be there.
+        // A policy named by a flag must exist.
         let policy = if self.policy.is_some() || file.exists() {
             Some(read_policy(&file, plugin.name()).map_err(anyhow::Error::msg)?)
         } else {
@@ -120,7 +120,7 @@ impl InspectArgs {
         Ok(review.is_complete())
     }
 
-    /// Shows what there is to know of a file that is no plugin for this host, for it is what its author wants to know then.
+    /// Describes a file that this host cannot load as a plugin, so that its author can see why.
     fn print_unloaded(&self, made: &Made, error: &anyhow::Error) -> anyhow::Result<()> {
         let Made { contents, needs } = made;
         print(&match self.output {
@@ -179,7 +179,7 @@ fn text(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> String 
     text
 }
 
-/// The kind of entry: what the host calls it for.
+/// The kind of calls that the plugin answers.
 fn entry(plugin: &Plugin) -> &'static str {
     match plugin.entry() {
         Entry::Reconciler => "reconciler",
@@ -187,7 +187,7 @@ fn entry(plugin: &Plugin) -> &'static str {
     }
 }
 
-/// A policy is not all that can be lacking.
+/// Names the ceiling too, if there is one.
 fn above(given: &Given) -> &'static str {
     if given.ceiling.is_some() { " or in the ceiling" } else { "" }
 }

@@ -1,5 +1,5 @@
-//! Log lines for somebody who writes a plugin and watches what it does: a short line for each call, write, log line and event, without
-//! what only tells one replica or generation from another.
+//! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only tell replicas or
+//! generations apart.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,10 +12,10 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The default filter: calls and events, which a host's log leaves out by default, are shown.
+/// The default filter. It adds calls and events, which a host's log does not have by default.
 pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
 
-/// Fields that people who watch one plugin on their own machine know, or do not need.
+/// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
 /// The format.
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// One line, but for the time.
+/// One line without the time.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     what: &'static str,

@@ -1,4 +1,4 @@
-//! `windlass finalizers release`: takes a plugin's finalizer off the objects that were shown, by the host's own writer.
+//! `windlass finalizers release`: removes a plugin's finalizer from the objects shown, by the host's own writer.
 
 use std::fmt::Write as _;
 
@@ -14,10 +14,10 @@ use crate::cli::marked::{PlaceArgs, complete, reference};
 
 #[derive(Debug, Args)]
 pub(super) struct ReleaseArgs {
-    /// The plugin whose finalizer is taken off.
+    /// Remove the finalizer of this plugin.
     #[arg(value_name = "PLUGIN", value_parser = crate::cli::namespace)]
     plugin: String,
-    /// Only objects of these names.
+    /// Only from objects with these names.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ impl ReleaseArgs {
     }
 }
 
-/// The operation that takes the finalizer off. None: it is gone already.
+/// The patch that removes the finalizer. None: the object no longer has it.
 fn removal(carrier: &Carrier, finalizer: &str) -> Option<Operation> {
     let patch = finalizer::removal(&carrier.finalizers, finalizer)?;
     let options = WriteOptions { resource_version: Some(carrier.version.as_str().into()), ..WriteOptions::default() };
