@@ -92,7 +92,7 @@ fn list(missing: &[Missing]) -> String {
 }
 
 impl BuildError {
-    /// Whether the sources are to blame, and not what is around them.
+    /// True if the sources are to blame, and not their surroundings.
     #[must_use]
     pub fn is_of_the_sources(&self) -> bool {
         match self {

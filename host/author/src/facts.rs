@@ -73,7 +73,7 @@ pub(crate) fn upwards(folder: &Path, name: &str) -> Vec<PathBuf> {
     folder.ancestors().map(|above| above.join(name)).filter(|path| path.is_dir()).collect()
 }
 
-/// Whether the compiler of TypeScript is installed for `folder`.
+/// True if the TypeScript compiler is installed for `folder`.
 fn has_typescript(folder: &Path) -> bool {
     upwards(folder, "node_modules/.bin").iter().any(|bin| bin.join("tsc").exists())
 }

@@ -161,7 +161,7 @@ fn npm_version(folder: &Path, package: &str) -> String {
     read.unwrap_or_default()
 }
 
-/// Whether rustc has a standard library for plugins. Where it cannot be asked, cargo will say so.
+/// Missing if rustc has no standard library for plugins. If rustc cannot be asked, cargo will say so.
 async fn rust_target(places: &Places) -> Option<Missing> {
     let rustc = places.find("rustc")?;
     let directory = places.ask(&rustc, &["--print", "target-libdir", "--target", RUST_TARGET]).await.ok()?;

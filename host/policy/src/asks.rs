@@ -29,7 +29,7 @@ pub struct Ask {
 pub struct Named {
     /// The resource of the kind, such as `configmaps`.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub namespaced: bool,
     /// No cluster was asked, and the kind is not a well-known one.
     pub guessed: bool,
@@ -165,7 +165,7 @@ pub fn asks(manifest: &Manifest, names: &BTreeMap<String, Named>) -> Vec<Ask> {
     asks
 }
 
-/// Whether a permission is about anything cluster-scoped, and whether that is not known of all of it.
+/// True if a permission covers anything cluster-scoped; and true if the scope of some of it is a guess.
 fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, Named>) -> (bool, bool) {
     let of = |group: &str, plural: &str| {
         let table = WELL_KNOWN.iter().find(|it| it.0 == group && it.2 == plural).map(|it| it.3);

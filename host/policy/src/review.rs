@@ -91,7 +91,7 @@ fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
 }
 
 impl Review {
-    /// Whether nothing is lacking.
+    /// True if nothing is lacking.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lacking().is_empty()

@@ -1,4 +1,4 @@
-//! Whether the service account that a plugin acts as may itself watch what the host watches for it (§4).
+//! Checks that the service account that a plugin acts as may itself watch what the host watches for it.
 //!
 //! The host reads with its own rights and shares what it reads, so a plugin would see through a cache what its account may not
 //! see. Therefore each watch is reviewed before it begins, and again and again while it runs.
@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_secs(150);
 /// How soon what was denied, or could not be reviewed, is reviewed again; the pause doubles up to [`AGAIN`].
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
-/// What an account may not watch.
+/// A watch that an account may not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     account: ServiceAccount,
@@ -42,9 +42,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Who answers reviews: the API server, or a test.
+/// Answers reviews: the API server, or a test double.
 pub(crate) trait Reviewer: Send + Sync {
-    /// Whether `account` may watch what is needed.
+    /// Asks if `account` may have the watch `needed`.
     fn review(
         &self,
         account: &ServiceAccount,

@@ -1,4 +1,4 @@
-//! HTTP requests of plugins (`http.fetch`): whether one may go out is decided in `core::egress`, how it does is here.
+//! HTTP requests of plugins (`http.fetch`). `core::egress` decides which may go out; this module sends them.
 //!
 //! Each fetch stands alone: its own look-up, its own connection, nothing kept for the next one or for another plugin. The
 //! name is resolved once, every address that it has is checked, and the connection goes to an address that was checked,
@@ -32,7 +32,7 @@ use self::prepare::{Outgoing, prepare};
 use self::tls::Trust;
 use crate::observe::metrics::HttpTotals;
 
-/// What a fetch may use.
+/// The limits of a fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpLimits {
     /// The whole exchange, from the look-up to the last byte.
@@ -73,7 +73,7 @@ struct Shared {
     resolver: Arc<dyn Resolve>,
     api_server: ApiServer,
     totals: HttpTotals,
-    /// By plugin: who takes its turn.
+    /// The semaphore of each plugin.
     turns: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
@@ -156,7 +156,7 @@ impl Shared {
     }
 }
 
-/// What the log may say of a request.
+/// The parts of a request that may be logged.
 struct Told {
     method: String,
     target: String,

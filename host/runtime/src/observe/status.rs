@@ -1,6 +1,6 @@
-//! What each plugin and each of its controllers is doing, for the admin endpoint.
+//! The status of each plugin and controller, for the admin endpoint.
 //!
-//! Whoever changes something writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
+//! The code that changes a state writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
 //! nobody decides anything by it. `admin` and `metrics` read.
 
 mod controller;
@@ -68,7 +68,7 @@ impl Status {
         self.0.loaded.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the host does its work. If not, why not.
+    /// An error if the host does not do its work.
     pub(crate) fn ready(&self) -> Result<(), String> {
         if self.0.stop.is_cancelled() {
             return Err("the host stops".to_owned());

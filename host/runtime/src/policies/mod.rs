@@ -1,7 +1,7 @@
 //! The policies that are in force: reads their files, follows them, and says what each plugin may do now.
 //!
-//! A file that cannot be read changes nothing: what was in force stays so, and where nothing was, the plugin waits. Who asks
-//! here are the controllers, which start and stop by the answer, and bind running calls to it.
+//! A file that cannot be read changes nothing: the policy in force stays; without one, the plugin waits. Controllers ask here: they
+//! start and stop by the answer, and bind running calls to it.
 
 mod changes;
 pub(crate) mod custom;
@@ -32,7 +32,7 @@ use crate::observe::status::PluginStatus;
 use windlass_policy::Policy;
 use windlass_policy::document::MOST_BYTES;
 
-/// What is in force.
+/// The policies in force.
 #[derive(Clone, Debug, Default)]
 struct State {
     policies: BTreeMap<String, Arc<Policy>>,
@@ -47,11 +47,11 @@ pub(crate) struct Policies {
     state: watch::Sender<State>,
     pauses: watch::Sender<BTreeMap<String, bool>>,
     plugins: Mutex<BTreeMap<String, Brought>>,
-    /// Whatever plugins there were at first are among them.
+    /// True once all plugins of the first look are in `plugins`.
     knows_all: AtomicBool,
 }
 
-/// What is to be known of a loaded plugin.
+/// What the policies know of a loaded plugin.
 #[derive(Clone, Debug, Default)]
 struct Brought {
     definitions: Vec<String>,
@@ -125,7 +125,7 @@ impl Policies {
         self.claimed(former.is_some_and(|former| !former.definitions.is_empty()));
     }
 
-    /// What one plugin brings is denied to all others.
+    /// The kinds that one plugin brings are denied to all others.
     fn claimed(&self, changed: bool) {
         if changed {
             self.state.send_modify(|_| ());
@@ -140,12 +140,12 @@ impl Policies {
         }
     }
 
-    /// What the plugin was denied so far.
+    /// The plugin's denials so far.
     pub(crate) fn denials(&self, plugin: &str) -> Denials {
         self.plugins().get(plugin).map(|brought| brought.denials.clone()).unwrap_or_default()
     }
 
-    /// What the plugin may do now.
+    /// The plugin's current rights.
     pub(crate) fn standing(&self, plugin: &str) -> Standing {
         let state = self.state.borrow();
         let policy = state.policies.get(plugin);
@@ -168,12 +168,12 @@ impl Policies {
         Changes(self.state.subscribe())
     }
 
-    /// Whether the policy that is in force pauses the plugin: nothing is begun for it.
+    /// True if the policy in force pauses the plugin: no call begins.
     pub(crate) fn pauses(&self, plugin: &str) -> bool {
         self.state.borrow().policies.get(plugin).is_some_and(|policy| policy.paused)
     }
 
-    /// Whether calls of the plugin are paused.
+    /// Tells if calls of the plugin are paused.
     pub(crate) fn pause(&self, plugin: &str) -> Pause {
         Pause { plugin: plugin.to_owned(), paused: self.pauses.subscribe() }
     }

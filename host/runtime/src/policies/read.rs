@@ -1,4 +1,4 @@
-//! From files to what is in force.
+//! Reads policy files into the policies in force.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::files::{Change, Content};
 use windlass_policy::regular::read_whole;
 use windlass_policy::{Policy, document};
 
-/// What a policy's file is called, after the plugin's name.
+/// The suffix of a policy's file, after the plugin's name.
 pub const SUFFIX: &str = ".policy.yaml";
 
-/// What has come of a policy's file.
+/// The outcome of reading a policy's file.
 pub(super) enum Taken {
     /// It is in force, with so many rules.
     InForce(usize),
