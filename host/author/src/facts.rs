@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::file::{BuildFile, Kind};
+use super::file::{BuildFile, PluginKind};
 
 /// A folder, and what matters of what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Facts {
         self.file.sdk.display().to_string()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> PluginKind {
         self.file.kind
     }
 }

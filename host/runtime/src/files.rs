@@ -59,8 +59,8 @@ pub(crate) struct Files {
     hint: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     /// The directory that is watched, which another of the same name is not.
-    watched: Option<Identity>,
-    seen: BTreeMap<PathBuf, Seen>,
+    watched: Option<FileIdentity>,
+    seen: BTreeMap<PathBuf, SeenFile>,
     has_looked: bool,
     /// The problem with the directory at the last look.
     problem: Option<Problem>,
@@ -71,14 +71,14 @@ type Wanted = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// A file as it was at the last look.
 #[derive(Clone, Debug)]
-struct Seen {
-    identity: Option<Identity>,
+struct SeenFile {
+    identity: Option<FileIdentity>,
     content: Content,
 }
 
 /// Metadata that differs once a file was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileIdentity {
     device: u64,
     inode: u64,
     size: u64,
@@ -86,7 +86,7 @@ struct Identity {
     changed: (i64, i64),
 }
 
-impl Identity {
+impl FileIdentity {
     fn of(path: &Path) -> std::io::Result<Self> {
         let it = std::fs::metadata(path)?;
         Ok(Self {
@@ -209,8 +209,8 @@ impl Files {
     /// Watches the directory, and the one that has taken its place.
     fn keep_watching(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
-        let Ok(now) = Identity::of(&self.directory) else { return };
-        let is_same = |was: &Identity| (was.device, was.inode) == (now.device, now.inode);
+        let Ok(now) = FileIdentity::of(&self.directory) else { return };
+        let is_same = |was: &FileIdentity| (was.device, was.inode) == (now.device, now.inode);
         if self.watched.as_ref().is_some_and(is_same) {
             return;
         }
@@ -242,17 +242,17 @@ fn look(
     directory: &Path,
     wanted: &Wanted,
     most: u64,
-    mut seen: BTreeMap<PathBuf, Seen>,
-) -> std::io::Result<BTreeMap<PathBuf, Seen>> {
+    mut seen: BTreeMap<PathBuf, SeenFile>,
+) -> std::io::Result<BTreeMap<PathBuf, SeenFile>> {
     let mut now = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         if !wanted(&path) || path.is_dir() {
             continue;
         }
-        let identity = Identity::of(&path).ok();
+        let identity = FileIdentity::of(&path).ok();
         let known = seen.remove(&path).filter(|known| identity.is_some() && known.identity == identity);
-        let state = known.unwrap_or_else(|| Seen { identity, content: read(&path, most) });
+        let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
         now.insert(path, state);
     }
     Ok(now)
@@ -288,8 +288,8 @@ fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
     }
 }
 
-fn differences(before: &BTreeMap<PathBuf, Seen>, now: &BTreeMap<PathBuf, Seen>) -> Vec<Change> {
-    let is_new = |path: &PathBuf, seen: &Seen| before.get(path).is_none_or(|before| before.content != seen.content);
+fn differences(before: &BTreeMap<PathBuf, SeenFile>, now: &BTreeMap<PathBuf, SeenFile>) -> Vec<Change> {
+    let is_new = |path: &PathBuf, seen: &SeenFile| before.get(path).is_none_or(|before| before.content != seen.content);
     let changed = now.iter().filter(|(path, seen)| is_new(path, seen));
     let changed = changed.map(|(path, seen)| Change { path: path.clone(), content: seen.content.clone() });
     let gone = before.keys().filter(|path| !now.contains_key(*path));

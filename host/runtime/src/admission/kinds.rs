@@ -20,11 +20,11 @@ use crate::policies::custom::is_custom;
 /// The cluster's definitions, as far as they are known. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<KnownDefinitions>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KnownDefinitions {
     definitions: Definitions,
     /// The number of the last change of each group.
     groups: HashMap<Arc<str>, u64>,
@@ -115,7 +115,7 @@ impl Kinds {
         let (name, mut known, state) = (name.clone(), before.get(name).cloned(), self.clone());
         async move {
             let mut changes = state.state.subscribe();
-            let differs = |state: &State| {
+            let differs = |state: &KnownDefinitions| {
                 let now = state.definitions.get(&name);
                 known = known.take().or_else(|| now.cloned());
                 now != known.as_ref()

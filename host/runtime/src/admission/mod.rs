@@ -18,7 +18,7 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::Resource;
 
 use crate::admission::resolve::{Resolved, Watched};
-use crate::admission::reviews::{Refusal, Reviewer, until_refused};
+use crate::admission::reviews::{Reviewer, WatchRefusal, until_refused};
 use crate::policies::{Bounds, Changes, Policies, Standing};
 
 /// Informers that one watch may become, as many as a manifest may ask for.
@@ -147,7 +147,7 @@ pub(crate) enum Revoked {
     /// It is to act as another account.
     Account,
     /// The account that it acts as may not watch what it watches.
-    Refused(Refusal),
+    Refused(WatchRefusal),
 }
 
 impl Terms {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use windlass_core::egress::{self, AddressDenied, Host, Reach, Surroundings, Target};
 use windlass_core::http::{HttpError, HttpReason};
 
-use super::{Shared, Turn, failed};
+use super::{EgressInner, Turn, failed};
 
 /// How long the API server's addresses are cached.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
@@ -75,7 +75,7 @@ impl ApiServer {
     }
 }
 
-impl Shared {
+impl EgressInner {
     /// The addresses of `target`, all of which may be connected to. If one may not, none is: a name that leads to
     /// both sides of a fence is not one to be trusted with the other.
     pub(super) async fn checked_addresses(

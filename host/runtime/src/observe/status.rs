@@ -21,9 +21,9 @@ const MOST_ERROR_BYTES: usize = 1024;
 
 /// The status of everything. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Status(Arc<Shared>);
+pub(crate) struct Status(Arc<StatusInner>);
 
-struct Shared {
+struct StatusInner {
     plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
     /// The plugins of the directory have been loaded, or have failed to.
     loaded: AtomicBool,
@@ -34,7 +34,7 @@ struct Shared {
 impl Status {
     /// Of a host that has not loaded anything yet, and that ends with `stop`.
     pub(crate) fn new(stop: CancellationToken) -> Self {
-        Self(Arc::new(Shared { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
+        Self(Arc::new(StatusInner { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
     }
 
     /// The plugin `name`, which is known from now on.

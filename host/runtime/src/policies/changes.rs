@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 use windlass_wasm::Instances;
 
-use super::State;
+use super::PoliciesInForce;
 
 /// Notifies of changes of the policies in force.
-pub(crate) struct Changes(pub(super) watch::Receiver<State>);
+pub(crate) struct Changes(pub(super) watch::Receiver<PoliciesInForce>);
 
 impl Changes {
     /// Completes when something has changed.
@@ -23,7 +23,7 @@ impl Changes {
 #[derive(Clone, Debug)]
 pub(crate) struct InstancesOf {
     pub(super) plugin: String,
-    pub(super) state: watch::Receiver<State>,
+    pub(super) state: watch::Receiver<PoliciesInForce>,
 }
 
 impl InstancesOf {

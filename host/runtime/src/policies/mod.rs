@@ -34,7 +34,7 @@ use windlass_policy::document::MOST_BYTES;
 
 /// The policies in force.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct PoliciesInForce {
     policies: BTreeMap<String, Arc<Policy>>,
     /// Why there is none, of files that could not be used and had no predecessor.
     broken: BTreeMap<String, String>,
@@ -44,7 +44,7 @@ struct State {
 /// The policies of all plugins of the host.
 pub(crate) struct Policies {
     settings: PolicySettings,
-    state: watch::Sender<State>,
+    state: watch::Sender<PoliciesInForce>,
     pauses: watch::Sender<BTreeMap<String, bool>>,
     plugins: Mutex<BTreeMap<String, Brought>>,
     /// True once all plugins of the first look are in `plugins`.
@@ -184,7 +184,7 @@ impl Policies {
     }
 
     /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.
-    fn foreign(&self, state: &State, plugin: &str) -> Vec<ForeignKind> {
+    fn foreign(&self, state: &PoliciesInForce, plugin: &str) -> Vec<ForeignKind> {
         let plugins = self.plugins();
         let own = plugins.get(plugin).map(|brought| granted(state, plugin, brought).collect::<Vec<_>>());
         let own = own.unwrap_or_default();
@@ -246,7 +246,11 @@ impl Policies {
 }
 
 /// The definitions of a plugin that the operator lets it install.
-fn granted<'a>(state: &'a State, plugin: &str, brought: &'a Brought) -> impl Iterator<Item = &'a String> + 'a {
+fn granted<'a>(
+    state: &'a PoliciesInForce,
+    plugin: &str,
+    brought: &'a Brought,
+) -> impl Iterator<Item = &'a String> + 'a {
     let policy = state.policies.get(plugin).map(|policy| policy.allowance.clone());
     let bounds: Vec<_> = policy.into_iter().chain(state.ceiling.clone()).collect();
     let holds = |bound: &Arc<Allowance>, name: &String| bound.crds.iter().any(|it| it == "*" || it == name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::grants::Allowance;
 
-use super::State;
+use super::PoliciesInForce;
 use crate::files::{Change, Content};
 use windlass_policy::regular::read_whole;
 use windlass_policy::{Policy, document};
@@ -26,7 +26,7 @@ pub(super) enum Taken {
 }
 
 /// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in force yet.
-pub(super) fn take_policy(state: &mut State, plugin: &str, change: &Change) -> Option<Taken> {
+pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
     let read = match &change.content {
         Content::Gone => {

@@ -65,7 +65,7 @@ pub(crate) struct PluginStatus {
     pub(crate) name: Arc<str>,
     /// Its denials.
     pub(crate) denials: Denials,
-    current: Mutex<Current>,
+    current: Mutex<CurrentPluginStatus>,
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
     left_behind: Mutex<Vec<LeftBehind>>,
     /// By which lease it goes, and who holds that.
@@ -73,7 +73,7 @@ pub(crate) struct PluginStatus {
 }
 
 #[derive(Clone, Debug)]
-struct Current {
+struct CurrentPluginStatus {
     state: PluginState,
     reason: Option<String>,
     plugin: Option<Arc<Plugin>>,
@@ -91,7 +91,7 @@ struct Current {
 
 impl PluginStatus {
     pub(super) fn new(name: &str) -> Self {
-        let current = Current {
+        let current = CurrentPluginStatus {
             state: PluginState::Loading,
             reason: None,
             plugin: None,
@@ -245,7 +245,7 @@ impl PluginStatus {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Current { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
+        let CurrentPluginStatus { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
             locked(&self.current).clone();
         let controllers: Vec<_> =
             locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();
