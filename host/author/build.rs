@@ -120,7 +120,7 @@ fn wanted_of_sdk(path: &Path, _: bool) -> bool {
     !(is_test || is_left_out || is_left_behind)
 }
 
-/// Whether a file is the template's own; others were left behind by somebody who tried the template.
+/// True for the template's own files. Others were left behind by somebody who tried the template.
 fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
     if is_folder {
         return !LEFT_BEHIND.contains(&&*name(path));

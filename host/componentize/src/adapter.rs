@@ -52,7 +52,7 @@ pub(crate) fn module() -> anyhow::Result<Vec<u8>> {
     Ok(module)
 }
 
-/// Whether it has a function of this name.
+/// True if the adapter has a function of this name.
 pub(crate) fn has(name: &str) -> bool {
     SOURCE.contains(&format!("(export \"{name}\")"))
 }

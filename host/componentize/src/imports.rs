@@ -38,7 +38,7 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Whether everything that a module imports can be given.
+/// Refuses a module that imports anything the host cannot give.
 pub(crate) fn check(imports: &[(String, String)]) -> Result<(), Foreign> {
     let is_given = |module: &str, name: &str| match module {
         WASI => adapter::has(name),

@@ -58,7 +58,7 @@ pub enum ComponentizeError {
 ///
 /// # Errors
 ///
-/// What the author of the plugin is to mend.
+/// The mistakes that the plugin's author must mend.
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
     if shape.is_component {

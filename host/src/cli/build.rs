@@ -12,7 +12,7 @@ use windlass_wasm::manifest::Watch;
 use windlass_wasm::{Entry, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
-use windlass_author::build::{self, Built, Wish};
+use windlass_author::build::{self, BuildRequest, Built};
 use windlass_policy::asks;
 use windlass_policy::review::review;
 use windlass_runtime::{POLICY_SUFFIX, read_policy};
@@ -53,7 +53,7 @@ impl BuildArgs {
                 return Ok(ExitCode::from(FAILED));
             }
         };
-        let wish = Wish { folder: self.folder, out: self.out, verbose: self.verbose };
+        let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose };
         match build::build(&wish, &sandbox).await {
             Ok(built) => {
                 let text = summary(&built, &wish.folder).await;

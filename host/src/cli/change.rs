@@ -18,7 +18,7 @@ use windlass_core::write::Operation;
 use windlass_kube::Writer;
 use windlass_kube::sweep::{self, Carrier};
 
-use super::marked::{Looked, reference};
+use super::marked::{SweptCluster, reference};
 
 /// Attempts for an object that changes concurrently.
 const ATTEMPTS: usize = 4;
@@ -64,7 +64,7 @@ fn confirmed(question: &str) -> anyhow::Result<bool> {
 }
 
 /// A change to make to each object.
-pub(super) struct Change<'a> {
+pub(super) struct ManualChange<'a> {
     /// For this plugin.
     pub(super) plugin: &'a str,
     /// In this role, with the role's rights over the object.
@@ -75,9 +75,9 @@ pub(super) struct Change<'a> {
     pub(super) operation: &'a dyn Fn(&Carrier) -> Option<Operation>,
 }
 
-impl Change<'_> {
+impl ManualChange<'_> {
     /// Changes all objects found. Returns the number of failures.
-    pub(super) async fn all(&self, looked: &Looked) -> anyhow::Result<usize> {
+    pub(super) async fn all(&self, looked: &SweptCluster) -> anyhow::Result<usize> {
         let writer = Writer::new(looked.connection.client.clone(), looked.discovery.clone());
         let (mut failed, done) = (0, self.done);
         for carrier in &looked.swept.carriers {
@@ -96,7 +96,7 @@ impl Change<'_> {
     }
 
     /// Changes the incarnation that was shown. False: nothing is left to do, or the object has gone.
-    async fn one(&self, looked: &Looked, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
+    async fn one(&self, looked: &SweptCluster, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
         let mut last: Option<ApiError> = None;
         for _ in 0..ATTEMPTS {
             let Some(operation) = (self.operation)(&carrier) else { return Ok(false) };

@@ -13,7 +13,7 @@ use windlass_wasm::Entry;
 
 use super::examine;
 use super::limits::LimitArgs;
-use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
+use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
 use windlass_runtime::NamedKinds;
 
 /// Arguments of `windlass children`.
@@ -33,7 +33,7 @@ enum ChildrenCommand {
         after_help = "Examples:\n  windlass children list -A\n  windlass children list --plugin webapp -n prod -o json\n  \
         windlass children list --left-behind plugins/webapp.wasm -A"
     )]
-    List(ListArgs),
+    List(ListChildrenArgs),
     /// Delete children that a composite plugin has left behind.
     ///
     /// Shows what it would delete, and asks first. Deletes only objects that it has shown, that the plugin's host created and that
@@ -47,7 +47,7 @@ enum ChildrenCommand {
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+struct ListChildrenArgs {
     /// Only children of this plugin.
     #[arg(long, value_name = "NAME", value_parser = super::namespace, conflicts_with = "left_behind")]
     plugin: Option<String>,
@@ -56,7 +56,7 @@ struct ListArgs {
     left_behind: Option<PathBuf>,
     /// The output format: `text` for people, `json` with all details, `name` to pass to kubectl with `xargs -L1`.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: ListFormat,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -72,7 +72,7 @@ impl ChildrenArgs {
     }
 }
 
-impl ListArgs {
+impl ListChildrenArgs {
     async fn run(self) -> anyhow::Result<()> {
         let (looked, whose) = if let Some(file) = &self.left_behind {
             let (plugin, named) = version(file, &self.limits).await?;
@@ -85,12 +85,12 @@ impl ListArgs {
             };
             (self.place.look(&Sought::Children { plugin: self.plugin }, |_| true).await?, whose)
         };
-        let Looked { swept, place, .. } = looked;
+        let SweptCluster { swept, place, .. } = looked;
         let text = match self.output {
-            Output::Text if swept.carriers.is_empty() => format!("no object {place} {whose}\n"),
-            Output::Text => table(&swept.carriers),
-            Output::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            Output::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
+            ListFormat::Text if swept.carriers.is_empty() => format!("no object {place} {whose}\n"),
+            ListFormat::Text => table(&swept.carriers),
+            ListFormat::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
+            ListFormat::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
         };
         super::print(&text)?;
         complete(&swept)
@@ -110,7 +110,7 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
 }
 
 /// The children that `plugin` has left behind, if it owns the kinds `named`.
-async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<Looked> {
+async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<SweptCluster> {
     // The answer depends on all kinds, even if --kind asks for some.
     let only = Scope { kinds: std::mem::take(&mut place.kind), ..Scope::default() };
     let mut looked = place.look(&Sought::Children { plugin: Some(plugin.to_owned()) }, |_| true).await?;

@@ -8,7 +8,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_author::file::{self, BuildFile};
-use windlass_author::follow::Followed;
+use windlass_author::follow::FollowedFolder;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, Settings};
 
@@ -72,7 +72,7 @@ impl DevArgs {
             None => windlass_runtime::run(connection, settings, stop).await.map_err(anyhow::Error::from),
             Some(sandbox) => {
                 let (folder, file) = folder.context("a sandbox is for a folder")?;
-                let followed = Followed { folder, file, sandbox, connection: connection.clone() };
+                let followed = FollowedFolder { folder, file, sandbox, connection: connection.clone() };
                 serve(followed, connection, settings, stop).await
             }
         };
@@ -107,7 +107,7 @@ impl DevArgs {
 
 /// Builds the plugin and runs it until `stop`.
 async fn serve(
-    followed: Followed,
+    followed: FollowedFolder,
     connection: Connection,
     settings: Settings,
     stop: CancellationToken,

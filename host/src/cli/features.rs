@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::features::{Features, GateState, Wishes};
+
+use super::OutputFormat;
 
 /// The flag that enables features, for every command that has it.
 #[derive(Debug, Args)]
@@ -31,13 +33,7 @@ pub(super) struct FeaturesArgs {
     gates: FeatureGateArgs,
     /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
+    output: OutputFormat,
 }
 
 impl FeaturesArgs {
@@ -47,8 +43,8 @@ impl FeaturesArgs {
             eprintln!("windlass: {warning}");
         }
         let text = match self.output {
-            Output::Text => table(&features),
-            Output::Json => format!("{:#}\n", features.states().iter().map(document).collect::<Value>()),
+            OutputFormat::Text => table(&features),
+            OutputFormat::Json => format!("{:#}\n", features.states().iter().map(document).collect::<Value>()),
         };
         super::print(&text).context("cannot write to standard output")
     }

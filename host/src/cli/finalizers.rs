@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::finalizer;
 use windlass_kube::sweep::{Carrier, Sought};
 
-use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
+use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
 
 /// Arguments of `windlass finalizers`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ enum FinalizersCommand {
     #[command(
         after_help = "Examples:\n  windlass finalizers list -A\n  windlass finalizers list --plugin webapp -n prod -o json"
     )]
-    List(ListArgs),
+    List(ListFinalizersArgs),
     /// Remove a plugin's finalizer from objects, so that they can be deleted. The plugin does not clean up after them.
     ///
     /// Shows the objects, and asks first. Changes nothing but this finalizer, and only on objects that it has shown. While a plugin
@@ -37,13 +37,13 @@ enum FinalizersCommand {
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+struct ListFinalizersArgs {
     /// Only the finalizer of this plugin.
     #[arg(long, value_name = "NAME", value_parser = super::namespace)]
     plugin: Option<String>,
     /// The output format: `text` for people, `json` with all details, `name` to pass to kubectl with `xargs -L1`.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: ListFormat,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -57,20 +57,20 @@ impl FinalizersArgs {
     }
 }
 
-impl ListArgs {
+impl ListFinalizersArgs {
     async fn run(self) -> anyhow::Result<()> {
         let only = self.plugin.as_deref().map(finalizer::name);
         let is_ours =
             |name: &str| only.as_ref().map_or_else(|| name.starts_with(finalizer::PREFIX), |only| name == only);
         let wanted = |carrier: &Carrier| carrier.finalizers.iter().any(|name| is_ours(name));
-        let Looked { swept, place, .. } = self.place.look(&Sought::Finalizers, wanted).await?;
+        let SweptCluster { swept, place, .. } = self.place.look(&Sought::Finalizers, wanted).await?;
         let text = match self.output {
-            Output::Text if swept.carriers.is_empty() => {
+            ListFormat::Text if swept.carriers.is_empty() => {
                 format!("no object {place} carries {}\n", ours(only.as_deref()))
             }
-            Output::Text => table(&swept.carriers),
-            Output::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            Output::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
+            ListFormat::Text => table(&swept.carriers),
+            ListFormat::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
+            ListFormat::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
         };
         super::print(&text)?;
         complete(&swept)

@@ -9,16 +9,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_wasm::{Contents, Entry, Need, Plugin};
 
+use super::OutputFormat;
 use super::examine::{self, ClusterArgs};
 use super::limits::LimitArgs;
 use windlass_policy::Policy;
-use windlass_policy::review::{Review, Reviewed, review};
+use windlass_policy::review::{PolicyReview, Reviewed, review};
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// Exit code: the plugin lacks something.
@@ -43,27 +44,21 @@ pub(super) struct InspectArgs {
     ceiling: Option<PathBuf>,
     /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: OutputFormat,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
 /// The file's contents, and what it needs of each limit.
-struct Made {
+struct InspectedFile {
     contents: Contents,
     needs: Vec<Need>,
 }
 
 /// The operator's side.
-struct Given {
+struct PolicyLayers {
     file: PathBuf,
     /// None: there is no such file.
     policy: Option<Policy>,
@@ -86,7 +81,7 @@ impl InspectArgs {
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
-        let made = Made { needs: contents.needs(&limits), contents };
+        let made = InspectedFile { needs: contents.needs(&limits), contents };
         let plugin = match examine::load(&self.plugin, &self.limits).await {
             Ok(plugin) => plugin,
             Err(error) => {
@@ -111,21 +106,21 @@ impl InspectArgs {
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
         let review = review(&plugin, asks, &layers);
-        let given = Given { file, policy, ceiling };
+        let given = PolicyLayers { file, policy, ceiling };
         let text = match self.output {
-            Output::Text => text(&plugin, &made, &given, &review),
-            Output::Json => format!("{:#}\n", json(&plugin, &made, &given, &review)),
+            OutputFormat::Text => text(&plugin, &made, &given, &review),
+            OutputFormat::Json => format!("{:#}\n", json(&plugin, &made, &given, &review)),
         };
         print(&text)?;
         Ok(review.is_complete())
     }
 
     /// Describes a file that this host cannot load as a plugin, so that its author can see why.
-    fn print_unloaded(&self, made: &Made, error: &anyhow::Error) -> anyhow::Result<()> {
-        let Made { contents, needs } = made;
+    fn print_unloaded(&self, made: &InspectedFile, error: &anyhow::Error) -> anyhow::Result<()> {
+        let InspectedFile { contents, needs } = made;
         print(&match self.output {
-            Output::Text => made::unloaded(&self.plugin, contents, needs),
-            Output::Json => {
+            OutputFormat::Text => made::unloaded(&self.plugin, contents, needs),
+            OutputFormat::Json => {
                 let problem = explained(&**error);
                 format!("{:#}\n", made::unloaded_json(&self.plugin, contents, needs, &problem))
             }
@@ -137,7 +132,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
-fn text(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> String {
+fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> String {
     let manifest = plugin.manifest();
     let policy = match &given.policy {
         None => format!("none ({} is not there)", given.file.display()),
@@ -188,7 +183,7 @@ fn entry(plugin: &Plugin) -> &'static str {
 }
 
 /// Names the ceiling too, if there is one.
-fn above(given: &Given) -> &'static str {
+fn above(given: &PolicyLayers) -> &'static str {
     if given.ceiling.is_some() { " or in the ceiling" } else { "" }
 }
 
@@ -220,7 +215,7 @@ fn http_line(rule: &HttpRule) -> String {
     format!("HTTP {} {}://{:?} port {}", rule.methods.join(" "), rule.scheme, rule.host, rule.port())
 }
 
-fn json(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> Value {
+fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> Value {
     let manifest = plugin.manifest();
     let names = |list: &[Reviewed<String, bool>]| -> Vec<Value> {
         list.iter().map(|it| json!({"name": it.asked, "granted": !it.lacks, "sensitive": it.sensitive})).collect()

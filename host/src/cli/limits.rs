@@ -7,7 +7,7 @@ use clap::Args;
 use windlass_wasm::{Limits, SetLimitError, Setting, Unit};
 
 use super::leases::time;
-use super::size::Size;
+use super::size::ByteSize;
 
 /// Limits of plugins.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ fn parse(unit: Unit, text: &str) -> Result<u64, String> {
     match unit {
         // No size is 0 elsewhere, and here it switches something off.
         Unit::Bytes if text == "0" => Ok(0),
-        Unit::Bytes => text.parse().map(|Size(bytes)| bytes as u64),
+        Unit::Bytes => text.parse().map(|ByteSize(bytes)| bytes as u64),
         Unit::Count => text.parse().map_err(|_| format!("{text:?} is not a whole number")),
         Unit::Time => time(text).map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
     }
@@ -68,7 +68,7 @@ fn parse(unit: Unit, text: &str) -> Result<u64, String> {
 /// The value as written on the command line.
 pub(super) fn shown(unit: Unit, value: u64) -> String {
     match unit {
-        Unit::Bytes => Size(usize::try_from(value).unwrap_or(usize::MAX)).to_string(),
+        Unit::Bytes => ByteSize(usize::try_from(value).unwrap_or(usize::MAX)).to_string(),
         Unit::Count => value.to_string(),
         Unit::Time => {
             let time = Duration::from_millis(value);

@@ -30,14 +30,14 @@ pub(super) struct PlaceArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum ListFormat {
     Text,
     Json,
     Name,
 }
 
 /// A cluster and the objects found there.
-pub(super) struct Looked {
+pub(super) struct SweptCluster {
     pub(super) connection: Connection,
     pub(super) discovery: Discovery,
     pub(super) swept: Swept,
@@ -47,7 +47,7 @@ pub(super) struct Looked {
 
 impl PlaceArgs {
     /// Finds the objects that are `sought` and `wanted`.
-    pub(super) async fn look(self, sought: &Sought, wanted: impl Fn(&Carrier) -> bool) -> anyhow::Result<Looked> {
+    pub(super) async fn look(self, sought: &Sought, wanted: impl Fn(&Carrier) -> bool) -> anyhow::Result<SweptCluster> {
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: self.namespace };
         let connection = client::connect(&options).await?;
         let namespace = (!self.all_namespaces)
@@ -60,7 +60,7 @@ impl PlaceArgs {
         let discovery = Discovery::new(connection.client.clone());
         let swept = sweep::sweep(&discovery, &scope, sought, wanted).await;
         let swept = swept.with_context(|| format!("cannot ask {} what kinds it serves", connection.server))?;
-        Ok(Looked { connection, discovery, swept, place })
+        Ok(SweptCluster { connection, discovery, swept, place })
     }
 }
 

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::runtime::Runtime;
 use windlass_runtime::GrantMode;
 use windlass_wasm::Compiler;
@@ -31,7 +31,7 @@ use windlass_wasm::Compiler;
 use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
 use self::limits::LimitArgs;
-use self::size::Size;
+use self::size::ByteSize;
 use crate::telemetry::{self, LogFormat};
 
 /// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have it.
@@ -183,11 +183,11 @@ pub(crate) struct PluginArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
     /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; the others go on.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
-    pub(crate) plugin_cache_limit: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    pub(crate) plugin_cache_limit: ByteSize,
     /// The most that one cache may hold, even if several plugins share it.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
-    pub(crate) cache_limit: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    pub(crate) cache_limit: ByteSize,
     /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
@@ -219,6 +219,13 @@ pub(crate) struct PluginArgs {
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]
     pub(crate) feature_gates: FeatureGateArgs,
+}
+
+/// The format of what a command prints.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OutputFormat {
+    Text,
+    Json,
 }
 
 fn namespace(text: &str) -> Result<String, String> {

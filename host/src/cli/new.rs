@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use windlass_author::file::Kind;
+use windlass_author::file::PluginKind;
 use windlass_author::new::{self, NameError, Names, WriteError};
 
 /// Exit code: nothing was made.
@@ -37,7 +37,7 @@ enum NewError {
     #[error(transparent)]
     Name(#[from] NameError),
     #[error("there is no template of a {} in {language} in this windlass", kind.as_str())]
-    NoTemplate { language: String, kind: Kind },
+    NoTemplate { language: String, kind: PluginKind },
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -58,7 +58,7 @@ impl NewArgs {
 
     fn make(self) -> Result<String, NewError> {
         let names = Names::of(&self.name)?;
-        let kind = if self.composite { Kind::Composer } else { Kind::Reconciler };
+        let kind = if self.composite { PluginKind::Composer } else { PluginKind::Reconciler };
         let files = new::files(&self.language, kind, &names);
         let files = files.ok_or_else(|| NewError::NoTemplate { language: self.language.clone(), kind })?;
         let folder = self.dir.unwrap_or_else(|| names.name.clone().into());

@@ -35,7 +35,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = BriefFields::default();
         event.record(&mut fields);
         let spans = ctx.event_scope().into_iter().flatten();
         for span in spans {
@@ -53,7 +53,7 @@ where
 
 /// One line without the time.
 #[derive(Debug, PartialEq, Eq)]
-struct Line {
+struct BriefLine {
     what: &'static str,
     colour: &'static str,
     text: String,
@@ -67,7 +67,7 @@ const MAGENTA: &str = "\x1b[35m";
 const CYAN: &str = "\x1b[36m";
 const DIM: &str = "\x1b[2m";
 
-fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> Line {
+fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> BriefLine {
     let field = |name| fields.get(name).map_or("", String::as_str);
     let message = field("message");
     let warned = match level {
@@ -98,7 +98,7 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
             (what, colour, spaced(&[field("key"), message, &rest(fields)]))
         }
     };
-    Line { what, colour, text }
+    BriefLine { what, colour, text }
 }
 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`
@@ -151,9 +151,9 @@ fn value_in(text: &str, name: &str) -> Option<String> {
 }
 
 #[derive(Default)]
-struct Fields(BTreeMap<&'static str, String>);
+struct BriefFields(BTreeMap<&'static str, String>);
 
-impl Visit for Fields {
+impl Visit for BriefFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.0.insert(field.name(), value.to_owned());
     }

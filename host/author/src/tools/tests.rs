@@ -30,7 +30,7 @@ async fn said(language: &str, machine: &tempfile::TempDir) -> String {
     let text = format!("name: shop\nlanguage: {language}\n");
     let file = file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file");
     let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
-    let places = Places::of(&folder, Some(machine.path().join("bin").as_os_str()));
+    let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     match Toolbox::gather(&plan.needs, &places).await {
         Ok(_) => String::new(),
         Err(missing) => missing.iter().fold(String::new(), |text, missing| format!("{text}{missing}\n")),
@@ -109,7 +109,7 @@ async fn sources_that_are_not_there_are_missing_too() {
     fs::create_dir_all(&folder).expect("it is made");
     let file = file::parse(Path::new(file::NAME), b"name: shop\nlanguage: go\nsdk: ../sdk/go\n").expect("a build file");
     let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
-    let places = Places::of(&folder, Some(machine.path().join("bin").as_os_str()));
+    let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     let missing = Toolbox::gather(&plan.needs, &places).await.expect_err("nothing is there");
     let said: String = missing.iter().map(ToString::to_string).collect();
     assert!(

@@ -1,4 +1,4 @@
-//! Whether what a policy says makes sense. A rule that looks as if it granted something and never matches is told of too.
+//! Checks that a policy makes sense. It reports also rules that seem to grant something but never match.
 
 use windlass_core::grants::Cidr;
 use windlass_wasm::manifest::{is_dns_label, nearest};

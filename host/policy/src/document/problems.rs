@@ -13,9 +13,9 @@ const MOST_PROBLEMS: usize = 10;
 
 /// The problems found in one document so far.
 #[derive(Default)]
-pub struct Problems(pub Vec<Problem>);
+pub struct DocumentProblems(pub Vec<Problem>);
 
-impl Problems {
+impl DocumentProblems {
     /// A problem of the document as a whole.
     pub fn whole(&mut self, what: String) {
         self.0.push(Problem { line: None, what });

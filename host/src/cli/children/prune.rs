@@ -10,7 +10,7 @@ use windlass_core::write::{DeleteOptions, Operation, Propagation};
 use windlass_kube::sweep::{Carrier, Sought};
 
 use super::{left_behind, parent, version};
-use crate::cli::change::{Change, ChangeArgs, incarnation};
+use crate::cli::change::{ChangeArgs, ManualChange, incarnation};
 use crate::cli::limits::LimitArgs;
 use crate::cli::marked::{PlaceArgs, complete, reference};
 use windlass_runtime::NamedKinds;
@@ -61,7 +61,7 @@ impl PruneArgs {
         }
         if change.agreed(&shown, &format!("Delete {} objects?", carriers.len()))? {
             let operation = |carrier: &Carrier| is_doomed(carrier).then(|| deletion(carrier));
-            let prune = Change { plugin: &plugin, role: Role::Children, done: "deleted", operation: &operation };
+            let prune = ManualChange { plugin: &plugin, role: Role::Children, done: "deleted", operation: &operation };
             let failed = prune.all(&looked).await?;
             if failed > 0 {
                 bail!("{failed} of {} objects were not deleted", carriers.len());

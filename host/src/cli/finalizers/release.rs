@@ -9,7 +9,7 @@ use windlass_core::principal::Role;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::sweep::{Carrier, Sought};
 
-use crate::cli::change::{Change, ChangeArgs, incarnation};
+use crate::cli::change::{ChangeArgs, ManualChange, incarnation};
 use crate::cli::marked::{PlaceArgs, complete, reference};
 
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ impl ReleaseArgs {
         if self.change.agreed(&shown, &format!("Take it off {} objects?", carriers.len()))? {
             let operation = |carrier: &Carrier| removal(carrier, &finalizer);
             let release =
-                Change { plugin: &self.plugin, role: Role::Finalizer, done: "released", operation: &operation };
+                ManualChange { plugin: &self.plugin, role: Role::Finalizer, done: "released", operation: &operation };
             let failed = release.all(&looked).await?;
             if failed > 0 {
                 bail!("{failed} of {} objects still carry {finalizer}", carriers.len());
