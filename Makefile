@@ -36,7 +36,10 @@ guests: setup ## build the tests' own components to target/guests
 conformance: build ## build the conformance suite's probes, and the WebApp plugins of all languages; NAMES="go webapp-ts": only these
 	@tools/build-conformance $(NAMES)
 
-demo: build ## see the WebApp plugin reconcile; KEEP=1: leave it running
+# No more than it runs, with cargo's own lines left out; the host as `build` has it, so that tests share it.
+demo: setup ## see the WebApp plugin reconcile; KEEP=1: leave it running
+	@tools/progress "Building the WebApp plugin" tools/build-component webapp $(CARGO_TARGET_DIR)/plugins
+	@tools/progress "Building windlass (the first time takes minutes)" cargo build --locked --workspace --bins
 	@WINDLASS_BIN=$(CARGO_TARGET_DIR)/debug/windlass WINDLASS_PLUGIN_DIR=$(CARGO_TARGET_DIR)/plugins \
 		$(CARGO_TARGET_DIR)/debug/demo $(if $(KEEP),--keep)
 

@@ -9,10 +9,10 @@ use std::{env, fs, io};
 /// The folders below `sdk/`, each of which must be there. A new SDK is one line here; its templates say which languages it is for.
 const SDKS: &[&str] = &["c", "go", "js", "python", "rust"];
 
-/// What of an SDK's own top folder an author does not need.
+/// Entries of an SDK's own top folder that an author does not need.
 const NOT_OF_THE_SDK: &[&str] =
     &["templates", "test", "tests", "target", "build", "Cargo.lock", "package-lock.json", "tsconfig.json"];
-/// What is left behind by tools, at any depth.
+/// Folders that tools leave behind, at any depth.
 const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
 
 /// The SDKs into whose own top folder builds write: npm links what it has installed. Cargo looks at all that is below a folder, and would
@@ -120,7 +120,7 @@ fn wanted_of_sdk(path: &Path, _: bool) -> bool {
     !(is_test || is_left_out || is_left_behind)
 }
 
-/// Whatever else is there was left behind by somebody who tried one out.
+/// True for the template's own files. Others were left behind by somebody who tried the template.
 fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
     if is_folder {
         return !LEFT_BEHIND.contains(&&*name(path));

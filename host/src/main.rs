@@ -9,7 +9,7 @@ use clap::Parser;
 use windlass_core::error::explained;
 
 fn main() -> ExitCode {
-    // Before anything else of the host: it is another program then.
+    // First, as this makes it another program.
     if std::env::args_os().nth(1).is_some_and(|first| first == cli::COMPILER) {
         return windlass_wasm::compile_child();
     }
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(code) => code,
         Err(error) => {
-            // The log may be JSON or filtered; whoever started this must see why it ended.
+            // The log may be JSON or filtered; the user must see why the program ended.
             eprintln!("windlass: {}", explained(&*error));
             ExitCode::FAILURE
         }

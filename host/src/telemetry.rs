@@ -8,14 +8,14 @@ use anyhow::{Context, bail};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
     /// Lines for people, coloured on a terminal.
     Text,
     /// One JSON object a line.
     Json,
-    /// A short line for each call, write, log line and event: for who writes a plugin.
+    /// A short line for each call, write, log line and event, for plugin authors.
     Brief,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         bail!("{}: {word:?} is not a level", no_filter());
     }
     let filter = EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)?;
-    // Where nobody reads the log any more, telling so on the same standard error would panic the task that logs.
+    // If standard error is closed, reporting that on standard error would panic the task that logs.
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
@@ -38,8 +38,8 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A part of `filter` that stands alone and is no level. `EnvFilter` takes it for a module, so that `warning` would
-/// silence the whole host.
+/// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would silence the
+/// whole host.
 fn no_level(filter: &str) -> Option<&str> {
     let alone = filter.split(',').map(str::trim).filter(|part| !part.contains(['=', '[', '{', '}', ']']));
     alone.into_iter().find(|part| part.parse::<LevelFilter>().is_err())

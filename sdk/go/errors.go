@@ -6,8 +6,8 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// APIError is a failed request to the API, or to the host's cache of it. Returned from a reconcile, also wrapped or
-// joined, it tells the host by its Reason how to retry.
+// APIError is a failed request to the API, or to the host's cache of it. Returned from a reconcile, wrapped or joined
+// or not, it tells the host by its Reason how to retry.
 type APIError = host.APIError
 
 // Reason is the class of an APIError.
@@ -43,7 +43,7 @@ func Is(err error, reason Reason) bool {
 // IsNotFound says whether the object, its kind or its namespace does not exist.
 func IsNotFound(err error) bool { return Is(err, NotFound) }
 
-// IsConflict says whether another was faster: the retry sees a newer state.
+// IsConflict says whether another writer was faster: the retry sees a newer state.
 func IsConflict(err error) bool { return Is(err, Conflict) }
 
 // IsAlreadyExists says whether the name of the object to create is taken.

@@ -10,8 +10,8 @@ import (
 // and all others float64.
 type Object = map[string]any
 
-// Metadata is the part of an object that all kinds share, as far as plugins mostly need it. What needs more embeds it in a struct of its
-// own, say with OwnerReferences: a type that is not read costs a fresh instance no time.
+// Metadata is the part of an object that all kinds share, as far as most plugins need it. A plugin that needs more
+// embeds it in a struct of its own, say with OwnerReferences: a type that is not read costs a fresh instance no time.
 type Metadata struct {
 	Name string `json:"name,omitempty"`
 	// Namespace is empty for a cluster-scoped object.
@@ -20,7 +20,7 @@ type Metadata struct {
 	UID string `json:"uid,omitempty"`
 	// ResourceVersion is the version, an opaque text.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Generation counts the changes of what is asked for, where the kind has one.
+	// Generation counts the changes of the desired state, where the kind has a generation.
 	Generation        int64             `json:"generation,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Annotations       map[string]string `json:"annotations,omitempty"`
@@ -35,7 +35,8 @@ func (metadata Metadata) Beside(apiVersion, kind string) Ref {
 	return Ref{APIVersion: apiVersion, Kind: kind, Namespace: metadata.Namespace, Name: metadata.Name}
 }
 
-// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference makes one, and writes.Owned has the host do it.
+// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference makes one;
+// with writes.Owned the host does.
 type OwnerReference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -50,9 +51,9 @@ type OwnerReference struct {
 // uint64 if they are larger.
 func Decode(document []byte, into any) error { return host.Decode(string(document), into) }
 
-// HasFields says whether an object has every wanted field with the wanted value. What the server and others added does not count,
-// just as an apply leaves it: of a list, each wanted element must be there, wherever it stands. Both may be anything that JSON can
-// hold.
+// HasFields says whether an object has every wanted field with the wanted value. Additions by the server and others do
+// not count, just as an apply leaves them. Of a list, each wanted element must be present, at any position. Both may be
+// anything that JSON can hold.
 func HasFields(object, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -104,7 +105,7 @@ func holdsAll(elements, wanted []any) bool {
 	return true
 }
 
-// plainly is a value as Decode would have made it. What cannot be JSON is equal to nothing.
+// plainly is a value as Decode would have made it. A value that cannot be JSON is equal to nothing.
 func plainly(value any) any {
 	switch value := value.(type) {
 	case map[string]any, []any, string, bool, nil, int64, uint64, float64:
@@ -123,7 +124,7 @@ func plainly(value any) any {
 	return plain
 }
 
-// equal compares values that are no objects and no lists. Numbers are compared by value: 2 and 2.0 are one.
+// equal compares values that are neither objects nor lists. Numbers are compared by value: 2 and 2.0 are equal.
 func equal(one, other any) bool {
 	if number, is := one.(float64); is {
 		one = whole(number)
@@ -134,7 +135,7 @@ func equal(one, other any) bool {
 	return one == other
 }
 
-// whole is an int64 where that is the same number.
+// whole is an int64 if that is the same number.
 func whole(number float64) any {
 	if number >= -1<<63 && number < 1<<63 && number == float64(int64(number)) {
 		return int64(number)

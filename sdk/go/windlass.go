@@ -18,9 +18,9 @@
 //
 //	func main() {}
 //
-// What a plugin may do is in the packages cache, live, writes, owners, events, metrics, config, clock, random and http,
-// named as the host's interfaces are. Logging is log/slog and fmt.Println. Nothing is kept between calls: each one may get a fresh
-// instance. Package windlasstest has a host for unit tests.
+// A plugin calls the host through the packages cache, live, writes, owners, events, metrics, config, clock, random and
+// http, named after the host's interfaces. It logs by log/slog and fmt.Println. Keep nothing between calls: each call
+// may get a fresh instance. Package windlasstest has a host for unit tests.
 package windlass
 
 import (
@@ -31,7 +31,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Request says which object a call is about, and why now.
+// Request is the object that a call is about, with its circumstances.
 type Request struct {
 	// Controller is the controller's name in the manifest.
 	Controller string
@@ -53,7 +53,7 @@ type Request struct {
 }
 
 // Object decodes the primary into value, a pointer to a struct or a map. False: it is not in the watch's scope, usually
-// because it is gone. An object that does not fit is a Terminal error: only another object can mend it.
+// because it is gone. An object that does not fit is a Terminal error: only a change of the object can fix it.
 func (request Request) Object(value any) (bool, error) {
 	if len(request.Raw) == 0 {
 		return false, nil
@@ -64,7 +64,7 @@ func (request Request) Object(value any) (bool, error) {
 	return true, nil
 }
 
-// Outcome is how a reconcile ended that has not failed. The zero value is Done.
+// Outcome is the end of a reconcile that has not failed. The zero value is Done.
 type Outcome struct {
 	again time.Duration
 }
@@ -72,15 +72,15 @@ type Outcome struct {
 // Done says that nothing is left to do until something changes.
 var Done = Outcome{}
 
-// RequeueAfter asks for another call after a time, which is not a failure. Less than a millisecond is one; more than 24 days
-// is that.
+// RequeueAfter asks for another call after a time; this is not a failure. The time is at least a millisecond and at
+// most 24 days.
 func RequeueAfter(after time.Duration) Outcome {
 	return Outcome{again: min(max(after, time.Millisecond), longest)}
 }
 
 const longest = (1<<31 - 1) * time.Millisecond
 
-// After is the time that RequeueAfter was given; zero: none.
+// After is the time given to RequeueAfter; zero: none.
 func (outcome Outcome) After() time.Duration { return outcome.again }
 
 // Ref names one object. With a UID it is that incarnation of the name only.

@@ -17,12 +17,12 @@ use windlass_tests::{admin, chameleon};
 
 use crate::webapp::plugin_directory;
 
-/// A host with an admin endpoint, and where that is.
+/// A host with an admin endpoint, and its address.
 pub(crate) async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> anyhow::Result<(Host, SocketAddr)> {
     watched_at(server.kubeconfig(), server.objects().namespace(), plugins, more).await
 }
 
-/// The same, of a host that goes its own way to its server.
+/// The same for a host with a kubeconfig of its own.
 pub(crate) async fn watched_at(
     kubeconfig: &Path,
     namespace: &str,
@@ -194,7 +194,7 @@ async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all()
     let refused = host.says("chameleon got nothing").await?;
     assert!(refused.contains("loopback") && refused.contains("its policy"), "{refused}");
     policy(", addresses: [127.0.0.0/8]")?;
-    // Nobody has to touch the object: what was refused runs again when its grants change.
+    // Nobody has to touch the object: a refused key runs again when its grants change.
     host.says("chameleon got 200: /closed").await?;
     server.objects().apply(&visitor("second", "/open")).await?;
     host.says("chameleon got 200: /open").await?;
@@ -258,7 +258,7 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    // Events are sent later, many calls' together: the host's role is in their lines, and no trace.
+    // Events of many calls are sent together, later: their lines have the host's role, and no trace.
     for line in lines().into_iter().filter(|line| line["role"].is_null()) {
         let target = line["target"].as_str().unwrap_or_default();
         if matches!(target, "windlass::plugin" | "windlass::audit" | "windlass::dispatch")
@@ -286,7 +286,7 @@ async fn a_plugin_that_waits_for_its_configuration_says_so_and_does_not_keep_the
     .await?;
     let controller = until("it waits", || async {
         let controller = plugin(address, "chameleon").await?["controllers"][0].clone();
-        // First for its turn: the replica is ready, and another one may run it.
+        // It waits for its lease first: the replica is ready, and another one may run the plugin.
         if controller["state"] == "waiting" { Ok(controller) } else { Err(anyhow::anyhow!("{controller}")) }
     })
     .await?;

@@ -15,7 +15,7 @@ use windlass_tests::objects::Objects;
 use windlass_tests::wait::until_within;
 use windlass_tests::{paths, server};
 
-/// How long a plugin may take to be built beside whatever else is tested: who builds Rust waits for who builds it already.
+/// How long the build of a plugin may take beside other tests: Rust builds wait for each other.
 pub(crate) const BUILT: Duration = Duration::from_mins(4);
 
 /// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be small.

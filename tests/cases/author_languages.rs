@@ -1,5 +1,5 @@
-//! An author's way in each language, for both kinds of plugins: a new folder, its own tests as its README runs them, the plugin at
-//! work, a change that takes over, and a mistake that is told.
+//! An author's way in each language, for both kinds of plugins: a new folder, its own tests as its README runs them, the running
+//! plugin, a change that takes over, and a mistake that is reported.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -19,7 +19,7 @@ struct Language {
     tests: &'static str,
     /// The plugin.
     source: &'static str,
-    /// Where it takes the message from, of a reconciler and of a composer, and in their place another one: `changed`.
+    /// The source text of the message, in a reconciler and in a composer, and its replacement, `changed`.
     edit: [(&'static str, &'static str); 2],
     /// Text for the source's end that fails with `on purpose` before or while the manifest is asked for.
     mistake: &'static str,
@@ -93,7 +93,7 @@ async fn a_new_plugin_in_c_is_tested_runs_and_changes() -> anyhow::Result<()> {
     both(&C).await
 }
 
-/// That of a reconciler in Rust is told with more of its author's mistakes elsewhere.
+/// The story of a reconciler in Rust, with more of its author's mistakes, is in `author`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_composing_plugin_in_rust_is_tested_runs_and_changes() -> anyhow::Result<()> {
     let folder = Folder::new(&RUST, true).await?;
@@ -136,7 +136,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Not the same for both: those in Rust are built to one directory, whose files go by it.
+    /// It differs between the two kinds: Rust plugins are built to one directory, with files of this name.
     fn name(&self) -> &'static str {
         if self.composes { "my-mall" } else { "my-shop" }
     }
@@ -193,7 +193,7 @@ impl Folder {
         Ok(())
     }
 
-    /// A plugin that fails before it has said anything of itself is refused in the words that it failed with.
+    /// A plugin that fails before it has described itself is refused with its own error.
     async fn says_what_is_wrong(&self) -> anyhow::Result<()> {
         let (source, built) = (self.source(), self.at.path().join(format!("build/{}.wasm", self.name())));
         let (text, before) = (std::fs::read_to_string(&source)?, std::fs::read(&built)?);

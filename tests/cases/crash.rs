@@ -1,8 +1,8 @@
 //! A crash at every write: the host is killed just before and just after its k-th write, for one k after the other, and
 //! started again. Each time all children are there that are wanted, and none was created or deleted that should not have been.
 //!
-//! The proxy stops the host at that write: what the host sends from there on does not come through, or the one write does and
-//! its answer does not. Then the host is killed, so that no clean-up and no retry is in the way.
+//! The proxy stops the host at that write: either nothing that the host sends from there on comes through, or the write does and
+//! its answer does not. Then the host is killed, so that neither clean-up nor retry interferes.
 //!
 //! Short by default. `WINDLASS_CRASHES=full` goes on until there is no k-th write.
 
@@ -94,7 +94,8 @@ impl Scene {
         Ok(Self { kind, server, proxy, plugins, recorder, host, crashes: 0, begun })
     }
 
-    /// Sees a deed through to rest, with a crash on the way if the host gets into the trap. Says whether it did.
+    /// Carries a change through until nothing more happens, with a crash on the way if the host reaches that write. Returns whether
+    /// it did.
     async fn see_through(&mut self, trap: Trap, parent: &str, rest: impl Fn(&Parent) -> bool) -> anyhow::Result<bool> {
         let host = self.host.take().context("a host runs")?;
         let resting = self.recorder.until("the host comes to rest", parent, wait::PATIENCE, &rest);
@@ -217,7 +218,7 @@ async fn a_webapp_has_its_children_after_a_crash_at_any_write_on_the_embedded_se
     a_webapp_with_crashes(Kind::Embedded, last_write(3)).await
 }
 
-/// In the short form one write: that what the embedded server tells is true of this one too.
+/// In the short form one write, to show that the embedded server's results hold for the real one too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_has_its_pods_after_a_crash_at_any_write_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_set_with_crashes(Kind::Real, last_write(1)).await

@@ -193,7 +193,7 @@ impl Run {
     }
 }
 
-/// Whether a lease's `holder` is the process `name`: it says more, so that each start is another one.
+/// Whether a lease's `holder` is the process `name`. The holder's name says more, so that it differs with each start.
 fn is_of(holder: &str, name: &str) -> bool {
     holder.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

@@ -10,20 +10,20 @@ use windlass_tests::{busy, chameleon};
 
 use crate::webapp::plugin_directory;
 
-/// So many keys ask to run again all the time that more than the hungry plugin's 64 workers always have work.
+/// Keys that ask to run again all the time: enough to keep all of the hungry plugin's 64 workers busy.
 const KEYS: usize = 300;
-/// The call that is at work, and those that begin while the machine does other things than to wake who takes the key. A plugin
-/// that had no share of its own would wait for all the other's workers.
+/// The most calls to wait for: the running one, and those that begin before the machine gets round to waking the key's worker.
+/// A plugin without a share of its own would wait for all of the other's workers.
 const A_FEW: usize = 24;
-/// So many times the other plugin has a key to call. Who takes one may be held up by the machine for as long as hundreds of calls last,
-/// but not most times; where the hungry plugin holds it up, that is each time.
+/// How often the other plugin has a key to call. The machine may hold up its worker for hundreds of calls, but not most times;
+/// the hungry plugin would hold it up each time.
 const TIMES: usize = 5;
 
 /// How many calls of the hungry plugin began after the event that queued `key` and before its own first call.
 fn calls_before(log: &str, key: &str) -> usize {
     let begins = |line: &str, plugin: &str| line.contains(plugin) && line.contains(": begins");
     let until_called = log.lines().take_while(|line| !(begins(line, "plugin=webapp") && line.contains(key)));
-    // That the key is queued may be told after its call has begun.
+    // The line that the key is queued may come after its call has begun.
     let queued = |line: &str| line.contains("queued") && line.contains("WebApp") && line.contains(key);
     until_called.skip_while(|line| !queued(line)).filter(|line| begins(line, "plugin=chameleon")).count()
 }

@@ -8,7 +8,7 @@ use windlass_tests::wait::until;
 
 use crate::admin::{get, plugin, watched};
 
-/// Where the guest counts its runs, each of which writes the count into its object.
+/// The guest's count of its runs, which each run writes into its object.
 const RUNS: &str = "chameleon.windlass.dev/runs";
 
 /// Waits until the object has been written so often.
@@ -33,7 +33,7 @@ async fn a_plugin_that_writes_its_object_over_and_over_rests_until_somebody_chan
     server.objects().apply(&bait).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("requeue", &plugins.path().join("chameleon.wasm"))?;
-    // So few writes that one waits for the next even where the machine is slow to get as far as that.
+    // So slow a rate that a write waits for the next token even on a slow machine.
     let arguments = ["--hot-loop-writes=3", "--writes-per-second=1", "--writes-burst=1", "--leases=none"];
     let (host, address) = watched(&server, plugins.path(), &arguments).await?;
     let said = host.says("hot loop").await?;

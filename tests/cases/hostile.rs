@@ -28,7 +28,7 @@ const NEIGHBOURS: usize = 8;
 /// The most memory that the host may occupy, in KiB; guests have most of it.
 const MOST_KIB: u64 = 700_000;
 
-/// Those that are stopped, and a word of what `/plugins` says of it.
+/// Attackers that are stopped, and a word of the reason in `/plugins`.
 const STOPPED: [(&str, &str); 11] = [
     ("traps", "trapped"),
     ("loops", "it had not ended after 400ms"),
@@ -43,7 +43,7 @@ const STOPPED: [(&str, &str); 11] = [
     ("floods-writes", "was stopped"),
 ];
 
-/// Those that try one thing after the other, and denials that `/metrics` then shows: verb and resource.
+/// Attackers that try one thing after the other, and the denials that `/metrics` then shows: verb and resource.
 const TRYING: [(&str, &[(&str, &str)]); 10] = [
     ("reads-secrets", &[("get", "secrets"), ("list", "secrets")]),
     ("reads-elsewhere", &[("get", "configmaps"), ("list", "configmaps")]),
@@ -57,10 +57,10 @@ const TRYING: [(&str, &[(&str, &str)]); 10] = [
     ("writes-much", &[]),
 ];
 
-/// Those that go on for ever, or come to their own end, and must do nothing else.
+/// Attackers that go on for ever, or end by themselves, and must do nothing else.
 const OTHERS: [&str; 4] = ["floods-logs", "floods-metrics", "forges-outage", "requeues"];
 
-/// Those that do not load, and a word of why.
+/// Attackers that do not load, and a word of the reason.
 const REFUSED: [(&str, &str); 4] = [
     ("describe-traps", "trap"),
     ("describe-other", "webapp"),
@@ -236,7 +236,7 @@ impl Siege {
     }
 }
 
-/// A server on loopback that only the host should reach, with one path that everybody may ask for, and that leads to the rest.
+/// A server on loopback that only the host should reach. One path is open to all, and redirects to the rest.
 struct Inside {
     port: u16,
     asked: Arc<Mutex<Vec<String>>>,

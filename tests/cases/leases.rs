@@ -26,7 +26,7 @@ const DURATION: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_millis(400);
 /// The delay that a busy machine may add.
 const SLACK: Duration = Duration::from_secs(15);
-/// Of a host whose leases are quickly lost and won; also by itself, where the machine does other things for so long.
+/// Short leases, quickly lost and won. A busy machine alone can make a host lose them.
 pub(crate) const TIMES: [&str; 8] = [
     "--lease-duration",
     "4s",
@@ -37,17 +37,17 @@ pub(crate) const TIMES: [&str; 8] = [
     "--lease-stability",
     "2s",
 ];
-/// The same where a lease is lost by what is done to its holder alone.
+/// Leases long enough that a holder loses one only by what the test does to it.
 const HELD: [&str; 8] = [TIMES[0], "15s", TIMES[2], "10s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// The same where a lease outlasts all slack: who has it so soon has not waited until it ran out.
+/// Leases that outlast all slack: a replica that wins one sooner has not waited until it ran out.
 const LASTING: [&str; 8] = [TIMES[0], "1m", TIMES[2], "40s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// [`HELD`] with one lease, which nobody hands over to whom the hash means it for while a test looks at who writes.
+/// [`HELD`] with one lease for all plugins: it is not handed over by hash while a test watches who writes.
 const SINGLE: [&str; 9] = [HELD[0], HELD[1], HELD[2], HELD[3], HELD[4], HELD[5], HELD[6], HELD[7], IN_ONE];
 const IN_ONE: &str = "--leases=single";
 /// A plugin's own requests.
 const AGENT: &str = "(chameleon@";
 
-/// A replica's word that a lease is its own from now on, or is not any more.
+/// A replica's log line that it has won a lease, or no longer has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: String,
@@ -55,7 +55,7 @@ struct Turn {
     won: bool,
 }
 
-/// The time of a line of a host's log, which goes before that of a later one, of whichever host.
+/// The time of a log line. Times of different hosts compare: they run on one machine.
 fn when(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or_default()
 }
@@ -83,7 +83,7 @@ impl Replica {
         Ok(Self { name: name.with_context(|| said.clone())?.to_owned(), host, proxy })
     }
 
-    /// When it said which lease it has won, or has no more.
+    /// Its log lines about leases won and lost.
     fn turns(&self) -> Vec<Turn> {
         let mut turns = Vec::new();
         for line in self.host.log().lines() {
@@ -92,7 +92,7 @@ impl Replica {
             };
             let won = line.contains("lease won");
             if line.contains("could not be renewed in time") {
-                // When it had to end went by a clock, and it may say so late.
+                // The deadline went by a clock, and the line may come late.
                 turns.retain(|turn: &Turn| turn.lease != lease);
             } else if won || line.contains("lease released") || line.contains("lease lost") {
                 turns.push(Turn { at: when(line).to_owned(), lease: lease.to_owned(), won });
@@ -101,7 +101,7 @@ impl Replica {
         turns
     }
 
-    /// The leases that it says it holds.
+    /// The leases that it holds, by its own log.
     fn holds(&self) -> BTreeSet<String> {
         let mut held = BTreeSet::new();
         for Turn { lease, won, .. } in self.turns() {
@@ -155,18 +155,18 @@ impl Pair {
         .await?;
         let objects = server.objects().clone();
         let busy = AbortOnDropHandle::new(tokio::spawn(keep_busy(objects)));
-        // Whoever the hash means the plugin for.
+        // Either may be the one that the hash prefers.
         let pair = Self { first, second, _busy: busy, _plugins: plugins, server };
         pair.settled(!flags.contains(&IN_ONE)).await
     }
 
-    /// The same, in order: the first one runs the plugin, for good, and writes.
+    /// The pair in order: the first replica runs the plugin, keeps it, and writes.
     async fn settled(mut self, by_hash: bool) -> anyhow::Result<Self> {
         until("the plugin runs where it is meant to", || async {
             let held = [&self.first, &self.second].map(|it| (it.name.clone(), it.holds()));
             let (shards, members) = leases(self.server.objects()).await?;
             let is_settled = !by_hash || shards.iter().all(|(lease, holder)| rank(lease, holder, &members) == 0);
-            // By the lease and by what each has said, which is read later.
+            // The leases and the logs must agree; logs are read later.
             let of =
                 |it: &str| shards.iter().filter(|(_, holder)| holder == it).map(|(lease, _)| lease.clone()).collect();
             let is_said = shards.len() == 1 && held.iter().all(|(name, said)| *said == of(name));
@@ -184,7 +184,7 @@ impl Pair {
 
     /// Waits until the second one has won the lease and writes; returns how long it took until it was won.
     async fn taken_over(&self, since: Instant) -> anyhow::Result<Duration> {
-        // Looked at closely: it may have had it before.
+        // `says` would not do: an earlier line may be of an earlier turn.
         until("the other has it", || async { if self.second.holds().is_empty() { Err(()) } else { Ok(()) } }).await?;
         let took = since.elapsed();
         self.second.writes_more(3).await?;
@@ -288,7 +288,7 @@ async fn a_replica_that_is_cut_off_stops_before_another_takes_over() -> anyhow::
     let lost = pair.first.host.says("lease lost").await?;
     let stopped = cut.elapsed();
     let took = pair.taken_over(cut).await?;
-    // By their own clocks, which are one: this test may look late.
+    // By the times in their logs, which are of one clock: this test may look late.
     let won = pair.second.host.says("lease won").await?;
     assert!(when(&lost) < when(&won), "the other took over before: {won}, and {lost}");
     println!("cut off: stopped after {stopped:?}, taken over after {took:?}");
@@ -319,7 +319,7 @@ fn in_use() -> usize {
     ["chameleon", "probe", "webapp"].map(shard_of).into_iter().collect::<BTreeSet<_>>().len()
 }
 
-/// Waits until all leases are held by whom they are meant for, and no lease was held by two meanwhile.
+/// Waits until each lease is held by the replica that the hash prefers, and checks that no lease was held by two meanwhile.
 async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<()> {
     let what = format!("plugins are shared out over {} replicas", replicas.len());
     let turns = until(&what, || async {
@@ -330,7 +330,7 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
         let all =
             shards.iter().all(|(lease, holder)| members.contains(&**holder) && rank(lease, holder, &members) == 0);
         anyhow::ensure!(all && shards.len() == in_use(), "{shards:?}");
-        // Each by one: until then there are lines that have not come from one host yet, and later ones have from another.
+        // Each by one: until then, one host's lines are still to come while another's later ones are there.
         let each: BTreeSet<_> = held.iter().collect();
         anyhow::ensure!(held.len() == in_use() && each.len() == in_use(), "{held:?}");
         Ok(turns)
@@ -340,8 +340,8 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
     Ok(())
 }
 
-/// A holder says that it has a lease no more before it lets go of it, and the next one that it has won it after that: the times
-/// in their logs, unlike those at which we read them, are in that order.
+/// A holder logs the loss of a lease before it releases it, and the next holder logs its win after that. So the times in their
+/// logs are in that order, though the test may read them in another.
 fn assert_apart(turns: &[Vec<Turn>]) {
     let mut all: Vec<_> =
         turns.iter().enumerate().flat_map(|(who, turns)| turns.iter().map(move |it| (it, who))).collect();
@@ -381,7 +381,7 @@ async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice(
     shared_out(objects, &[&first, &second]).await?;
     let third = Replica::start(&server, &plugins).await?;
     shared_out(objects, &[&first, &second, &third]).await?;
-    // Each renews what it holds and says that it lives, once a period; nobody polls.
+    // Each replica renews its leases and its membership once a period; none polls.
     let replicas = [&first, &second, &third];
     let (before, since) = (requests(&replicas), Instant::now());
     until("60 more requests about leases", || async {
@@ -410,7 +410,7 @@ async fn replicas_that_join_and_leave_share_out_plugins_and_never_run_one_twice(
     Ok(())
 }
 
-/// The lease by which the crashed one was a member stays for a while.
+/// The crashed replica's membership lease stays for a while.
 async fn shared_out_after_a_crash(objects: &Objects, left: &Replica) -> anyhow::Result<()> {
     until("the one that is left runs all", || async {
         let (shards, _) = leases(objects).await?;
@@ -440,7 +440,7 @@ async fn a_warm_standby_takes_over_with_the_watch_that_it_has() -> anyhow::Resul
     assert!(!second.host.log().contains("controller started"), "another runs it: {}", second.host.log());
     first.host.signal("KILL").await?;
     second.host.says("chameleon reconciled").await?;
-    // What proves that the cache is fresh asks for one object at the most, or compares.
+    // The proof that the cache is fresh lists one object at most, or compares versions.
     println!("lists of ConfigMaps: {warm} to fill the cache, then {} to take over", lists() - warm);
     assert!(second.host.log().contains("lease won"), "{}", second.host.log());
     assert_eq!(second.proxy.watching(&Match::watches("configmaps")), 1, "the watch goes on");

@@ -27,7 +27,7 @@ fn runs(shown: Option<&Value>) -> bool {
     shown.is_some_and(|it| it["state"] == "running" && it["notTaken"].is_null())
 }
 
-/// Copies the component `from` to `to` with a section that makes it other bytes, whole or not at all.
+/// Copies the component `from` to `to` atomically, with a section that makes its bytes differ.
 fn another(from: &Path, to: &Path, note: &str) -> anyhow::Result<()> {
     let mut bytes = std::fs::read(from)?;
     let name = b"note";
@@ -52,7 +52,7 @@ async fn holder(server: &Server, plugin: &str) -> anyhow::Result<String> {
 
 async fn a_file_that_breaks_changes_nothing(host: &Host, address: SocketAddr, file: &Path) -> anyhow::Result<()> {
     let before = plugin(address, "webapp").await?["digest"].clone();
-    // Half of it first: whoever copies it has not done yet, and then never does.
+    // Half of it first, as of a copy that is not finished, and then never is.
     let whole = std::fs::read(paths::plugins()?.join("webapp.wasm"))?;
     std::fs::write(file, &whole[..whole.len() / 2])?;
     host.says("plugin file not taken").await?;

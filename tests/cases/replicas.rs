@@ -41,7 +41,7 @@ struct Form {
     lost_creations: f64,
     /// Each keeps its set waiting until the server cannot carry it out any more: 35 s.
     lost_deletions: f64,
-    /// For one operation to be carried out.
+    /// The longest that one operation may take.
     patience: Duration,
 }
 
@@ -50,10 +50,10 @@ const SHORT: Form =
 const FULL: Form =
     Form { sets: 4, operations: 25, lost_creations: 0.2, lost_deletions: 0.05, patience: Duration::from_mins(5) };
 
-/// As little as shows that the count would tell.
+/// The least that shows the count to be sensitive.
 const SHORTEST: Form = Form { sets: 2, operations: 3, ..SHORT };
 
-/// The full one where there are ten times as many deletions, each of which may cost half a minute.
+/// The full size, with ten times as many deletions, each of which may cost half a minute.
 const FULL_OF_SURPLUS: Form = Form { lost_deletions: 0.005, ..FULL };
 
 fn form(short: Form, full: Form) -> Form {
@@ -63,7 +63,7 @@ fn form(short: Form, full: Form) -> Form {
 /// How the operations on a set follow each other, and so how they are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// Each meets a set with as many Pods as it asks for; what the host knows of it is another thing. Judged by need.
+    /// Each operation meets a set with as many Pods as it asks for, whatever the host knows of it. Judged by need.
     Steady,
     /// Up to four at once. Judged by bounds.
     Hasty,
@@ -287,7 +287,7 @@ async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same with the one thing switched off that it shows: the count tells of it.
+/// The same with expectations switched off: the count shows it.
 async fn some_too_many_without_expectations(kind: Kind) -> anyhow::Result<()> {
     let told = tell(kind, form(SHORTEST, FULL_OF_SURPLUS), &["--feature-gates=AutomaticExpectations=false"]).await?;
     assert!(told.surplus() > 0, "{told:?}");

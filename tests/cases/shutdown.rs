@@ -1,4 +1,4 @@
-//! How the host stops: in the midst of work, of a call that hangs, of an outage, of its own start, and when it is told twice.
+//! The host stops: amid work, a call that hangs, an outage, or its own start; and when it is told twice.
 
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ async fn a_host_that_is_stopped_under_load_cuts_nothing_on_a_real_kube_apiserver
     a_stop_under_load(Kind::Real).await
 }
 
-/// A host whose call has sent a write that nobody answers for a long time, and all that it stands on.
+/// A host with a call whose write gets no answer for a long time, and all that the host needs.
 async fn hanging() -> anyhow::Result<(Host, (Server, Proxied, TempDir))> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;

@@ -1,6 +1,6 @@
-//! A plugin whose file is overwritten again and again while it is at work: by good generations, by ones that trap, by what is no
-//! plugin at all, and by ones with other primaries. No key is lost, none is in two calls at once, nothing is listed a second
-//! time, and what does not prove itself is rolled back.
+//! A plugin whose file is overwritten again and again while it runs: by good generations, by ones that trap, by files that are no
+//! plugins, and by ones with other primaries. No key is lost, none is in two calls at once, nothing is listed a second time, and
+//! a generation that does not prove itself is rolled back.
 //!
 //! `WINDLASS_SWAP=full` is 200 swaps of a plugin with 1,000 keys.
 
@@ -18,10 +18,10 @@ use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::{busy, chameleon, wait};
 
-/// For a swap, whatever else the machine does.
+/// Enough for a swap on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How long a cache is kept that nobody uses.
+/// How long an unused cache is kept.
 const LINGER: Duration = Duration::from_mins(1);
 
 /// How many swaps, and of a plugin with how many keys.
@@ -35,7 +35,7 @@ enum Sort {
     Good,
     Broken,
     Trapping,
-    /// Its primaries are selected otherwise.
+    /// It selects other primaries.
     Replacement,
 }
 
@@ -53,7 +53,7 @@ struct Ledger {
 #[derive(Clone, Copy, Debug, Default)]
 struct Key {
     in_call: bool,
-    /// Which generation has begun the last call, and how many calls have begun.
+    /// The generation that began the last call, and the number of calls begun.
     generation: u16,
     calls: u64,
 }
@@ -124,7 +124,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Puts a file in the plugin's place, as one does who wants nobody to see half of it.
+    /// Replaces the plugin's file atomically, so that nobody sees half of it.
     fn put(&self, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let next = self.plugins.path().join(".next");
         write(&next)?;
@@ -196,7 +196,7 @@ async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_roll
         }
         stage.until_all_run(runs).await?;
         if sort == Sort::Replacement {
-            // At the longest, what it comes back to was of no use since the replacement before it.
+            // At most, the cache that it comes back to was unused since the replacement before.
             late += u64::from(replaced.elapsed() >= LINGER);
             replaced = began;
         }
@@ -204,8 +204,8 @@ async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_roll
         ensure!(doubled.is_empty(), "swap {number}: in two calls at once: {doubled:#?}");
     }
     ensure!(locked(&stage.ledger).rollbacks == rollbacks, "rolled back more often than {rollbacks} times");
-    // The labelled ConfigMaps are listed once, and all of them are. Whenever a replacement comes back to a cache that has been kept,
-    // that proves how fresh it is, by a list of one object; where it was given up meanwhile, the list itself is the proof.
+    // The labelled ConfigMaps are listed once, and so are all. A replacement that comes back to a kept cache has it prove that it
+    // is fresh, by a list of one object; if the cache was given up meanwhile, the new list is the proof.
     let all = Match::verb(Verb::List).resource("configmaps").first_pages();
     let (all, proofs) = (stage.proxy.count(&all), stage.proxy.count(&all.clone().limit(1)));
     ensure!(all == replacements + 1, "{all} lists and proofs for {replacements} replacements");
@@ -217,7 +217,7 @@ async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_roll
     Ok(())
 }
 
-/// Each of these waits for something, while the one before it goes on.
+/// Each generation waits for something while the one before it keeps running.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_that_cannot_run_yet_waits_and_the_one_before_it_goes_on() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
@@ -231,7 +231,7 @@ async fn a_generation_that_cannot_run_yet_waits_and_the_one_before_it_goes_on() 
     let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
     host.says("controller started").await?;
 
-    // For its configuration.
+    // It waits for its configuration.
     put("configured")?;
     host.says("a new generation gets ready").await?;
     create("first").await?;
@@ -242,7 +242,7 @@ async fn a_generation_that_cannot_run_yet_waits_and_the_one_before_it_goes_on() 
     host.says("chameleon greets first with hello").await?;
     host.says_times("a new generation has taken over", 1).await?;
 
-    // Until nothing would be left behind.
+    // It waits until it would leave no finalizer behind.
     std::fs::remove_file(&config)?;
     put("finalizing")?;
     host.says("chameleon sees first with 1 finalizers").await?;

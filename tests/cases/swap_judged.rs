@@ -29,8 +29,8 @@ fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
     Ok(std::fs::rename(next, plugins.join("chameleon.wasm"))?)
 }
 
-/// Has a host of its own compile the plugin in `mode`, which the hosts of all stories then find compiled: for a story in which time runs
-/// out meanwhile.
+/// Has another host compile the plugin in `mode`, so that all stories' hosts find it compiled: for stories in which a time would
+/// run out meanwhile.
 async fn compile(mode: &str) -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     put(mode, plugins.path())?;
@@ -98,7 +98,7 @@ async fn a_rollback_is_told_everywhere_outlives_the_host_and_ends_with_another_f
     .await?;
     ensure!(host.terminate().await?.success(), "it ends cleanly");
 
-    // The file is still the one that was rolled back, and nothing else is there but what is in the cache.
+    // The file is still the one that was rolled back; the good one is only in the cache.
     let (host, address) = watched(&server, plugins.path(), &cache).await?;
     host.says("what ran before the file that was rolled back runs again").await?;
     host.says("steady end key-7 0").await?;
@@ -117,7 +117,7 @@ async fn a_rollback_is_told_everywhere_outlives_the_host_and_ends_with_another_f
     Ok(())
 }
 
-/// While no host runs, nobody sees that the file changes.
+/// The file changes while no host runs to see it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_rolled_back_before_another_file_came_is_forgotten_everywhere_by_the_next_host() -> anyhow::Result<()>
 {
@@ -149,7 +149,7 @@ async fn what_was_rolled_back_before_another_file_came_is_forgotten_everywhere_b
     Ok(())
 }
 
-/// Each waits for its own definitions before it takes over; the one that comes back does not.
+/// Each new generation waits for its own definitions before it takes over; one that comes back does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
@@ -176,7 +176,7 @@ async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> a
     host.says("rolled back: the generation before runs again").await?;
     host.says("steady end bad 0").await?;
     describes("0").await?;
-    // Nor is that undone by what begins anew.
+    // A new start does not undo that.
     take_the_lease_for_a_while(&server, &host).await?;
     says_again(&host, "steady end bad 0").await?;
     describes("0").await?;
@@ -211,7 +211,7 @@ async fn a_generation_that_fails_after_its_lease_was_lost_and_won_again_is_rolle
     server.objects().apply(&object("bad")).await?;
     host.says("steady end bad 0").await?;
     ensure!(host.log().contains("has not proven itself"), "{}", host.log());
-    // And who has it delivered where its lease is not held.
+    // The same for a generation that is delivered while the lease is lost.
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
     host.says_times("another's name stands in it", 2).await?;
@@ -246,13 +246,13 @@ async fn a_lease_that_is_lost_in_the_midst_of_a_swap_promotes_nothing_and_loses_
     host.says("chameleon greets key with hello").await?;
     ensure!(!host.log().contains("are cut"), "{}", host.log());
 
-    // What would leave finalizers behind is held back for that, however often the lease comes back.
+    // A generation that would leave finalizers behind is held back, however often the lease comes back.
     std::fs::remove_file(&config)?;
     put("finalizing", plugins.path())?;
     host.says("chameleon sees key with 1 finalizers").await?;
     let keeping = plugin(address, "chameleon").await?["digest"].clone();
     take_the_lease_for_a_while(&server, &host).await?;
-    // Before it can be known which objects carry some.
+    // It comes before the host can know which objects carry some.
     put("steady-2", plugins.path())?;
     host.says("would stay for ever").await?;
     take_the_lease_for_a_while(&server, &host).await?;
@@ -269,10 +269,10 @@ async fn a_lease_that_is_lost_in_the_midst_of_a_swap_promotes_nothing_and_loses_
     Ok(())
 }
 
-/// The file that waits must not keep the one that fails at work.
+/// A newer file that waits must not keep a failing generation running.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_is_due_waits_for_no_newer_generation() -> anyhow::Result<()> {
-    // Before the one that is to fail has passed its probation.
+    // It must be ready before the failing one has passed its probation.
     compile("configured").await?;
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     server.objects().apply(&object("key")).await?;
@@ -328,14 +328,15 @@ async fn a_controller_that_waits_before_and_after_a_swap_says_so_and_the_host_is
     Ok(())
 }
 
-/// Between generations that read other caches, no key is called before the former calls have ended: what those wrote is seen then.
+/// If the new generation reads other caches, it is called only after the former one's calls have ended, so that it sees what
+/// they wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_with_other_caches_calls_nothing_before_the_calls_of_the_former_one_have_ended()
 -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    // Before the call that waits for an answer is cut.
+    // It must be ready before the call that waits for an answer is cut.
     compile("referring").await?;
     put(&format!("outside-{port}"), plugins.path())?;
     let policy = format!(

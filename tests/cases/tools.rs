@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use windlass_tests::paths;
 use windlass_tests::wait::until;
 
-/// Installs half, waits for another (a quarter of a minute at most) and installs the rest.
+/// Installs half, waits up to 15 s for another to begin, and installs the rest.
 const NPM: &str = r#"#!/bin/sh
 set -e
 mkdir node_modules

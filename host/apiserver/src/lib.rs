@@ -70,7 +70,7 @@ pub enum StartError {
     Listen {
         /// The address of the configuration.
         address: SocketAddr,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -153,7 +153,7 @@ impl ApiServer {
         )
     }
 
-    /// What was served so far, ordered by client, verb and resource.
+    /// Counts of the requests served so far, ordered by client, verb and resource.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestCount> {
         self.shared.counts.all()

@@ -23,7 +23,7 @@ pub(crate) struct ApiError {
 pub(crate) struct Cause {
     /// A reason such as `FieldValueRequired`.
     pub(crate) reason: String,
-    /// What is wrong, without the field: `Required value: name or generateName is required`.
+    /// The error without its field: `Required value: name or generateName is required`.
     pub(crate) message: String,
     /// The dotted path of the field.
     pub(crate) field: String,

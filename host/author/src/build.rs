@@ -9,15 +9,15 @@ use windlass_wasm::{Plugin, Sandbox};
 use super::facts::Facts;
 use super::file::{self, BuildFile, FileError};
 use super::finish::{self, FinishError};
-use super::lock::Lock;
-use super::plan::{Output, Plan};
+use super::lock::BuildLock;
+use super::plan::{BuildOutput, BuildPlan};
 use super::run::{self, RunError};
-use super::tools::{Missing, Places, Toolbox};
+use super::tools::{Missing, ToolPaths, Toolbox};
 use super::{WORK, hints, language};
 
-/// What is to be built.
+/// A folder to build, and how.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct BuildRequest {
     /// The plugin's folder.
     pub folder: PathBuf,
     /// None: build/NAME.wasm in the folder.
@@ -76,7 +76,7 @@ pub enum BuildError {
     Run {
         /// How it failed.
         source: RunError,
-        /// What often helps.
+        /// Advice that often helps.
         hint: Option<&'static str>,
     },
     /// Cargo made no file that could be a plugin.
@@ -92,7 +92,7 @@ fn list(missing: &[Missing]) -> String {
 }
 
 impl BuildError {
-    /// Whether the sources are to blame, and not what is around them.
+    /// True if the sources are to blame, and not their surroundings.
     #[must_use]
     pub fn is_of_the_sources(&self) -> bool {
         match self {
@@ -104,7 +104,7 @@ impl BuildError {
 }
 
 /// Builds. What the compiler says goes to standard error.
-pub async fn build(wish: &Wish, sandbox: &Sandbox) -> Result<Built, BuildError> {
+pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, BuildError> {
     let began = Instant::now();
     let no_folder = |source| BuildError::NoFolder { path: wish.folder.clone(), source };
     let folder = wish.folder.canonicalize().map_err(no_folder)?;
@@ -115,13 +115,13 @@ pub async fn build(wish: &Wish, sandbox: &Sandbox) -> Result<Built, BuildError> 
     let work = folder.join(WORK);
     let at_work = |source| BuildError::Work { path: work.clone(), source };
     std::fs::create_dir_all(&work).map_err(at_work)?;
-    let _lock = Lock::take(&work).await.map_err(at_work)?;
+    let _lock = BuildLock::take(&work).await.map_err(at_work)?;
     prepare(&plan, &facts.file, &folder, &work).map_err(at_work)?;
     let output = run::run(&plan, &tools, &folder, wish.verbose).await;
     let output = output.map_err(|source| failed(source, &facts.file))?;
     let built = match &plan.output {
-        Output::File(path) => folder.join(path),
-        Output::SaidByCargo => {
+        BuildOutput::File(path) => folder.join(path),
+        BuildOutput::SaidByCargo => {
             run::made_by_cargo(&output, &folder.join("Cargo.toml")).ok_or(BuildError::NoPluginOfCargo)?
         }
     };
@@ -131,8 +131,8 @@ pub async fn build(wish: &Wish, sandbox: &Sandbox) -> Result<Built, BuildError> 
     Ok(Built { plugin: finished.plugin, path: finished.path, changed: finished.changed, took: began.elapsed() })
 }
 
-async fn gather(plan: &Plan, file: &BuildFile, folder: &Path) -> Result<Toolbox, BuildError> {
-    let places = Places::of(folder, std::env::var_os("PATH").as_deref());
+async fn gather(plan: &BuildPlan, file: &BuildFile, folder: &Path) -> Result<Toolbox, BuildError> {
+    let places = ToolPaths::of(folder, std::env::var_os("PATH").as_deref());
     Toolbox::gather(&plan.needs, &places).await.map_err(|missing| BuildError::Missing {
         name: file.name.clone(),
         language: file.language_name.clone(),
@@ -141,8 +141,8 @@ async fn gather(plan: &Plan, file: &BuildFile, folder: &Path) -> Result<Toolbox,
 }
 
 /// Takes away what a former build left, which would pass for this one's, and writes what the tools read.
-fn prepare(plan: &Plan, file: &BuildFile, folder: &Path, work: &Path) -> std::io::Result<()> {
-    if let (Output::File(path), None) = (&plan.output, &file.own) {
+fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> std::io::Result<()> {
+    if let (BuildOutput::File(path), None) = (&plan.output, &file.own) {
         match std::fs::remove_file(folder.join(path)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,9 +1,9 @@
-//! What is in an author's folder that a plan goes by, and where tools are looked for.
+//! The facts of an author's folder that a plan depends on, and where tools are looked for.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::file::{BuildFile, Kind};
+use super::file::{BuildFile, PluginKind};
 
 /// A folder, and what matters of what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Facts {
         self.file.sdk.display().to_string()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> PluginKind {
         self.file.kind
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn upwards(folder: &Path, name: &str) -> Vec<PathBuf> {
     folder.ancestors().map(|above| above.join(name)).filter(|path| path.is_dir()).collect()
 }
 
-/// Whether the compiler of TypeScript is installed for `folder`.
+/// True if the TypeScript compiler is installed for `folder`.
 fn has_typescript(folder: &Path) -> bool {
     upwards(folder, "node_modules/.bin").iter().any(|bin| bin.join("tsc").exists())
 }

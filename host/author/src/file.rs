@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 use windlass_wasm::manifest::{is_dns_label, nearest};
 
-use windlass_policy::document::problems::Problems;
+use windlass_policy::document::problems::DocumentProblems;
 use windlass_policy::problem::PolicyError;
 use windlass_policy::regular::read_whole;
 
-/// What the file is called.
+/// The name of the file.
 pub const NAME: &str = "windlass.yaml";
 /// Beyond what anyone writes.
 const LARGEST: u64 = 64 << 10;
@@ -83,7 +83,7 @@ impl Language {
 /// Which of the two kinds of plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum PluginKind {
     /// It is called for each key, and writes by itself.
     #[default]
     Reconciler,
@@ -91,7 +91,7 @@ pub enum Kind {
     Composer,
 }
 
-impl Kind {
+impl PluginKind {
     /// As it is written in the build file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -113,14 +113,14 @@ impl Kind {
 
 /// How a plugin is built if the author knows better.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct OwnBuild {
     /// For the shell.
     pub command: String,
-    /// What comes out, below the folder: a core module or a component.
+    /// The built file, below the folder: a core module or a component.
     pub output: PathBuf,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildFile {
     /// The plugin's, as in its manifest.
@@ -130,22 +130,22 @@ pub struct BuildFile {
     /// The language that this means.
     pub language: Language,
     /// The kind of plugin.
-    pub kind: Kind,
+    pub kind: PluginKind,
     /// Where the SDK is, from the folder.
     pub sdk: PathBuf,
     /// The author's own way to build. None: that of the language.
-    pub own: Option<Own>,
+    pub own: Option<OwnBuild>,
     /// Patterns of the files whose changes have `windlass dev` build. Empty: all sources.
     pub watch: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Document {
+struct BuildFileDocument {
     name: Spanned<String>,
     language: Spanned<String>,
     #[serde(default)]
-    plugin: Kind,
+    plugin: PluginKind,
     sdk: Option<Spanned<String>>,
     build: Option<Spanned<BuildDocument>>,
     #[serde(default)]
@@ -171,14 +171,14 @@ pub fn read(folder: &Path) -> Result<BuildFile, FileError> {
 
 /// `path` is for messages.
 pub fn parse(path: &Path, text: &[u8]) -> Result<BuildFile, PolicyError> {
-    let mut problems = Problems::default();
+    let mut problems = DocumentProblems::default();
     let document = problems.yaml(text);
-    let read = document.map(|document: Document| checked(document, &mut problems));
+    let read = document.map(|document: BuildFileDocument| checked(document, &mut problems));
     problems.or(path, read)
 }
 
-fn checked(document: Document, problems: &mut Problems) -> BuildFile {
-    let Document { name, language, plugin, sdk, build, watch } = document;
+fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> BuildFile {
+    let BuildFileDocument { name, language, plugin, sdk, build, watch } = document;
     if !is_dns_label(&name.value) {
         problems.at(
             &name,
@@ -219,7 +219,7 @@ fn checked(document: Document, problems: &mut Problems) -> BuildFile {
         language_name: language.value,
         kind: plugin,
         sdk: sdk.map_or_else(|| "sdk".into(), |sdk| sdk.value.into()),
-        own: build.map(|build| Own { command: build.value.command, output: build.value.output.into() }),
+        own: build.map(|build| OwnBuild { command: build.value.command, output: build.value.output.into() }),
         watch: watch.into_iter().map(|pattern| pattern.value).collect(),
     }
 }
@@ -243,19 +243,22 @@ watch: [\"src/**\"]
 
     #[test]
     fn a_build_file_reads_as_it_is_written() {
-        let own = Own { command: "make shop".into(), output: "out/shop.wasm".into() };
+        let own = OwnBuild { command: "make shop".into(), output: "out/shop.wasm".into() };
         let full = BuildFile {
             name: "shop".into(),
             language_name: "go".into(),
             language: Language::Go,
-            kind: Kind::Composer,
+            kind: PluginKind::Composer,
             sdk: "../../sdk/go".into(),
             own: Some(own),
             watch: vec!["src/**".into()],
         };
         assert_eq!(read(FULL), Ok(full));
         let least = read("name: shop\nlanguage: c\n").expect("the rest has defaults");
-        assert_eq!((least.kind, least.sdk, least.own, least.watch), (Kind::Reconciler, "sdk".into(), None, vec![]));
+        assert_eq!(
+            (least.kind, least.sdk, least.own, least.watch),
+            (PluginKind::Reconciler, "sdk".into(), None, vec![])
+        );
     }
 
     #[test]

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use windlass_kube::client::Connection;
 use windlass_wasm::Sandbox;
 
-use super::build::{self, BuildError, Built, Wish};
+use super::build::{self, BuildError, BuildRequest, Built};
 use super::file::{self, BuildFile};
 use super::objects;
-use super::sources::Sources;
+use super::sources::SourceWatcher;
 
 /// A folder that is followed.
-pub struct Followed {
+pub struct FollowedFolder {
     /// The plugin's folder.
     pub folder: PathBuf,
     /// Its build file.
@@ -26,10 +26,10 @@ pub struct Followed {
     pub connection: Connection,
 }
 
-impl Followed {
-    /// What comes before the host starts: the objects, and a first build. What changes meanwhile shows in the result.
-    pub async fn begin(&self) -> Sources {
-        let sources = Sources::follow(&self.folder, &self.file.sdk, &self.file.watch);
+impl FollowedFolder {
+    /// The steps before the host starts: the objects, and a first build. Changes meanwhile show in the result.
+    pub async fn begin(&self) -> SourceWatcher {
+        let sources = SourceWatcher::follow(&self.folder, &self.file.sdk, &self.file.watch);
         for name in objects::FILES {
             self.apply(&self.folder.join(name)).await;
         }
@@ -38,7 +38,7 @@ impl Followed {
     }
 
     /// Builds at every change, until `stop`.
-    pub async fn run(mut self, mut sources: Sources, stop: CancellationToken) {
+    pub async fn run(mut self, mut sources: SourceWatcher, stop: CancellationToken) {
         while let Some(changed) = stop.run_until_cancelled(sources.changes()).await {
             if stop.run_until_cancelled(self.changed(&changed, &mut sources)).await.is_none() {
                 return;
@@ -46,7 +46,7 @@ impl Followed {
         }
     }
 
-    async fn changed(&mut self, changed: &[PathBuf], sources: &mut Sources) {
+    async fn changed(&mut self, changed: &[PathBuf], sources: &mut SourceWatcher) {
         let is_own = |path: &Path, name: &str| path == self.folder.join(name);
         let is_object = |path: &PathBuf| objects::FILES.iter().any(|name| is_own(path, name));
         for path in changed.iter().filter(|path| is_object(path)) {
@@ -56,7 +56,7 @@ impl Followed {
             match file::read(&self.folder) {
                 Ok(file) if file == self.file => {}
                 Ok(file) => {
-                    *sources = Sources::follow(&self.folder, &file.sdk, &file.watch);
+                    *sources = SourceWatcher::follow(&self.folder, &file.sdk, &file.watch);
                     self.file = file;
                 }
                 Err(error) => return tracing::error!(target: "windlass::build", %error, "not built: what runs goes on"),
@@ -82,7 +82,7 @@ impl Followed {
     }
 
     async fn build(&self) {
-        let wish = Wish { folder: self.folder.clone(), out: None, verbose: false };
+        let wish = BuildRequest { folder: self.folder.clone(), out: None, verbose: false };
         tracing::info!(target: "windlass::build", "building {}", self.file.name);
         match build::build(&wish, &self.sandbox).await {
             Ok(Built { plugin, changed, took, .. }) => {

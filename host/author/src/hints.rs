@@ -1,4 +1,4 @@
-//! What an author can do about the usual failures of a compiler that builds for WebAssembly, which its messages do not say.
+//! Advice about the usual failures of compilers that build for WebAssembly, which their messages do not give.
 
 use super::file::Language;
 
@@ -81,7 +81,7 @@ const C: &[Hint] = &[
     ),
 ];
 
-/// What to do about what a compiler `said`, if that is known.
+/// The advice about what a compiler `said`, if there is any.
 pub(crate) fn hint(language: Language, said: &str) -> Option<&'static str> {
     let known = match language {
         Language::Rust => RUST,

@@ -5,9 +5,9 @@ use std::path::Path;
 
 /// Held while a build works in a folder; it is given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
+pub(crate) struct BuildLock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
 
-impl Lock {
+impl BuildLock {
     /// Waits for other builds of the folder that has this working directory.
     pub(crate) async fn take(work: &Path) -> std::io::Result<Self> {
         let file = File::options().create(true).truncate(false).write(true).open(work.join("lock"))?;

@@ -14,7 +14,7 @@ use windlass_policy::regular::read_whole;
 
 /// Those files, in this order: a sample is of the kind that the CRD defines.
 pub(crate) const FILES: [&str; 2] = ["crd.yaml", "sample.yaml"];
-/// Who owns their fields.
+/// The field manager that owns their fields.
 const MANAGER: &str = "windlass-dev";
 /// More than anyone writes.
 const LARGEST: u64 = 4 << 20;

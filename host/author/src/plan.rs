@@ -1,38 +1,38 @@
-//! What a build does, as a value: which tools it needs and which commands it runs. [`super::language`] makes it, [`super::tools`] and
+//! A build as a value: the tools that it needs and the commands that it runs. [`super::language`] makes it, [`super::tools`] and
 //! [`super::run`] carry it out.
 
 use std::path::PathBuf;
 
 /// All of a build, up to what the language's own tools leave behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// What must be there, in the order of use.
-    pub needs: Vec<Need>,
+pub(crate) struct BuildPlan {
+    /// Tools and files that must be there, in the order of use.
+    pub needs: Vec<BuildNeed>,
     /// In their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<BuildStep>,
     /// Where the module or component is then.
-    pub output: Output,
+    pub output: BuildOutput,
 }
 
 /// Where what was built is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum BuildOutput {
     /// Here, below the folder.
     File(PathBuf),
     /// Where the last step, which is cargo, says on its standard output.
     SaidByCargo,
 }
 
-/// What must be there.
+/// Something that must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum BuildNeed {
     Tool(&'static Tool),
     /// The standard library of Rust for plugins, which rustc is asked for.
     RustTarget,
     /// A file or directory below the folder.
     Path {
         path: PathBuf,
-        /// What to do without it.
+        /// Advice for when it is missing.
         advice: String,
     },
 }
@@ -44,7 +44,7 @@ pub(crate) struct Tool {
     /// Each with its first arguments; the first that is there and answers is taken.
     pub ways: &'static [&'static [&'static str]],
     /// How it is asked for its version.
-    pub version: Asked,
+    pub version: VersionQuery,
     /// Older ones are refused.
     pub least: &'static str,
     /// With which it was tried.
@@ -55,7 +55,7 @@ pub(crate) struct Tool {
 
 /// How a tool says its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum VersionQuery {
     /// With this argument.
     Argument(&'static str),
     /// Not at all. Its package's `package.json` does.
@@ -64,13 +64,13 @@ pub(crate) enum Asked {
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct BuildStep {
     pub program: Program,
     pub arguments: Vec<String>,
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-/// What is run.
+/// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Tool(&'static Tool),
@@ -78,7 +78,7 @@ pub(crate) enum Program {
     Shell,
 }
 
-impl Step {
+impl BuildStep {
     pub(crate) fn of<I: IntoIterator<Item = S>, S: Into<String>>(tool: &'static Tool, arguments: I) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
         Self { program: Program::Tool(tool), arguments, environment: vec![] }

@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::plan::{Output, Plan, Program, Step};
+use super::plan::{BuildOutput, BuildPlan, BuildStep, Program};
 use super::tools::Toolbox;
 
-/// What is kept of a command's output, to be looked through when it fails.
+/// How many bytes of a command's output are kept, to be looked through when it fails.
 const MOST_SAID: usize = 64 << 10;
 /// How long what a command has said may take to be read when it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -35,15 +35,15 @@ pub enum RunError {
 }
 
 /// Runs all steps. Returns what the last wrote to standard output, if that is asked for.
-pub(crate) async fn run(plan: &Plan, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
+pub(crate) async fn run(plan: &BuildPlan, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
     let mut output = Vec::new();
     for step in &plan.steps {
-        output = one(step, plan.output == Output::SaidByCargo, tools, folder, verbose).await?;
+        output = one(step, plan.output == BuildOutput::SaidByCargo, tools, folder, verbose).await?;
     }
     Ok(output)
 }
 
-async fn one(step: &Step, keep: bool, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
+async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
     let (program, first): (PathBuf, &[&str]) = match &step.program {
         Program::Tool(tool) => tools.command(tool),
         Program::Shell => ("/bin/sh".into(), &["-c"]),
@@ -118,7 +118,7 @@ async fn pass(from: Option<impl AsyncRead + Unpin>, end: &mut Vec<u8>, most: usi
 }
 
 /// As one would type it.
-fn shown(program: &Path, first: &[&str], step: &Step) -> String {
+fn shown(program: &Path, first: &[&str], step: &BuildStep) -> String {
     let environment = step.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let arguments = first.iter().copied().chain(step.arguments.iter().map(String::as_str)).map(quoted);
     let program = std::iter::once(program.display().to_string());
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn commands_are_shown_as_one_would_type_them() {
-        let step = Step {
+        let step = BuildStep {
             program: Program::Shell,
             arguments: vec!["make it's".into()],
             environment: vec![("GOOS", "wasip1")],

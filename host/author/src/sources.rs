@@ -25,15 +25,15 @@ const DEEPEST: usize = 16;
 
 /// Folders of what is made or fetched.
 const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
-/// What nobody builds of, and programs write all the time.
+/// Endings of files that are no sources and that programs write all the time.
 const NO_SOURCE_ENDS: [&str; 4] = ["~", ".log", ".tmp", ".md"];
 /// Files that builds write themselves. Who changes what is in them changes a manifest as well.
 const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"];
 
 /// The sources of a folder. Followed as long as it lives.
-pub struct Sources {
+pub struct SourceWatcher {
     folder: PathBuf,
-    /// What else is followed as a whole: the SDK, wherever it is.
+    /// The SDK, wherever it is: it is followed as a whole, too.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
     hint: Arc<Notify>,
@@ -42,7 +42,7 @@ pub struct Sources {
     seen: BTreeMap<PathBuf, Identity>,
 }
 
-/// What differs when a file was written or replaced.
+/// Values that differ once a file was written or replaced.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(it: &Metadata) -> Identity {
@@ -55,7 +55,7 @@ fn own_output() -> Vec<(u64, u64)> {
     files.filter(Metadata::is_file).map(|it| (it.dev(), it.ino())).collect()
 }
 
-impl Sources {
+impl SourceWatcher {
     /// Those of `folder`, as they are now. Without patterns, all; the build file, the objects and the policy are followed in any case.
     pub fn follow(folder: &Path, sdk: &Path, patterns: &[String]) -> Self {
         let hint = Arc::new(Notify::new());
@@ -98,7 +98,7 @@ impl Sources {
     }
 
     fn look(&mut self) -> Vec<PathBuf> {
-        let mut found = Found { own_output: own_output(), ..Found::default() };
+        let mut found = SourceScan { own_output: own_output(), ..SourceScan::default() };
         found.gather(&self.folder, &|path| self.is_source(path), 0);
         if !self.sdk.starts_with(&self.folder) || self.sdk.components().any(|part| part.as_os_str() == "..") {
             found.gather(&self.sdk, &|_| true, 0);
@@ -137,14 +137,14 @@ impl Sources {
 }
 
 #[derive(Default)]
-struct Found {
+struct SourceScan {
     own_output: Vec<(u64, u64)>,
     folders: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, Identity>,
 }
 
-impl Found {
-    /// What cannot be read is not there: the compiler will say so.
+impl SourceScan {
+    /// A file that cannot be read is left out: the compiler will say so.
     fn gather(&mut self, folder: &Path, wanted: &dyn Fn(&Path) -> bool, depth: usize) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         self.folders.insert(folder.to_owned());
@@ -191,7 +191,7 @@ mod tests {
         let folder = at.path().join("shop");
         put(&folder, "src/lib.rs", "1");
         put(&at.path().join("sdk"), "core.rs", "1");
-        let mut sources = Sources::follow(&folder, Path::new("../sdk"), &[]);
+        let mut sources = SourceWatcher::follow(&folder, Path::new("../sdk"), &[]);
         for path in [
             "build/shop.wasm",
             "target/x",
@@ -222,7 +222,7 @@ mod tests {
     fn patterns_say_what_is_followed_beside_the_folders_own_files() {
         let at = tempfile::tempdir().expect("a directory");
         put(at.path(), "sdk/x.zig", "1");
-        let mut sources = Sources::follow(at.path(), Path::new("sdk"), &["src/**/*.zig".to_owned()]);
+        let mut sources = SourceWatcher::follow(at.path(), Path::new("sdk"), &["src/**/*.zig".to_owned()]);
         for path in ["src/a/main.zig", "notes.txt", "src/notes.txt", "crd.yaml", "sdk/x.zig"] {
             put(at.path(), path, "new");
         }
@@ -232,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_noticed_in_a_folder_that_was_made_meanwhile() {
         let at = tempfile::tempdir().expect("a directory");
-        let mut sources = Sources::follow(at.path(), Path::new("sdk"), &[]);
+        let mut sources = SourceWatcher::follow(at.path(), Path::new("sdk"), &[]);
         put(at.path(), "src/a.go", "1");
         assert_eq!(names(at.path(), &sources.changes().await), ["src/a.go"]);
         put(at.path(), "src/a.go", "longer");

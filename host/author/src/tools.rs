@@ -10,52 +10,52 @@ use tokio::process::Command;
 
 use super::facts::upwards;
 use super::language::RUST_TARGET;
-use super::plan::{Asked, Need, Tool};
-use super::versions::Version;
+use super::plan::{BuildNeed, Tool, VersionQuery};
+use super::versions::ToolVersion;
 
 /// How long a tool may take to say its version. The first start of an interpreter on a busy machine takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is told of a tool that does not work.
+/// How many bytes of a failing tool's output are shown.
 const MOST_SAID: usize = 400;
 
 /// The tools that are there, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Toolbox(HashMap<&'static str, Found>);
+pub(crate) struct Toolbox(HashMap<&'static str, FoundTool>);
 
 /// A tool that is there.
 #[derive(Clone, Debug)]
-struct Found {
+struct FoundTool {
     program: PathBuf,
     first: &'static [&'static str],
     /// None: it does not say.
-    version: Option<Version>,
+    version: Option<ToolVersion>,
 }
 
 /// Something that is needed and not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     what: String,
-    lack: Lack,
+    lack: ToolLack,
     /// Which versions it should be. Empty: it has none.
     wanted: String,
     get: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Lack {
+enum ToolLack {
     Absent,
-    Old { found: Version, program: PathBuf },
+    Old { found: ToolVersion, program: PathBuf },
     Broken { program: PathBuf, said: String },
 }
 
 /// Where tools are looked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct ToolPaths {
     folder: PathBuf,
     directories: Vec<PathBuf>,
 }
 
-impl Places {
+impl ToolPaths {
     /// In what npm and Python have installed for `folder`, then in `path`.
     pub(crate) fn of(folder: &Path, path: Option<&std::ffi::OsStr>) -> Self {
         let mut directories = upwards(folder, "node_modules/.bin");
@@ -68,7 +68,7 @@ impl Places {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// What the program says. Err: it does not work, and what it said of that.
+    /// The program's output. Err: it does not work, and its message.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
@@ -93,22 +93,22 @@ fn is_program(path: &Path) -> bool {
 
 impl Toolbox {
     /// Looks for everything that is needed. Err: all that is missing.
-    pub(crate) async fn gather(needs: &[Need], places: &Places) -> Result<Self, Vec<Missing>> {
+    pub(crate) async fn gather(needs: &[BuildNeed], places: &ToolPaths) -> Result<Self, Vec<Missing>> {
         let (mut there, mut missing) = (Self::default(), Vec::new());
         for need in needs {
             match need {
-                Need::Tool(tool) => match look(tool, places).await {
+                BuildNeed::Tool(tool) => match look(tool, places).await {
                     Ok(found) => drop(there.0.insert(tool.name, found)),
                     Err(lack) => missing.push(Missing::tool(tool, lack)),
                 },
                 // Without cargo there is nobody to ask.
-                Need::RustTarget if missing.is_empty() => missing.extend(rust_target(places).await),
-                Need::Path { path, advice } if !places.folder.join(path).exists() => {
+                BuildNeed::RustTarget if missing.is_empty() => missing.extend(rust_target(places).await),
+                BuildNeed::Path { path, advice } if !places.folder.join(path).exists() => {
                     let get = vec![("why".to_owned(), advice.clone())];
                     let what = path.display().to_string();
-                    missing.push(Missing { what, lack: Lack::Absent, wanted: String::new(), get });
+                    missing.push(Missing { what, lack: ToolLack::Absent, wanted: String::new(), get });
                 }
-                Need::RustTarget | Need::Path { .. } => {}
+                BuildNeed::RustTarget | BuildNeed::Path { .. } => {}
             }
         }
         if missing.is_empty() { Ok(there) } else { Err(missing) }
@@ -127,25 +127,25 @@ impl Toolbox {
     }
 }
 
-async fn look(tool: &'static Tool, places: &Places) -> Result<Found, Lack> {
-    let mut lack = Lack::Absent;
+async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, ToolLack> {
+    let mut lack = ToolLack::Absent;
     for way in tool.ways {
         let [name, first @ ..] = way else { continue };
         let Some(program) = places.find(name) else { continue };
         let said = match tool.version {
-            Asked::Argument(argument) => places.ask(&program, &[first, &[argument]].concat()).await,
-            Asked::NpmPackage(package) => Ok(npm_version(&places.folder, package)),
+            VersionQuery::Argument(argument) => places.ask(&program, &[first, &[argument]].concat()).await,
+            VersionQuery::NpmPackage(package) => Ok(npm_version(&places.folder, package)),
         };
         match said {
-            Ok(said) => match Version::find(&said) {
-                Some(found) if Version::find(tool.least).is_some_and(|least| found < least) => {
-                    lack = Lack::Old { found, program };
+            Ok(said) => match ToolVersion::find(&said) {
+                Some(found) if ToolVersion::find(tool.least).is_some_and(|least| found < least) => {
+                    lack = ToolLack::Old { found, program };
                 }
-                version => return Ok(Found { program, first, version }),
+                version => return Ok(FoundTool { program, first, version }),
             },
             // An interpreter that is there says nothing of a package that it would need.
             Err(_) if !first.is_empty() => {}
-            Err(said) => lack = Lack::Broken { program, said },
+            Err(said) => lack = ToolLack::Broken { program, said },
         }
     }
     Err(lack)
@@ -161,8 +161,8 @@ fn npm_version(folder: &Path, package: &str) -> String {
     read.unwrap_or_default()
 }
 
-/// Whether rustc has a standard library for plugins. Where it cannot be asked, cargo will say so.
-async fn rust_target(places: &Places) -> Option<Missing> {
+/// Missing if rustc has no standard library for plugins. If rustc cannot be asked, cargo will say so.
+async fn rust_target(places: &ToolPaths) -> Option<Missing> {
     let rustc = places.find("rustc")?;
     let directory = places.ask(&rustc, &["--print", "target-libdir", "--target", RUST_TARGET]).await.ok()?;
     let there = std::fs::read_dir(directory.trim()).is_ok_and(|mut entries| {
@@ -174,11 +174,11 @@ async fn rust_target(places: &Places) -> Option<Missing> {
     ];
     let get = get.into_iter().map(|(whence, how)| (whence.to_owned(), how)).collect();
     let what = format!("Rust's standard library for {RUST_TARGET}, for {}", rustc.display());
-    (!there).then_some(Missing { what, lack: Lack::Absent, wanted: String::new(), get })
+    (!there).then_some(Missing { what, lack: ToolLack::Absent, wanted: String::new(), get })
 }
 
 impl Missing {
-    fn tool(tool: &Tool, lack: Lack) -> Self {
+    fn tool(tool: &Tool, lack: ToolLack) -> Self {
         let get = tool.get.iter().map(|(whence, how)| ((*whence).to_owned(), (*how).to_owned())).collect();
         let wanted = format!("{} or newer, tried with {}", tool.least, tool.tried);
         Self { what: tool.name.to_owned(), lack, wanted, get }
@@ -189,9 +189,11 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, lack, wanted, get } = self;
         match lack {
-            Lack::Absent => write!(f, "{what}: not found")?,
-            Lack::Old { found, program } => write!(f, "{what}: {} is {found}, which is too old", program.display())?,
-            Lack::Broken { program, said } => {
+            ToolLack::Absent => write!(f, "{what}: not found")?,
+            ToolLack::Old { found, program } => {
+                write!(f, "{what}: {} is {found}, which is too old", program.display())?;
+            }
+            ToolLack::Broken { program, said } => {
                 write!(f, "{what}: {} is there and does not work: {said}", program.display())?;
             }
         }

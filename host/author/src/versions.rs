@@ -4,9 +4,9 @@ use std::fmt;
 
 /// `1.26.8`: as many parts as were said.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version(Vec<u32>);
+pub(crate) struct ToolVersion(Vec<u32>);
 
-impl Version {
+impl ToolVersion {
     /// The first in `text`, which may say more: `go version go1.26.8 linux/amd64`.
     pub(crate) fn find(text: &str) -> Option<Self> {
         text.split(|character: char| !character.is_ascii_digit() && character != '.').find_map(Self::whole)
@@ -18,7 +18,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ToolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, part) in self.0.iter().enumerate() {
             write!(f, "{}{part}", if index > 0 { "." } else { "" })?;
@@ -43,14 +43,14 @@ mod tests {
             ("v20.11.1", "20.11.1"),
             ("go version devel go1.27-abc", "1.27"),
         ] {
-            assert_eq!(Version::find(text).expect(text).to_string(), version);
+            assert_eq!(ToolVersion::find(text).expect(text).to_string(), version);
         }
-        assert_eq!(Version::find("nothing here 7"), None);
+        assert_eq!(ToolVersion::find("nothing here 7"), None);
     }
 
     #[test]
     fn versions_are_ordered_by_number() {
-        let version = |text| Version::find(text).expect(text);
+        let version = |text| ToolVersion::find(text).expect(text);
         assert!(version("1.9") < version("1.10"));
         assert!(version("1.24") < version("1.24.1"));
         assert!(version("2.0") > version("1.99.99"));

@@ -10,7 +10,7 @@ use crate::world;
 #[cfg(test)]
 mod tests;
 
-/// What it asks of the host: the log.
+/// Its world: it imports the log, and nothing else of the host.
 pub(crate) const WORLD: &str = "windlass:adapter/adapter";
 
 const SOURCE: &str = include_str!("adapter.wat");
@@ -18,7 +18,7 @@ const SOURCE: &str = include_str!("adapter.wat");
 /// Where the texts go in the source.
 const TEXTS_HERE: &str = "(;TEXTS;)";
 
-/// What it says, at most 448 bytes each, by the name of the function that puts it into memory.
+/// Its messages, at most 448 bytes each, by the name of the function that puts each into memory.
 const TEXTS: [(&str, &str); 6] = [
     ("plugin", "plugin"),
     ("path", "path"),
@@ -52,7 +52,7 @@ pub(crate) fn module() -> anyhow::Result<Vec<u8>> {
     Ok(module)
 }
 
-/// Whether it has a function of this name.
+/// True if the adapter has a function of this name.
 pub(crate) fn has(name: &str) -> bool {
     SOURCE.contains(&format!("(export \"{name}\")"))
 }

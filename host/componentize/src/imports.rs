@@ -1,4 +1,4 @@
-//! What a module asks for, and what of it cannot be given: in the words of whoever wrote the plugin.
+//! The imports of a module, and those that it cannot have, in the plugin author's words.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::adapter;
 /// Where languages look for their operating system.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
-/// What a module needs and a plugin cannot have.
+/// An import that a module needs and a plugin cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     /// Module and name of each.
@@ -38,7 +38,7 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Whether everything that a module imports can be given.
+/// Refuses a module that imports anything the host cannot give.
 pub(crate) fn check(imports: &[(String, String)]) -> Result<(), Foreign> {
     let is_given = |module: &str, name: &str| match module {
         WASI => adapter::has(name),

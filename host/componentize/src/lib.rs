@@ -58,7 +58,7 @@ pub enum ComponentizeError {
 ///
 /// # Errors
 ///
-/// What the author of the plugin is to mend.
+/// The mistakes that the plugin's author must mend.
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
     if shape.is_component {
@@ -90,7 +90,7 @@ fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<
     encoder.adapter(imports::WASI, &adapter::module()?)?.encode()
 }
 
-/// What matters of a module.
+/// The parts of a module that matter here.
 #[derive(Default)]
 struct Shape {
     is_component: bool,

@@ -25,11 +25,11 @@ const KNOWN: [u8; 32] = [
 
 /// An earlier address, its bytes, alignment, bytes: an address.
 const REALLOC: &str = "cabi_realloc";
-/// What is called, the type of a list that the plugin hands out, and where to put its address if it has one, else 0: its length.
+/// Arguments: the call, the type of a list that the plugin hands out, and where to put its address, else 0. Result: its length.
 const POP_LIST: &str = "wit_dylib_pop_list";
-/// What is called, the type of a list that the plugin gets, its address and length: whether the runtime has taken it.
+/// Arguments: the call, the type of a list that the plugin gets, its address and length. Result: whether the runtime took it.
 const PUSH_LIST: &str = "wit_dylib_push_list";
-/// What is called, an address, its bytes, alignment, and whether to free it only when the call is over.
+/// Arguments: the call, an address, its bytes, alignment, and whether to free it only when the call is over.
 const DEALLOC: &str = "wit_dylib_dealloc_bytes";
 
 /// The module with the functions in front. None: it is no runtime that is known to need them.
@@ -52,7 +52,7 @@ fn freeing_if(module: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Result<Option<
     Ok(Some(encoded.finish()))
 }
 
-/// What of a module tells whether it is a runtime.
+/// The signs by which a module is known as a runtime.
 #[derive(Default)]
 struct Runtime {
     imported: u32,
@@ -235,7 +235,7 @@ mod tests {
         wat::parse_str(RUNTIME).expect("it is a module")
     }
 
-    /// What `function` returns, and how often it has allocated and freed.
+    /// The result of `function`, and how often it has allocated and freed.
     fn call<P: WasmParams, R: WasmResults>(function: &str, params: P) -> (R, [i32; 2]) {
         let module = freeing_if(&runtime(), |_| true).expect("it is read").expect("it is a runtime");
         let engine = Engine::default();

@@ -1,4 +1,4 @@
-//! What a component consists of, and what of it is left out or mended.
+//! The sections of a component, and which of them are left out or mended.
 
 use wasm_encoder::{Component, ComponentSectionId, RawSection, reencode};
 use wasmparser::{BinaryReader, BinaryReaderError};

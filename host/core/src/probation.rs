@@ -21,14 +21,14 @@ const RECENT: u64 = 500;
 
 /// Calls, and those of them that failed by the plugin's own fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallRecord {
+pub struct CallCounts {
     /// How many calls have ended.
     pub calls: u64,
     /// How many of them failed.
     pub failures: u64,
 }
 
-impl CallRecord {
+impl CallCounts {
     /// One more call has ended.
     pub fn add(&mut self, failed: bool) {
         self.calls += 1;
@@ -44,8 +44,8 @@ impl CallRecord {
 /// went well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    before: CallRecord,
-    now: CallRecord,
+    before: CallCounts,
+    now: CallCounts,
 }
 
 impl Recent {
@@ -59,7 +59,7 @@ impl Recent {
 
     /// All that is remembered.
     #[must_use]
-    pub fn record(&self) -> CallRecord {
+    pub fn record(&self) -> CallCounts {
         self.before.plus(self.now)
     }
 }
@@ -80,7 +80,7 @@ pub enum ProbationVerdict {
 ///
 /// Who has never been called is no better than anybody: then the new one stays.
 #[must_use]
-pub fn judge(new: CallRecord, called_for: Duration, old: CallRecord) -> ProbationVerdict {
+pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> ProbationVerdict {
     if called_for >= TIME {
         return ProbationVerdict::Passed;
     }
@@ -108,10 +108,10 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(1);
-    const WELL: CallRecord = CallRecord { calls: 1_000, failures: 0 };
+    const WELL: CallCounts = CallCounts { calls: 1_000, failures: 0 };
 
-    fn record(failures: u64, calls: u64) -> CallRecord {
-        CallRecord { calls, failures }
+    fn record(failures: u64, calls: u64) -> CallCounts {
+        CallCounts { calls, failures }
     }
 
     #[test]

@@ -17,10 +17,10 @@ use tokio::time::{Instant, sleep};
 use windlass_core::fence::LeaseLost;
 use windlass_core::principal::Principal;
 
+use crate::client::headers;
+use crate::client::request::SERVER_TIMEOUT;
+use crate::client::request::{self, Answer, Mutation, Query, RequestError};
 use crate::discovery::Discovery;
-use crate::headers;
-use crate::request::{self, Answer, Mutation, Query, RequestError};
-use crate::write_plan::SERVER_TIMEOUT;
 use change::{State, Step};
 
 pub use change::{Definition, Refusal};

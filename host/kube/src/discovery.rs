@@ -3,6 +3,8 @@
 //! One request a group-version, on the first question about it. A kind that is missing from the answer is asked for
 //! again at most once in ten seconds, so that a CRD that is installed later is found.
 
+mod comparable;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,16 +15,14 @@ use tokio::time::Instant;
 use windlass_core::grants::Access;
 use windlass_core::object::{ObjectKey, ObjectKind};
 
-use crate::comparable::Comparability;
-use crate::request::{self, RequestError};
+use crate::client::request::{self, REQUEST_LIMIT, RequestError};
+use crate::discovery::comparable::Comparability;
 use crate::selector::is_dns_subdomain;
-use crate::sweep::SweepError;
 
 /// How soon a group-version is asked for again when a kind is missing from it.
 const REFRESH: Duration = Duration::from_secs(10);
 /// Of more group-versions than this, those are forgotten that no server has: plugins can invent them.
 const MOST_GROUP_VERSIONS: usize = 1024;
-pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// Why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +164,34 @@ impl GroupVersion {
     /// Whether the server was asked too recently to be asked again.
     fn is_fresh(&self) -> bool {
         self.cached().as_ref().is_some_and(|fetched| fetched.at.elapsed() < REFRESH)
+    }
+}
+
+/// Why a part of the cluster cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The server does not answer, or refuses.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Its answer makes no sense.
+    #[error("the API server's answer cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// A group-version that the server names and then tells nothing of, as when an aggregated API is down.
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+}
+
+impl SweepError {
+    pub(crate) fn is_expired(&self) -> bool {
+        matches!(self, Self::Request(error) if error.code() == Some(410))
+    }
+
+    pub(crate) fn is_not_served(&self) -> bool {
+        match self {
+            Self::Request(error) => error.code() == Some(404),
+            Self::Discovery(error) => error.is_not_found(),
+            Self::Malformed(_) => false,
+        }
     }
 }
 

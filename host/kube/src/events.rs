@@ -1,5 +1,7 @@
 //! Kubernetes Events (§3.17): `events.k8s.io/v1`, sent by a task of their own, so that they never delay or fail a call.
 
+mod series;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +20,11 @@ use windlass_core::object::ObjectRef;
 use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
 
-use crate::event_series::{Action, Correlator, SeriesKey};
-use crate::headers;
-use crate::request::{self, Mutation, Query, RequestError};
+use crate::client::headers;
+use crate::client::request::{self, Mutation, Query, RequestError};
+use crate::client::request::{SERVER_TIMEOUT, STILL_POSSIBLE};
+use crate::events::series::{Action, Correlator, SeriesKey};
 use crate::selector::is_dns_subdomain;
-use crate::write_plan::{SERVER_TIMEOUT, STILL_POSSIBLE};
 
 /// How many events may wait.
 const QUEUE: usize = 1_000;

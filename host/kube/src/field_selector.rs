@@ -106,7 +106,7 @@ mod tests {
     fn what_the_text_tells_is_decided_and_nothing_else() {
         let text =
             r#"{"metadata":{"name":"a","namespace":"prod"},"spec":{"nodeName":"n","hostNetwork":true},"status":{}}"#;
-        let object = crate::write_answer::whole(&ObjectKind::new("v1", "Pod"), text).expect("an object");
+        let object = crate::writer::answer::whole(&ObjectKind::new("v1", "Pod"), text).expect("an object");
         for (selector, expected) in [
             ("metadata.name=a", Some(true)),
             ("metadata.name==a,metadata.namespace!=prod", Some(false)),

@@ -21,10 +21,10 @@ use windlass_core::object::ObjectKind;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
 
+use crate::client::headers;
+use crate::client::request::SERVER_TIMEOUT;
+use crate::client::request::{self, MOST_ANSWER, Mutation, Query, RequestError};
 use crate::events::micro_time;
-use crate::headers;
-use crate::request::{self, MOST_ANSWER, Mutation, Query, RequestError};
-use crate::write_plan::SERVER_TIMEOUT;
 
 /// Which installation a lease belongs to.
 const INSTANCE_LABEL: &str = "windlass.dev/instance";

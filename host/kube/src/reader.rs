@@ -1,5 +1,9 @@
 //! Reads of a plugin from the stores of its declared watches; never a request.
 
+pub(crate) mod claim;
+pub(crate) mod live;
+pub(crate) mod overlaid;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,13 +14,13 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, ListPage, ListQuery, Reads};
 use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
+use crate::client::api_error::Subject;
 use crate::discovery::Resource;
-use crate::index;
-use crate::overlaid::{self, newer};
-use crate::pointer::PointerTree;
+use crate::informer::index;
+use crate::informer::pointer::PointerTree;
+use crate::informer::store::{Scope, Store};
+use crate::reader::overlaid::newer;
 use crate::selector::Selector;
-use crate::status::Subject;
-use crate::store::{Scope, Store};
 
 /// The host's limits of a page.
 const MOST_OBJECTS: usize = 1_000;

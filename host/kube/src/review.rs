@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::principal::{Principal, ServiceAccount};
 
+use crate::client::headers;
+use crate::client::request::{self, Mutation, RequestError};
 use crate::discovery::Resource;
-use crate::headers;
-use crate::request::{self, Mutation, RequestError};
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);

@@ -1,16 +1,13 @@
 //! Values of Secrets, for the host's own use: it reads them with its own rights, whatever plugins are granted.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use kube::Client;
 use serde::Deserialize;
 use windlass_core::confidential::Confidential;
 
-use crate::request::{self, RequestError};
-
-const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+use crate::client::request::{self, REQUEST_LIMIT, RequestError};
 
 /// Why a value of a Secret cannot be had. No case holds anything of the Secret's.
 #[derive(Debug, thiserror::Error)]

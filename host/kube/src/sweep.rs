@@ -17,8 +17,9 @@ use windlass_core::compose::CREATED_BY;
 use windlass_core::finalizer;
 use windlass_core::object::{ObjectKey, ObjectKind};
 
-use crate::discovery::{Discovery, DiscoveryError, Resource};
-use crate::request::{self, Query, RequestError};
+use crate::client::request::{self, Query};
+pub use crate::discovery::SweepError;
+use crate::discovery::{Discovery, Resource};
 
 const PAGE: &str = "500";
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
@@ -104,34 +105,6 @@ pub struct Parent {
     pub name: String,
     /// Its incarnation.
     pub uid: String,
-}
-
-/// Why a part of the cluster cannot be looked at.
-#[derive(Debug, thiserror::Error)]
-pub enum SweepError {
-    /// The server does not answer, or refuses.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// Its answer makes no sense.
-    #[error("the API server's answer cannot be read: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// A group-version that the server names and then tells nothing of, as when an aggregated API is down.
-    #[error(transparent)]
-    Discovery(#[from] DiscoveryError),
-}
-
-impl SweepError {
-    fn is_expired(&self) -> bool {
-        matches!(self, Self::Request(error) if error.code() == Some(410))
-    }
-
-    fn is_not_served(&self) -> bool {
-        match self {
-            Self::Request(error) => error.code() == Some(404),
-            Self::Discovery(error) => error.is_not_found(),
-            Self::Malformed(_) => false,
-        }
-    }
 }
 
 /// What a sweep has found.

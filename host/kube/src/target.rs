@@ -11,8 +11,8 @@ use windlass_core::grants::resource_name;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::CallContext;
 
+use crate::client::api_error::Subject;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
-use crate::status::Subject;
 
 /// An object to which a call may do what it asked for.
 #[derive(Debug)]

@@ -1,11 +1,20 @@
 //! Mutations of the API in a plugin's name (invariant 6).
 //!
-//! A write is planned (`write_plan`), sent once, and ends *committed*, *refused* or with an unknown outcome (`carry_out`). It runs as
+//! A write is planned (`plan`), sent once, and ends *committed*, *refused* or with an unknown outcome (`carry_out`). It runs as
 //! a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off, and one whose
 //! outcome is unknown holds the call's key until it has settled (§3.4, `settling`).
 
+pub(crate) mod answer;
+pub(crate) mod audit;
+mod body;
+pub(crate) mod budget;
 mod carry_out;
+pub(crate) mod expecting;
+mod finalizer_guard;
+mod plan;
 mod refusal;
+mod settling;
+pub(crate) mod skip;
 
 use std::sync::Arc;
 
@@ -23,13 +32,13 @@ use windlass_core::ports::{CallContext, Writes, Written};
 use windlass_core::write::Operation;
 
 use self::carry_out::{Ended, Progress, Stage};
-use crate::apart::Apart;
-use crate::audit::{Counts, WriteOutcome};
+use crate::client::api_error::Subject;
 use crate::discovery::Discovery;
-use crate::expecting::Expecting;
-use crate::skip::{Followed, Skips};
-use crate::status::Subject;
-use crate::write_budget::{self, WriteBudget};
+use crate::offload::Apart;
+use crate::writer::audit::{Counts, WriteOutcome};
+use crate::writer::budget::WriteBudget;
+use crate::writer::expecting::Expecting;
+use crate::writer::skip::{Followed, Skips};
 
 /// Is told of each write of a plugin's own that the server has carried out: which object, and which version of it is there now,
 /// if one is.
@@ -136,7 +145,7 @@ impl Writer {
                 Stage::Ended(ended) => return Some((ended, asker)),
                 Stage::TakesLong(reached) => reached,
                 Stage::Unpaid(subject, reached) => {
-                    if write_budget::pay(self.budget.as_ref(), call, &mut asker).await.is_err() {
+                    if budget::pay(self.budget.as_ref(), call, &mut asker).await.is_err() {
                         return Some((refusal::abandoned(&subject).into(), asker));
                     }
                     Progress { paid: true, ..reached }

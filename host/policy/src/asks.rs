@@ -1,4 +1,4 @@
-//! What a manifest asks for, in the words of policies: as rules over resources, each with the reason why it is asked.
+//! A manifest's requests in the words of policies: rules over resources, each with its reason.
 //!
 //! Manifests name kinds and policies resources. Which belong together only a cluster knows for certain; without one, they are
 //! looked up among those that every cluster has and those that the plugin brings, and guessed where that does not help.
@@ -18,7 +18,7 @@ use super::document::VERBS;
 pub struct Ask {
     /// The rights that it takes.
     pub rule: Rule,
-    /// Who in the manifest asks.
+    /// The part of the manifest that asks.
     pub why: String,
     /// Its resource is a guess.
     pub guessed: bool,
@@ -26,10 +26,10 @@ pub struct Ask {
 
 /// How a kind is called in policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct ResourceName {
     /// The resource of the kind, such as `configmaps`.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub namespaced: bool,
     /// No cluster was asked, and the kind is not a well-known one.
     pub guessed: bool,
@@ -79,20 +79,20 @@ const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
     ("storage.k8s.io", "VolumeAttachment", "volumeattachments", false),
 ];
 
-/// What kinds are called: by the manifest's own definitions, by the table, or by guess.
+/// The resource names of kinds: by the manifest's own definitions, by the table, or by guess.
 #[must_use]
-pub fn named(manifest: &Manifest, kind: &ObjectKind) -> Named {
+pub fn named(manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
     let table = || {
         let found = WELL_KNOWN.iter().find(|(group, name, ..)| *group == kind.group() && **name == *kind.kind);
         found.map(|(_, _, plural, namespaced)| ((*plural).to_owned(), *namespaced))
     };
     match brought(manifest, kind).or_else(table) {
-        Some((plural, namespaced)) => Named { plural, namespaced, guessed: false },
-        None => Named { plural: plural(&kind.kind), namespaced: true, guessed: true },
+        Some((plural, namespaced)) => ResourceName { plural, namespaced, guessed: false },
+        None => ResourceName { plural: plural(&kind.kind), namespaced: true, guessed: true },
     }
 }
 
-/// What the manifest's definitions say of a kind.
+/// A kind as the manifest's definitions have it.
 fn brought(manifest: &Manifest, kind: &ObjectKind) -> Option<(String, bool)> {
     manifest.crds.iter().find_map(|crd| {
         let spec = crd.get("spec")?;
@@ -115,7 +115,7 @@ pub fn plural(kind: &str) -> String {
 }
 
 /// The names of all kinds that the manifest's controllers name; by the cluster's word where there is one.
-pub async fn names(manifest: &Manifest, cluster: Option<&Discovery>) -> BTreeMap<String, Named> {
+pub async fn names(manifest: &Manifest, cluster: Option<&Discovery>) -> BTreeMap<String, ResourceName> {
     let mut names = BTreeMap::new();
     for watch in manifest.controllers.iter().flat_map(watches) {
         let kind = watch.object_kind();
@@ -125,7 +125,11 @@ pub async fn names(manifest: &Manifest, cluster: Option<&Discovery>) -> BTreeMap
         };
         let name = served.map_or_else(
             || named(manifest, &kind),
-            |resource| Named { plural: resource.plural.clone(), namespaced: resource.namespaced, guessed: false },
+            |resource| ResourceName {
+                plural: resource.plural.clone(),
+                namespaced: resource.namespaced,
+                guessed: false,
+            },
         );
         names.insert(kind.to_string(), name);
     }
@@ -138,7 +142,7 @@ fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
 
 /// All rules that the manifest asks for, those of one resource and place as one.
 #[must_use]
-pub fn asks(manifest: &Manifest, names: &BTreeMap<String, Named>) -> Vec<Ask> {
+pub fn asks(manifest: &Manifest, names: &BTreeMap<String, ResourceName>) -> Vec<Ask> {
     let mut asks: Vec<Ask> = Vec::new();
     for controller in &manifest.controllers {
         for access in controller.implied_access() {
@@ -165,8 +169,8 @@ pub fn asks(manifest: &Manifest, names: &BTreeMap<String, Named>) -> Vec<Ask> {
     asks
 }
 
-/// Whether a permission is about anything cluster-scoped, and whether that is not known of all of it.
-fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, Named>) -> (bool, bool) {
+/// True if a permission covers anything cluster-scoped; and true if the scope of some of it is a guess.
+fn scope(manifest: &Manifest, rule: &Rule, names: &BTreeMap<String, ResourceName>) -> (bool, bool) {
     let of = |group: &str, plural: &str| {
         let table = WELL_KNOWN.iter().find(|it| it.0 == group && it.2 == plural).map(|it| it.3);
         let brought = || {
@@ -196,7 +200,7 @@ fn join(asks: &mut Vec<Ask>, ask: Ask) {
     }
 }
 
-/// What a manifest asks for, in one line.
+/// A manifest's requests in one line.
 pub fn in_one_line(manifest: &Manifest) -> String {
     let implied = manifest.controllers.iter().flat_map(Controller::implied_access);
     let mut asked: Vec<String> = implied

@@ -19,8 +19,8 @@ use windlass_wasm::manifest::{API_VERSION, is_dns_label};
 
 pub use self::check::VERBS;
 use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};
-use self::problems::Problems;
-use self::shape::{Document, Head};
+use self::problems::DocumentProblems;
+use self::shape::{DocumentHead, PolicyDocument};
 use super::problem::Problem;
 use super::{Policy, PolicyError};
 
@@ -35,7 +35,7 @@ const MOST_ENTRIES: usize = 1_000;
 
 /// Reads the policy of `plugin`; `path` is for messages.
 pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyError> {
-    let mut problems = Problems::default();
+    let mut problems = DocumentProblems::default();
     let read = document(text, POLICY, &mut problems).map(|document| {
         match &document.plugin {
             Some(named) if named.value == plugin => {}
@@ -58,7 +58,7 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
 
 /// Reads the ceiling of the host.
 pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> {
-    let mut problems = Problems::default();
+    let mut problems = DocumentProblems::default();
     let read = document(text, CEILING, &mut problems).map(|document| {
         let of_policies = [
             ("plugin", document.plugin.as_ref().map(|it| it.referenced.line())),
@@ -74,23 +74,23 @@ pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> 
     problems.or(path, read)
 }
 
-fn document(text: &[u8], kind: &str, problems: &mut Problems) -> Option<Document> {
+fn document(text: &[u8], kind: &str, problems: &mut DocumentProblems) -> Option<PolicyDocument> {
     if text.len() as u64 > MOST_BYTES {
         problems.whole(format!("it has {} bytes, at most {MOST_BYTES} are read", text.len()));
         return None;
     }
-    let head: Head = problems.yaml(text)?;
+    let head: DocumentHead = problems.yaml(text)?;
     let (version, its) = (head.api_version.unwrap_or_default(), head.kind.unwrap_or_default());
     if version != API_VERSION || its != kind {
         problems.whole(format!("it must begin with `apiVersion: {API_VERSION}` and `kind: {kind}`"));
         return None;
     }
-    let document: Document = problems.yaml(text)?;
+    let document: PolicyDocument = problems.yaml(text)?;
     debug_assert_eq!(document.kind, kind);
     Some(document)
 }
 
-fn service_account(text: &Spanned<String>, problems: &mut Problems) -> Option<ServiceAccount> {
+fn service_account(text: &Spanned<String>, problems: &mut DocumentProblems) -> Option<ServiceAccount> {
     let named = text.value.split_once('/').filter(|(namespace, name)| is_dns_label(namespace) && is_subdomain(name));
     let Some((namespace, name)) = named else {
         problems.at(text, format!("{:?} is no service account, which is like `prod/deployer`", text.value));
@@ -99,7 +99,7 @@ fn service_account(text: &Spanned<String>, problems: &mut Problems) -> Option<Se
     Some(ServiceAccount { namespace: namespace.into(), name: name.into() })
 }
 
-fn allowance(document: Document, problems: &mut Problems) -> Allowance {
+fn allowance(document: PolicyDocument, problems: &mut DocumentProblems) -> Allowance {
     for (field, count) in [
         ("rules", document.rules.len()),
         ("http", document.http.len()),

@@ -1,7 +1,7 @@
 //! A policy as `windlass grant` writes it for review: everything that a plugin asks for, with what is sensitive and why.
 //!
-//! What stands in the manifest is its author's, who may be anybody: each text of it is quoted,
-//! and none gets into a comment but names that are DNS labels and versions.
+//! The manifest's author may be anybody, so each text from the manifest is quoted, and only names that are DNS labels, and versions,
+//! get into comments.
 
 use std::fmt::Write as _;
 

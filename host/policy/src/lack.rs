@@ -1,4 +1,4 @@
-//! What of the things that a plugin asks for a policy does not grant.
+//! The requests of a plugin that a policy does not grant.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the operator lets plugins do: the documents, and what follows from them for one plugin.
+//! The operator's policies for plugins: the documents, and what follows from them for one plugin.
 //!
 //! Here are no files watched and no plugins run: `policies` does the first, `controller` the second.
 
@@ -22,7 +22,7 @@ pub use problem::PolicyError;
 /// A plugin's policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// What it is about.
+    /// The plugin that it is about.
     pub plugin: String,
     /// No call is made, until it is lifted.
     pub paused: bool,

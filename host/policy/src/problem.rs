@@ -1,4 +1,4 @@
-//! What is wrong with a policy, and where.
+//! Problems of a policy, and their places.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct PolicyError {
 pub struct Problem {
     /// From 1. None: it concerns the file as a whole.
     pub line: Option<u64>,
-    /// What, and what to do.
+    /// The problem, and what to do.
     pub what: String,
 }
 

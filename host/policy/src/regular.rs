@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-/// What is in the file at `path`, if that is no more than `most` bytes.
+/// The content of the file at `path`, if that is at most `most` bytes.
 pub fn read_whole(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! What a plugin asks for beside what it has: the answer of `windlass inspect`, as a value.
+//! A plugin's requests beside its grants: the answer of `windlass inspect`, as a value.
 
 use windlass_core::grants::{Allowance, HttpRule, Rule};
 use windlass_wasm::Plugin;
@@ -9,7 +9,7 @@ use super::{lack, sensitive};
 
 /// All that a plugin asks for, and what of it is lacking.
 #[derive(Debug)]
-pub struct Review {
+pub struct PolicyReview {
     /// Rules, each with the rules that are lacking.
     pub rules: Vec<Reviewed<Ask, Vec<Rule>>>,
     /// HTTP requests, each with what of it is lacking.
@@ -33,7 +33,7 @@ pub struct Reviewed<T, L> {
 
 /// Compares what `plugin` asks for with what the layers of the operator all allow; none allow nothing.
 #[must_use]
-pub fn review(plugin: &Plugin, asks: Vec<Ask>, layers: &[&Allowance]) -> Review {
+pub fn review(plugin: &Plugin, asks: Vec<Ask>, layers: &[&Allowance]) -> PolicyReview {
     let rest = plugin.manifest().asked(vec![]);
     let own = plugin.manifest().finalizer();
     let nothing = [&Allowance::default()];
@@ -41,7 +41,7 @@ pub fn review(plugin: &Plugin, asks: Vec<Ask>, layers: &[&Allowance]) -> Review 
     let lacks_name = |name: &String, of: fn(&Allowance) -> &[String]| {
         layers.iter().any(|layer| !lack::of_names(std::slice::from_ref(name), of(layer)).is_empty())
     };
-    Review {
+    PolicyReview {
         rules: asks
             .into_iter()
             .map(|asked| Reviewed {
@@ -90,14 +90,14 @@ fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     lacking
 }
 
-impl Review {
-    /// Whether nothing is lacking.
+impl PolicyReview {
+    /// True if nothing is lacking.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lacking().is_empty()
     }
 
-    /// What would have to be added to a policy, in its own form; empty: nothing.
+    /// The rules that a policy lacks, in its own form; empty: none.
     #[must_use]
     pub fn lacking(&self) -> String {
         let mut text = String::new();

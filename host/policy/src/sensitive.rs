@@ -1,5 +1,5 @@
-//! What an operator should look at twice before it is granted, and why. Sorted by how much harm it can do; nothing is refused
-//! here.
+//! Requests that an operator should look at twice before granting them, and why, sorted by the harm that they can do. Nothing is
+//! refused here.
 
 use windlass_core::grants::{HttpRule, Rule, Scheme};
 

@@ -1,4 +1,4 @@
-//! The time of the world, for `core`.
+//! The real clocks behind `core`'s clock trait.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Clock for BootClock {
         Moment(since_boot().saturating_sub(self.0))
     }
 
-    /// Late by as long as the machine is suspended meanwhile: whoever wakes asks for the time. Never later than in an hour.
+    /// Late by as long as the machine is suspended meanwhile, so the caller checks the time on waking. At most an hour.
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         let pause = moment.0.saturating_sub(self.now().0).min(Duration::from_hours(1));
         tokio::time::sleep(pause).boxed()

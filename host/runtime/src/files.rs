@@ -1,4 +1,4 @@
-//! Follows the files of a directory: which appear, change and go. Of plugins, policies and configuration alike.
+//! Follows the files of a directory as they appear, change and go: plugins, policies and configurations.
 //!
 //! The system's notifications say when to look, and a slow poll looks too: a network file system notifies nobody, a queue of
 //! notifications overflows, and the file behind a link changes where nobody watches. What has changed is decided by content, so
@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use windlass_policy::regular;
 
-/// How long nothing must happen in the directory before it is looked at: whoever writes a file writes more than once.
+/// The quiet time in the directory before the next look, as one change often takes several writes.
 const QUIET: Duration = Duration::from_millis(100);
 /// How long it may go on happening until it is looked at all the same.
 const LONGEST_UNREST: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_secs(10);
 /// Why a file or a directory cannot be read, in one line.
 pub(crate) type Problem = String;
 
-/// What has become of a file.
+/// The new state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// It has these bytes now, by their SHA-256.
@@ -59,26 +59,26 @@ pub(crate) struct Files {
     hint: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     /// The directory that is watched, which another of the same name is not.
-    watched: Option<Identity>,
-    seen: BTreeMap<PathBuf, Seen>,
+    watched: Option<FileIdentity>,
+    seen: BTreeMap<PathBuf, SeenFile>,
     has_looked: bool,
-    /// What was wrong with the directory at the last look.
+    /// The problem with the directory at the last look.
     problem: Option<Problem>,
 }
 
-/// Whether a file is of interest, by its path.
+/// Selects files by path.
 type Wanted = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// A file as it was at the last look.
 #[derive(Clone, Debug)]
-struct Seen {
-    identity: Option<Identity>,
+struct SeenFile {
+    identity: Option<FileIdentity>,
     content: Content,
 }
 
-/// What differs when a file was written or replaced, as far as that shows from outside.
+/// Metadata that differs once a file was written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileIdentity {
     device: u64,
     inode: u64,
     size: u64,
@@ -86,7 +86,7 @@ struct Identity {
     changed: (i64, i64),
 }
 
-impl Identity {
+impl FileIdentity {
     fn of(path: &Path) -> std::io::Result<Self> {
         let it = std::fs::metadata(path)?;
         Ok(Self {
@@ -147,8 +147,8 @@ impl Files {
         }
     }
 
-    /// What has changed since the last time, in the order of the paths; the first time, all files that there are, at once and
-    /// even if there are none. After that it waits until something has changed. Nothing is lost when the future is dropped.
+    /// The changes since the last time, in the order of the paths; the first time, all files that there are, at once and even if
+    /// there are none. After that it waits until something has changed. Nothing is lost when the future is dropped.
     ///
     /// While the directory itself cannot be read, nothing has changed: that is told in the log, and no file has gone.
     pub(crate) async fn changes(&mut self) -> Vec<Change> {
@@ -209,8 +209,8 @@ impl Files {
     /// Watches the directory, and the one that has taken its place.
     fn keep_watching(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
-        let Ok(now) = Identity::of(&self.directory) else { return };
-        let is_same = |was: &Identity| (was.device, was.inode) == (now.device, now.inode);
+        let Ok(now) = FileIdentity::of(&self.directory) else { return };
+        let is_same = |was: &FileIdentity| (was.device, was.inode) == (now.device, now.inode);
         if self.watched.as_ref().is_some_and(is_same) {
             return;
         }
@@ -232,7 +232,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Whether an event may leave other content behind: looking at a file is an event too, also when it is us.
+/// True if an event may have changed content. Reading a file is an event too, even if the host itself reads it.
 fn may_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
@@ -242,17 +242,17 @@ fn look(
     directory: &Path,
     wanted: &Wanted,
     most: u64,
-    mut seen: BTreeMap<PathBuf, Seen>,
-) -> std::io::Result<BTreeMap<PathBuf, Seen>> {
+    mut seen: BTreeMap<PathBuf, SeenFile>,
+) -> std::io::Result<BTreeMap<PathBuf, SeenFile>> {
     let mut now = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         if !wanted(&path) || path.is_dir() {
             continue;
         }
-        let identity = Identity::of(&path).ok();
+        let identity = FileIdentity::of(&path).ok();
         let known = seen.remove(&path).filter(|known| identity.is_some() && known.identity == identity);
-        let state = known.unwrap_or_else(|| Seen { identity, content: read(&path, most) });
+        let state = known.unwrap_or_else(|| SeenFile { identity, content: read(&path, most) });
         now.insert(path, state);
     }
     Ok(now)
@@ -288,8 +288,8 @@ fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
     }
 }
 
-fn differences(before: &BTreeMap<PathBuf, Seen>, now: &BTreeMap<PathBuf, Seen>) -> Vec<Change> {
-    let is_new = |path: &PathBuf, seen: &Seen| before.get(path).is_none_or(|before| before.content != seen.content);
+fn differences(before: &BTreeMap<PathBuf, SeenFile>, now: &BTreeMap<PathBuf, SeenFile>) -> Vec<Change> {
+    let is_new = |path: &PathBuf, seen: &SeenFile| before.get(path).is_none_or(|before| before.content != seen.content);
     let changed = now.iter().filter(|(path, seen)| is_new(path, seen));
     let changed = changed.map(|(path, seen)| Change { path: path.clone(), content: seen.content.clone() });
     let gone = before.keys().filter(|path| !now.contains_key(*path));

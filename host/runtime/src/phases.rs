@@ -95,7 +95,7 @@ impl Phases {
     }
 
     /// Those of a tenure that is over when `stop` is cancelled, or all of the host.
-    pub(crate) fn of_tenure(&self, stop: CancellationToken) -> Self {
+    pub(crate) fn of_term(&self, stop: CancellationToken) -> Self {
         Self {
             stop,
             last_call: self.last_call.child_token(),

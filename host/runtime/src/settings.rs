@@ -42,7 +42,7 @@ pub struct Settings {
     pub http_ca: Option<PathBuf>,
     /// How often one plugin may read the API server itself.
     pub live: LiveBudget,
-    /// What else one plugin may do, over all its calls.
+    /// Further limits of one plugin, over all its calls.
     pub guards: GuardSettings,
     /// Where policies come from.
     pub policies: PolicySettings,
@@ -55,7 +55,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What runs plugins.
+    /// The options of the sandbox that runs plugins.
     pub(crate) fn sandbox(&self) -> Result<Sandbox, SandboxError> {
         if self.cache_dir.is_none() {
             tracing::warn!("compiled plugins are not kept: there is no home directory; name one with --cache-dir");

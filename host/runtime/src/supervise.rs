@@ -1,4 +1,4 @@
-//! Tasks that outlive their panics (§3.10).
+//! Tasks that restart after a panic.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use windlass_core::panics::cause;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A task that ran so long before its panic starts again as if it were its first.
+/// After running this long, a task's panic counts as its first.
 const HEALTHY: Duration = Duration::from_mins(1);
 
-/// How often each of the host's tasks has panicked. Clones share the figures.
+/// Counts the panics of each of the host's tasks. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Panics(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
@@ -89,7 +89,7 @@ pub(crate) async fn caught<T>(name: &'static str, panics: &Panics, task: impl Fu
     run.inspect_err(|panic| panics.report(name, &**panic, "it is left out")).ok()
 }
 
-/// Between once and twice `pause`, so that tasks that fell together do not rise together.
+/// A random time from one to two `pause`s, so that tasks that failed together do not restart together.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + rand::random::<f64>())
 }

@@ -1,4 +1,4 @@
-//! `windlass build`: a plugin of an author's folder.
+//! `windlass build`: builds a plugin from an author's folder.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use windlass_wasm::manifest::Watch;
 use windlass_wasm::{Entry, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
-use windlass_author::build::{self, Built, Wish};
+use windlass_author::build::{self, BuildRequest, Built};
 use windlass_policy::asks;
 use windlass_policy::review::review;
 use windlass_runtime::{POLICY_SUFFIX, read_policy};
 
-/// The sources do not make a plugin.
+/// Exit code: the sources do not make a plugin.
 const BROKEN: u8 = 1;
-/// It could not be tried.
+/// Exit code: the build could not be tried.
 const FAILED: u8 = 2;
 
-/// How long the plugin may take to become machine code, unless somebody says otherwise.
+/// The compile deadline without `--limit`.
 const COMPILE_DEADLINE: Duration = Duration::from_mins(10);
 
 /// Arguments of `windlass build`.
@@ -31,13 +31,13 @@ pub(super) struct BuildArgs {
     /// The plugin's folder, which has a windlass.yaml.
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
-    /// Where the plugin goes. Default: build/NAME.wasm in the folder.
+    /// Write the plugin to this file. Default: build/NAME.wasm in the folder.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Show the commands that are run.
+    /// Show each command that runs.
     #[arg(long, short)]
     verbose: bool,
-    /// Where compiled plugins are kept, for this user alone. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl BuildArgs {
                 return Ok(ExitCode::from(FAILED));
             }
         };
-        let wish = Wish { folder: self.folder, out: self.out, verbose: self.verbose };
+        let wish = BuildRequest { folder: self.folder, out: self.out, verbose: self.verbose };
         match build::build(&wish, &sandbox).await {
             Ok(built) => {
                 let text = summary(&built, &wish.folder).await;
@@ -68,7 +68,7 @@ impl BuildArgs {
     }
 }
 
-/// What the plugin is tried in. What is compiled for that is kept, for the host that runs it.
+/// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin.
 pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Result<Sandbox> {
     let (compiler, mut limits) = (super::compiler()?, limits.limits()?);
     if limits.compile_deadline == Limits::default().compile_deadline {
@@ -79,7 +79,7 @@ pub(super) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>) -> anyhow::Res
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// What was built, in a few lines.
+/// A summary of the built plugin, in a few lines.
 pub(super) async fn summary(built: &Built, folder: &Path) -> String {
     let Built { plugin, path, changed, took } = built;
     let path = super::dev::shortened(path);
@@ -126,7 +126,7 @@ fn controllers(manifest: &Manifest) -> Vec<String> {
     manifest.controllers.iter().map(line).collect()
 }
 
-/// Without what they have in common.
+/// The short names of the imports, without package and version.
 fn imports(plugin: &Plugin) -> String {
     let short = |import: &String| {
         let name = import.rsplit_once('/').map_or(&**import, |(_, name)| name);
@@ -136,7 +136,7 @@ fn imports(plugin: &Plugin) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// What of the plugin's wishes the folder's policy grants.
+/// Says whether the folder's policy grants all that the plugin asks for.
 async fn rights(plugin: &Plugin, folder: &Path) -> String {
     let name = plugin.name();
     let file = format!("{name}{POLICY_SUFFIX}");

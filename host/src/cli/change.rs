@@ -1,5 +1,5 @@
-//! Changes by hand: an operator is shown what would be done, and is asked; then it is done to the very objects that were shown,
-//! by the host's own writer, and of each is said what became of it.
+//! Changes by hand: show the operator the change, ask, then change only the objects that were shown, by the host's own writer,
+//! and report the outcome for each.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use windlass_core::write::Operation;
 use windlass_kube::Writer;
 use windlass_kube::sweep::{self, Carrier};
 
-use super::marked::{Looked, reference};
+use super::marked::{SweptCluster, reference};
 
-/// How often an object is tried that changes just then.
+/// Attempts for an object that changes concurrently.
 const ATTEMPTS: usize = 4;
 
-/// Whether it is done at all.
+/// The flags that ask before a change, or only show it.
 #[derive(Debug, Args)]
 pub(super) struct ChangeArgs {
-    /// Show what would be done, and do nothing.
+    /// Only show what would be done.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
 }
 
 impl ChangeArgs {
-    /// Shows what would be done, and asks, unless it was said. False: it is not to be done.
+    /// Shows the change and asks, unless `--yes`. False: do not make it.
     pub(super) fn agreed(&self, shown: &str, question: &str) -> anyhow::Result<bool> {
         super::print(shown)?;
         if self.dry_run {
@@ -49,10 +49,12 @@ impl ChangeArgs {
     }
 }
 
-/// Asks whoever sits at the terminal.
+/// Asks at the terminal.
 fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        bail!("nobody can be asked, as this is no terminal: say --yes, or --dry-run to see what would be done");
+        bail!(
+            "cannot ask for confirmation, as this is not a terminal: use --yes, or --dry-run to see what would be done"
+        );
     }
     eprint!("{question} Type yes: ");
     std::io::stderr().flush()?;
@@ -61,21 +63,21 @@ fn confirmed(question: &str) -> anyhow::Result<bool> {
     Ok(answer.trim() == "yes")
 }
 
-/// What is done to each object.
-pub(super) struct Change<'a> {
+/// A change to make to each object.
+pub(super) struct ManualChange<'a> {
     /// For this plugin.
     pub(super) plugin: &'a str,
-    /// In this role, and with what it may do to the object.
+    /// In this role, with the role's rights over the object.
     pub(super) role: Role,
     /// The word for what was done, such as "released".
     pub(super) done: &'a str,
-    /// What is sent for the object as it is now. None: nothing is to be done about it.
+    /// The write for the object's current state. None: nothing is left to do.
     pub(super) operation: &'a dyn Fn(&Carrier) -> Option<Operation>,
 }
 
-impl Change<'_> {
-    /// Does it to all that was found. Returns how many it could not be done to.
-    pub(super) async fn all(&self, looked: &Looked) -> anyhow::Result<usize> {
+impl ManualChange<'_> {
+    /// Changes all objects found. Returns the number of failures.
+    pub(super) async fn all(&self, looked: &SweptCluster) -> anyhow::Result<usize> {
         let writer = Writer::new(looked.connection.client.clone(), looked.discovery.clone());
         let (mut failed, done) = (0, self.done);
         for carrier in &looked.swept.carriers {
@@ -93,15 +95,15 @@ impl Change<'_> {
         Ok(failed)
     }
 
-    /// Does it to the incarnation that was shown. False: there is nothing to do any more, or it has gone.
-    async fn one(&self, looked: &Looked, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
+    /// Changes the incarnation that was shown. False: nothing is left to do, or the object has gone.
+    async fn one(&self, looked: &SweptCluster, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
         let mut last: Option<ApiError> = None;
         for _ in 0..ATTEMPTS {
             let Some(operation) = (self.operation)(&carrier) else { return Ok(false) };
             match writer.write(Arc::new(self.call(&carrier)), operation).await {
                 Ok(_) => return Ok(true),
                 Err(error) if error.reason == ApiReason::NotFound => return Ok(false),
-                // It has changed since it was looked at; or it may have been done.
+                // The object has changed since the listing, or the write may have gone through.
                 Err(error)
                     if matches!(error.reason, ApiReason::Conflict | ApiReason::Invalid | ApiReason::UnknownOutcome) =>
                 {
@@ -117,7 +119,7 @@ impl Change<'_> {
         Err(last.map_or_else(|| anyhow::anyhow!("it changes all the time"), Into::into))
     }
 
-    /// In the role, for the plugin, by hand, and with no right but to this object.
+    /// The call context: the role acts for the plugin, by hand, with rights over this object only.
     fn call(&self, carrier: &Carrier) -> CallContext {
         let role = self.role.name().unwrap_or_default();
         let by_hand = Principal {
@@ -147,7 +149,7 @@ impl Change<'_> {
     }
 }
 
-/// The very object that was looked at.
+/// The incarnation that was listed.
 pub(super) fn incarnation(carrier: &Carrier) -> ObjectRef {
     ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: Some(carrier.uid.as_str().into()) }
 }

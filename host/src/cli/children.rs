@@ -1,4 +1,4 @@
-//! `windlass children`: what composite plugins have created, what of it a new version has left behind, and deleting that.
+//! `windlass children`: lists what composite plugins have created, and deletes what a new version has left behind.
 
 mod prune;
 
@@ -13,7 +13,7 @@ use windlass_wasm::Entry;
 
 use super::examine;
 use super::limits::LimitArgs;
-use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
+use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
 use windlass_runtime::NamedKinds;
 
 /// Arguments of `windlass children`.
@@ -25,21 +25,20 @@ pub(super) struct ChildrenArgs {
 
 #[derive(Debug, Subcommand)]
 enum ChildrenCommand {
-    /// List what composite plugins have created, or what a version of one leaves behind.
+    /// List the children of composite plugins, or those that a new version leaves behind.
     ///
-    /// Looks at every kind that the API server serves and this user may list. Exits with 0 when it could look at all of them,
-    /// and with 1 when not: what it prints is then not everything.
+    /// Looks at every kind that the API server serves and you may list. Exit codes: 0, it has looked at all of them; 1, it could
+    /// not, and the list may be incomplete.
     #[command(
         after_help = "Examples:\n  windlass children list -A\n  windlass children list --plugin webapp -n prod -o json\n  \
         windlass children list --left-behind plugins/webapp.wasm -A"
     )]
-    List(ListArgs),
+    List(ListChildrenArgs),
     /// Delete children that a composite plugin has left behind.
     ///
-    /// First shows what it would do, and asks. Deletes nothing but what the plugin's host has created and what still has a
-    /// controller, only the very object that was shown, and no adopted one. While a plugin runs that owns a kind, it makes
-    /// children of it anew: take --left-behind, which leaves those alone. Exits with 0 when all have been deleted, and with 1
-    /// when not.
+    /// Shows what it would delete, and asks first. Deletes only objects that it has shown, that the plugin's host created and that
+    /// still have a controller; never an adopted one. A running plugin creates children of the kinds that it owns again: use
+    /// --left-behind, which spares those kinds. Exit codes: 0, all deleted; 1, not all.
     #[command(
         after_help = "Examples:\n  windlass children prune webapp --left-behind plugins/webapp.wasm -A --dry-run\n  \
         windlass children prune webapp --kind secrets -n prod --yes"
@@ -48,16 +47,16 @@ enum ChildrenCommand {
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+struct ListChildrenArgs {
     /// Only children of this plugin.
     #[arg(long, value_name = "NAME", value_parser = super::namespace, conflicts_with = "left_behind")]
     plugin: Option<String>,
-    /// Only what this version of a plugin leaves behind: children of its objects, of kinds that it does not own.
+    /// Only children that this version of a plugin leaves behind: children of its objects, of kinds that it does not own.
     #[arg(long, value_name = "NAME.wasm")]
     left_behind: Option<PathBuf>,
-    /// How the list looks: `text` for people, `json` with all there is to know, `name` for `kubectl` by way of `xargs -L1`.
+    /// The output format: `text` for people, `json` with all details, `name` to pass to kubectl with `xargs -L1`.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: ListFormat,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -73,7 +72,7 @@ impl ChildrenArgs {
     }
 }
 
-impl ListArgs {
+impl ListChildrenArgs {
     async fn run(self) -> anyhow::Result<()> {
         let (looked, whose) = if let Some(file) = &self.left_behind {
             let (plugin, named) = version(file, &self.limits).await?;
@@ -86,12 +85,12 @@ impl ListArgs {
             };
             (self.place.look(&Sought::Children { plugin: self.plugin }, |_| true).await?, whose)
         };
-        let Looked { swept, place, .. } = looked;
+        let SweptCluster { swept, place, .. } = looked;
         let text = match self.output {
-            Output::Text if swept.carriers.is_empty() => format!("no object {place} {whose}\n"),
-            Output::Text => table(&swept.carriers),
-            Output::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            Output::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
+            ListFormat::Text if swept.carriers.is_empty() => format!("no object {place} {whose}\n"),
+            ListFormat::Text => table(&swept.carriers),
+            ListFormat::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
+            ListFormat::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
         };
         super::print(&text)?;
         complete(&swept)
@@ -110,9 +109,9 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
     Ok((plugin.name().to_string(), NamedKinds::of(plugin.manifest())))
 }
 
-/// What `plugin` has left behind, if it owns what is `named`.
-async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<Looked> {
-    // It takes a look at all kinds to tell, also where only some are meant.
+/// The children that `plugin` has left behind, if it owns the kinds `named`.
+async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<SweptCluster> {
+    // The answer depends on all kinds, even if --kind asks for some.
     let only = Scope { kinds: std::mem::take(&mut place.kind), ..Scope::default() };
     let mut looked = place.look(&Sought::Children { plugin: Some(plugin.to_owned()) }, |_| true).await?;
     let left = named.left_behind(&looked.swept.carriers);

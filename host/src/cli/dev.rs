@@ -8,27 +8,27 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_author::file::{self, BuildFile};
-use windlass_author::follow::Followed;
+use windlass_author::follow::FollowedFolder;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_runtime::{GrantMode, LeaseMode, POLICY_SUFFIX, Settings};
 
 use super::{PluginArgs, shutdown};
 
-/// Where the API server's kubeconfig is written, from the folder or from here.
+/// The file of the API server's kubeconfig, relative to the plugin's folder or the current directory.
 const KUBECONFIG: &str = ".windlass/kubeconfig";
 
 /// Arguments of `windlass dev`.
 #[derive(Debug, Args)]
 pub(super) struct DevArgs {
-    /// The plugin's folder, which has a windlass.yaml. Default: this one, unless --plugins names plugins that are built already.
+    /// The plugin's folder, which has a windlass.yaml. Default: the current directory, unless you give --plugins.
     #[arg(value_name = "DIR", conflicts_with = "plugins")]
     folder: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
-    /// Where the API server listens. It has no authentication, so only loopback addresses are allowed. Port 0: any.
+    /// The address of the API server. It must be a loopback address, as the server has no authentication. Port 0: any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = loopback)]
     listen: SocketAddr,
-    /// Where the API server's kubeconfig is written. Default: .windlass/kubeconfig, in the plugin's folder or here.
+    /// Write the API server's kubeconfig to this file. Default: .windlass/kubeconfig in the plugin's folder, or here with --plugins.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
 }
@@ -43,7 +43,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl DevArgs {
-    /// Whether a plugin is built of its folder.
+    /// True if this builds a plugin from its folder.
     pub(super) fn is_in_folder(&self) -> bool {
         self.plugins.plugins.is_none()
     }
@@ -72,7 +72,7 @@ impl DevArgs {
             None => windlass_runtime::run(connection, settings, stop).await.map_err(anyhow::Error::from),
             Some(sandbox) => {
                 let (folder, file) = folder.context("a sandbox is for a folder")?;
-                let followed = Followed { folder, file, sandbox, connection: connection.clone() };
+                let followed = FollowedFolder { folder, file, sandbox, connection: connection.clone() };
                 serve(followed, connection, settings, stop).await
             }
         };
@@ -80,7 +80,7 @@ impl DevArgs {
         result
     }
 
-    /// The plugin's folder, and what is built of it.
+    /// The plugin's folder and its build file.
     fn folder(&self) -> anyhow::Result<(PathBuf, BuildFile)> {
         let named = self.folder.clone().unwrap_or_else(|| ".".into());
         let folder = named.canonicalize().with_context(|| format!("no folder {}", named.display()))?;
@@ -90,7 +90,7 @@ impl DevArgs {
         Ok((folder, file))
     }
 
-    /// Has the host run what is built in `folder`, by the policy and the configuration that are there.
+    /// Has the host run the plugin that is built in `folder`, with the policy and configuration there.
     fn prepare(&mut self, folder: &Path, file: &BuildFile) -> anyhow::Result<windlass_wasm::Sandbox> {
         let built = folder.join("build");
         std::fs::create_dir_all(&built).with_context(|| format!("cannot make the directory {}", built.display()))?;
@@ -99,15 +99,15 @@ impl DevArgs {
         plugins.plugins = Some(built);
         plugins.config_dir.get_or_insert_with(|| folder.to_owned());
         plugins.policy_dir.get_or_insert_with(|| folder.to_owned());
-        // A plugin whose policy is there is to be tried by it, as a cluster will.
+        // If there is a policy, try the plugin under it, as a cluster will.
         plugins.grants.get_or_insert(if has_policy { GrantMode::Policy } else { GrantMode::Manifest });
         super::build::sandbox(&plugins.limits, plugins.cache_dir.clone())
     }
 }
 
-/// Builds, and serves what is built, until `stop`.
+/// Builds the plugin and runs it until `stop`.
 async fn serve(
-    followed: Followed,
+    followed: FollowedFolder,
     connection: Connection,
     settings: Settings,
     stop: CancellationToken,
@@ -121,7 +121,7 @@ async fn serve(
     Ok(result?)
 }
 
-/// As one would type it here.
+/// The path relative to the current directory, if it is below.
 pub(super) fn shortened(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned)).unwrap_or_else(|| path.to_owned())

@@ -1,4 +1,4 @@
-//! What `grant` and `inspect` have in common: a plugin that is loaded to be looked at, and a cluster that may be asked.
+//! Shared by `grant` and `inspect`: loads a plugin without running it, and asks a cluster for the names of kinds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use super::limits::LimitArgs;
 use windlass_policy::asks::{self, Ask};
 use windlass_runtime::POLICY_SUFFIX;
 
-/// How long a cluster that nobody has named may take to answer.
+/// The time to answer for a cluster that no flag names.
 const UNASKED: Duration = Duration::from_secs(3);
 
-/// Which cluster knows what kinds are called.
+/// The cluster to ask for the resource names of kinds.
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
-    /// The kubeconfig file of a cluster that knows the kinds. Default: as kubectl finds it; without any, they are guessed.
+    /// The kubeconfig of a cluster that serves the kinds the plugin names. Default: kubectl's; without a cluster, resource names
+    /// are guessed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig.
@@ -27,27 +28,27 @@ pub(super) struct ClusterArgs {
     context: Option<String>,
 }
 
-/// Loads a plugin without running it. Nothing of it is kept.
+/// Loads a plugin without running it, and caches nothing.
 pub(super) async fn load(path: &Path, limits: &LimitArgs) -> anyhow::Result<Arc<Plugin>> {
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
     let sandbox = Sandbox::new(SandboxOptions { compiler, limits, ..SandboxOptions::default() })?;
     Ok(sandbox.load(path).await?)
 }
 
-/// Where the policy of a plugin is if nobody says otherwise.
+/// The default path of a plugin's policy.
 pub(super) fn beside(plugin: &Plugin) -> PathBuf {
     plugin.path().with_file_name(format!("{}{POLICY_SUFFIX}", plugin.name()))
 }
 
 impl ClusterArgs {
-    /// What `plugin` asks for.
+    /// The rights that `plugin` asks for.
     pub(super) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
         let cluster = self.discovery().await?;
         let names = asks::names(plugin.manifest(), cluster.as_ref()).await;
         Ok(asks::asks(plugin.manifest(), &names))
     }
 
-    /// None: there is no cluster to ask. One that was named must answer.
+    /// None: there is no cluster to ask. A cluster named by a flag must answer.
     async fn discovery(self) -> anyhow::Result<Option<Discovery>> {
         let named = self.kubeconfig.is_some() || self.context.is_some();
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
@@ -63,11 +64,11 @@ impl ClusterArgs {
             Ok(Ok(discovery)) => Ok(Some(discovery)),
             Ok(Err(ConnectError::NoConfig { .. })) => Ok(None),
             Ok(Err(error)) => {
-                eprintln!("windlass: no cluster is asked what it calls the kinds: {error}");
+                eprintln!("windlass: cannot ask a cluster for the names of kinds: {error}");
                 Ok(None)
             }
             Err(_) => {
-                eprintln!("windlass: no cluster is asked what it calls the kinds: none answered within {UNASKED:?}");
+                eprintln!("windlass: cannot ask a cluster for the names of kinds: no answer within {UNASKED:?}");
                 Ok(None)
             }
         }

@@ -1,24 +1,26 @@
-//! `windlass features`: the feature gates, and what of them some `--feature-gates` would enable.
+//! `windlass features`: lists the feature gates, and shows what `--feature-gates` would enable.
 
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::features::{FeatureState, Features, Wishes};
 
-/// Which features are enabled; the same for every command that has features.
+use super::OutputFormat;
+
+/// The flag that enables features, for every command that has it.
 #[derive(Debug, Args)]
 pub(crate) struct FeatureGateArgs {
-    /// Features to switch on or off, as NAME=true,NAME=false. `windlass features` shows what there is.
+    /// Switch features on or off, as NAME=true,NAME=false; repeatable. `windlass features` lists them.
     ///
-    /// `AllAlpha` and `AllBeta` stand for all features of their stage that are not named themselves. May be given more than once.
+    /// `AllAlpha` and `AllBeta` stand for all features of that stage that you do not name.
     #[arg(long, value_name = "GATES", env = "WINDLASS_FEATURE_GATES")]
     feature_gates: Vec<Wishes>,
 }
 
 impl FeatureGateArgs {
-    /// What they enable.
+    /// The features that the flags enable.
     pub(crate) fn features(self) -> Features {
         Features::new(self.feature_gates)
     }
@@ -29,15 +31,9 @@ impl FeatureGateArgs {
 pub(super) struct FeaturesArgs {
     #[command(flatten)]
     gates: FeatureGateArgs,
-    /// How the list looks.
+    /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
+    output: OutputFormat,
 }
 
 impl FeaturesArgs {
@@ -47,8 +43,8 @@ impl FeaturesArgs {
             eprintln!("windlass: {warning}");
         }
         let text = match self.output {
-            Output::Text => table(&features),
-            Output::Json => format!("{:#}\n", features.states().iter().map(document).collect::<Value>()),
+            OutputFormat::Text => table(&features),
+            OutputFormat::Json => format!("{:#}\n", features.states().iter().map(document).collect::<Value>()),
         };
         super::print(&text).context("cannot write to standard output")
     }

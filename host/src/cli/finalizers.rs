@@ -1,4 +1,4 @@
-//! `windlass finalizers`: which objects carry a plugin's finalizer, and taking it off.
+//! `windlass finalizers`: lists the objects that carry a plugin's finalizer, and removes it.
 
 mod release;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::finalizer;
 use windlass_kube::sweep::{Carrier, Sought};
 
-use super::marked::{self, Looked, Output, PlaceArgs, complete, reference};
+use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};
 
 /// Arguments of `windlass finalizers`.
 #[derive(Debug, Args)]
@@ -20,30 +20,30 @@ pub(super) struct FinalizersArgs {
 enum FinalizersCommand {
     /// List the objects that carry a finalizer of a plugin.
     ///
-    /// Looks at every kind that the API server serves and this user may list. Exits with 0 when it could look at all of them,
-    /// and with 1 when not: what it prints is then not everything.
+    /// Looks at every kind that the API server serves and you may list. Exit codes: 0, it has looked at all of them; 1, it could
+    /// not, and the list may be incomplete.
     #[command(
         after_help = "Examples:\n  windlass finalizers list -A\n  windlass finalizers list --plugin webapp -n prod -o json"
     )]
-    List(ListArgs),
-    /// Take a plugin's finalizer off objects, so that they can be deleted. The plugin does not clean up after them.
+    List(ListFinalizersArgs),
+    /// Remove a plugin's finalizer from objects, so that they can be deleted. The plugin does not clean up after them.
     ///
-    /// First shows what it would do, and asks. Nothing but the one finalizer is changed, and only on the very object that was
-    /// shown. While a plugin runs with `finalizer: true`, it puts its finalizer back on whatever is not being deleted: remove
-    /// the plugin first. Exits with 0 when the finalizer is off everywhere, and with 1 when not.
+    /// Shows the objects, and asks first. Changes nothing but this finalizer, and only on objects that it has shown. While a plugin
+    /// with `finalizer: true` runs, the host puts the finalizer back on objects that are not being deleted: remove the plugin
+    /// first. Exit codes: 0, removed from all; 1, not from all.
     #[command(after_help = "Examples:\n  windlass finalizers release webapp -A --dry-run\n  \
         windlass finalizers release webapp -n prod shop --yes\n  windlass finalizers release webapp -A --kind WebApp")]
     Release(release::ReleaseArgs),
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+struct ListFinalizersArgs {
     /// Only the finalizer of this plugin.
     #[arg(long, value_name = "NAME", value_parser = super::namespace)]
     plugin: Option<String>,
-    /// How the list looks: `text` for people, `json` with all there is to know, `name` for `kubectl` by way of `xargs -L1`.
+    /// The output format: `text` for people, `json` with all details, `name` to pass to kubectl with `xargs -L1`.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: ListFormat,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -57,20 +57,20 @@ impl FinalizersArgs {
     }
 }
 
-impl ListArgs {
+impl ListFinalizersArgs {
     async fn run(self) -> anyhow::Result<()> {
         let only = self.plugin.as_deref().map(finalizer::name);
         let is_ours =
             |name: &str| only.as_ref().map_or_else(|| name.starts_with(finalizer::PREFIX), |only| name == only);
         let wanted = |carrier: &Carrier| carrier.finalizers.iter().any(|name| is_ours(name));
-        let Looked { swept, place, .. } = self.place.look(&Sought::Finalizers, wanted).await?;
+        let SweptCluster { swept, place, .. } = self.place.look(&Sought::Finalizers, wanted).await?;
         let text = match self.output {
-            Output::Text if swept.carriers.is_empty() => {
+            ListFormat::Text if swept.carriers.is_empty() => {
                 format!("no object {place} carries {}\n", ours(only.as_deref()))
             }
-            Output::Text => table(&swept.carriers),
-            Output::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
-            Output::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
+            ListFormat::Text => table(&swept.carriers),
+            ListFormat::Json => format!("{:#}\n", Value::from(swept.carriers.iter().map(document).collect::<Vec<_>>())),
+            ListFormat::Name => swept.carriers.iter().map(|carrier| reference(carrier) + "\n").collect(),
         };
         super::print(&text)?;
         complete(&swept)
@@ -81,7 +81,7 @@ fn ours(only: Option<&str>) -> String {
     only.map_or_else(|| format!("a finalizer {}…", finalizer::PREFIX), |only| format!("the finalizer {only}"))
 }
 
-/// The finalizers of this project that it carries.
+/// The object's finalizers that belong to plugins.
 fn its_finalizers(carrier: &Carrier) -> Vec<&str> {
     carrier.finalizers.iter().map(String::as_str).filter(|name| name.starts_with(finalizer::PREFIX)).collect()
 }

@@ -16,16 +16,16 @@ use windlass_runtime::read_policy;
 /// Arguments of `windlass grant`.
 #[derive(Debug, Args)]
 pub(super) struct GrantArgs {
-    /// The plugin.
+    /// The plugin's file.
     #[arg(value_name = "NAME.wasm")]
     plugin: PathBuf,
-    /// Where the policy is written; `-` for standard output. Default: NAME.policy.yaml beside the plugin.
+    /// Write the policy to this file; `-` for standard output. Default: NAME.policy.yaml beside the plugin.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a policy that is there already.
+    /// Replace the policy if there is one already.
     #[arg(long)]
     force: bool,
-    /// Write it without `paused: true`: a host that follows the directory begins with it at once.
+    /// Leave out `paused: true`: a host that follows the directory starts the plugin at once.
     #[arg(long)]
     in_force: bool,
     #[command(flatten)]
@@ -77,13 +77,13 @@ impl GrantArgs {
     }
 }
 
-/// As a whole or not at all: a host may be reading.
+/// Replaces the file atomically, as a host may be reading it.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?.to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
     written.with_context(|| {
-        // What could not be written is of no use to anybody.
+        // Do not leave half a file behind.
         let _ = std::fs::remove_file(&new);
         format!("cannot write {}", path.display())
     })

@@ -1,4 +1,4 @@
-//! `windlass inspect`: what a plugin is, asks for, has and lacks.
+//! `windlass inspect`: shows what a plugin is, asks for, has and lacks.
 
 mod made;
 
@@ -9,61 +9,56 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_wasm::{Contents, Entry, Need, Plugin};
 
+use super::OutputFormat;
 use super::examine::{self, ClusterArgs};
 use super::limits::LimitArgs;
 use windlass_policy::Policy;
-use windlass_policy::review::{Review, Reviewed, review};
+use windlass_policy::review::{PolicyReview, Reviewed, review};
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
-/// The plugin lacks something.
+/// Exit code: the plugin lacks something.
 const LACKS: u8 = 1;
-/// It could not be found out.
+/// Exit code: `inspect` could not find out.
 const FAILED: u8 = 2;
 
 /// Arguments of `windlass inspect`.
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// The plugin.
+    /// The plugin's file.
     #[arg(value_name = "NAME.wasm")]
     plugin: PathBuf,
-    /// Its policy. Default: NAME.policy.yaml beside the plugin, if it is there.
+    /// The plugin's policy. Default: NAME.policy.yaml beside the plugin, if there is one.
     #[arg(long, value_name = "FILE", conflicts_with = "policy_dir")]
     policy: Option<PathBuf>,
-    /// The directory of policies.
+    /// The directory of the policy, instead of the plugin's.
     #[arg(long, value_name = "DIR")]
     policy_dir: Option<PathBuf>,
-    /// The ceiling of the host.
+    /// The host's ceiling, a file of kind `PluginCeiling`.
     #[arg(long, value_name = "FILE")]
     ceiling: Option<PathBuf>,
-    /// How the answer looks.
+    /// The output format.
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: OutputFormat,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
-/// What is known of the file itself.
-struct Made {
+/// The file's contents, and what it needs of each limit.
+struct InspectedFile {
     contents: Contents,
     needs: Vec<Need>,
 }
 
 /// The operator's side.
-struct Given {
+struct PolicyLayers {
     file: PathBuf,
     /// None: there is no such file.
     policy: Option<Policy>,
@@ -82,11 +77,11 @@ impl InspectArgs {
         }
     }
 
-    /// Whether nothing is lacking.
+    /// True if the plugin lacks nothing.
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = Contents::read(&self.plugin, &limits)?;
-        let made = Made { needs: contents.needs(&limits), contents };
+        let made = InspectedFile { needs: contents.needs(&limits), contents };
         let plugin = match examine::load(&self.plugin, &self.limits).await {
             Ok(plugin) => plugin,
             Err(error) => {
@@ -99,7 +94,7 @@ impl InspectArgs {
             (None, Some(directory)) => directory.join(format!("{}{POLICY_SUFFIX}", plugin.name())),
             (None, None) => examine::beside(&plugin),
         };
-        // One that was named must be there.
+        // A policy named by a flag must exist.
         let policy = if self.policy.is_some() || file.exists() {
             Some(read_policy(&file, plugin.name()).map_err(anyhow::Error::msg)?)
         } else {
@@ -111,21 +106,21 @@ impl InspectArgs {
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
         let review = review(&plugin, asks, &layers);
-        let given = Given { file, policy, ceiling };
+        let given = PolicyLayers { file, policy, ceiling };
         let text = match self.output {
-            Output::Text => text(&plugin, &made, &given, &review),
-            Output::Json => format!("{:#}\n", json(&plugin, &made, &given, &review)),
+            OutputFormat::Text => text(&plugin, &made, &given, &review),
+            OutputFormat::Json => format!("{:#}\n", json(&plugin, &made, &given, &review)),
         };
         print(&text)?;
         Ok(review.is_complete())
     }
 
-    /// Shows what there is to know of a file that is no plugin for this host, for it is what its author wants to know then.
-    fn print_unloaded(&self, made: &Made, error: &anyhow::Error) -> anyhow::Result<()> {
-        let Made { contents, needs } = made;
+    /// Describes a file that this host cannot load as a plugin, so that its author can see why.
+    fn print_unloaded(&self, made: &InspectedFile, error: &anyhow::Error) -> anyhow::Result<()> {
+        let InspectedFile { contents, needs } = made;
         print(&match self.output {
-            Output::Text => made::unloaded(&self.plugin, contents, needs),
-            Output::Json => {
+            OutputFormat::Text => made::unloaded(&self.plugin, contents, needs),
+            OutputFormat::Json => {
                 let problem = explained(&**error);
                 format!("{:#}\n", made::unloaded_json(&self.plugin, contents, needs, &problem))
             }
@@ -137,7 +132,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
-fn text(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> String {
+fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> String {
     let manifest = plugin.manifest();
     let policy = match &given.policy {
         None => format!("none ({} is not there)", given.file.display()),
@@ -179,7 +174,7 @@ fn text(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> String 
     text
 }
 
-/// What it is asked for.
+/// The kind of calls that the plugin answers.
 fn entry(plugin: &Plugin) -> &'static str {
     match plugin.entry() {
         Entry::Reconciler => "reconciler",
@@ -187,8 +182,8 @@ fn entry(plugin: &Plugin) -> &'static str {
     }
 }
 
-/// A policy is not all that can be lacking.
-fn above(given: &Given) -> &'static str {
+/// Names the ceiling too, if there is one.
+fn above(given: &PolicyLayers) -> &'static str {
     if given.ceiling.is_some() { " or in the ceiling" } else { "" }
 }
 
@@ -220,7 +215,7 @@ fn http_line(rule: &HttpRule) -> String {
     format!("HTTP {} {}://{:?} port {}", rule.methods.join(" "), rule.scheme, rule.host, rule.port())
 }
 
-fn json(plugin: &Plugin, made: &Made, given: &Given, review: &Review) -> Value {
+fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> Value {
     let manifest = plugin.manifest();
     let names = |list: &[Reviewed<String, bool>]| -> Vec<Value> {
         list.iter().map(|it| json!({"name": it.asked, "granted": !it.lacks, "sensitive": it.sensitive})).collect()

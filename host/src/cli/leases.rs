@@ -1,4 +1,4 @@
-//! Flags about replicas, the same for every command that runs plugins.
+//! The flags about replicas, which every command that runs plugins has.
 
 use std::time::Duration;
 
@@ -7,42 +7,43 @@ use windlass_core::lease::{Timing, TimingError};
 
 use windlass_runtime::{LeaseMode, LeaseSettings};
 
-/// The longest name of an installation: it stands in names of leases.
+/// The longest name of an installation. The names of its leases contain it.
 const MOST_INSTANCE: usize = 30;
 
 /// How replicas share out plugins.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseArgs {
-    /// How replicas share out plugins, so that each runs in one of them. shards: by 32 leases, each for some of the plugins.
-    /// single: by one, so that one replica runs all. per-plugin: by one each, for a few plugins only. none: this is the only
-    /// replica. Default: shards; for `dev`, none.
+    /// How replicas divide the plugins, so that each plugin runs in one replica. shards: 32 leases, each for some of the plugins.
+    /// single: one lease; one replica runs all plugins. per-plugin: a lease for each plugin; for a few plugins only. none: no
+    /// lease; there is only one replica. Default: shards; for `dev`, none.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_LEASES")]
     leases: Option<LeaseMode>,
-    /// The namespace of the leases. Default: the host's own, else --namespace, else that of the context.
+    /// The namespace of the leases. Default: the host's own, else --namespace, else the context's.
     #[arg(long, value_name = "NAMESPACE", value_parser = super::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
     lease_namespace: Option<String>,
-    /// The name of this installation: its replicas, and no other host in the namespace of the leases, have it in common.
+    /// The name of this installation. Give it to all its replicas, and to no other host with leases in the same namespace.
     #[arg(long, value_name = "NAME", default_value = "main", value_parser = instance, env = "WINDLASS_INSTANCE")]
     instance: String,
-    /// How long a lease must have been seen unchanged before another replica takes it. Whole seconds.
+    /// Another replica takes a lease after seeing it unchanged for this long. Whole seconds.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
     lease_duration: Duration,
-    /// How long after the last renewal of a lease its holder stops, if it cannot renew it.
+    /// A holder that cannot renew its lease stops this long after the last renewal.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     lease_renew_deadline: Duration,
     /// How often a lease is renewed.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
     lease_retry_period: Duration,
-    /// How long the replicas must have been the same before plugins move from one that lives to another.
+    /// Plugins move between live replicas only after the set of replicas has been the same for this long.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     lease_stability: Duration,
-    /// Fill the caches also of plugins that other replicas run: a takeover is quicker, and needs all the memory everywhere.
+    /// Also fill the caches of plugins that other replicas run. A takeover is quicker, but each replica needs memory for all
+    /// plugins.
     #[arg(long, env = "WINDLASS_WARM_STANDBY")]
     warm_standby: bool,
 }
 
 impl LeaseArgs {
-    /// The same, checked; `mode` is what it means without `--leases`.
+    /// The checked settings; `mode` applies without `--leases`.
     pub(crate) fn settings(self, mode: LeaseMode) -> Result<LeaseSettings, TimingError> {
         let timing = Timing::new(self.lease_duration, self.lease_renew_deadline, self.lease_retry_period)?;
         Ok(LeaseSettings {

@@ -1,4 +1,4 @@
-//! `--limit NAME=VALUE`: what plugins may use, the same for every command that loads them.
+//! `--limit NAME=VALUE`: the limits of plugins, a flag of every command that loads them.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::Args;
 use windlass_wasm::{Limits, SetLimitError, Setting, Unit};
 
 use super::leases::time;
-use super::size::Size;
+use super::size::ByteSize;
 
 /// Limits of plugins.
 #[derive(Debug, Args)]
@@ -17,9 +17,9 @@ pub(crate) struct LimitArgs {
     limits: Vec<LimitArg>,
 }
 
-const SHORT: &str = "What plugins may use, by the name of the limit; repeatable. --help lists them";
+const SHORT: &str = "Set a limit of plugins, such as memory=256Mi; repeatable. --help lists them";
 
-/// One of them.
+/// One limit and its value.
 #[derive(Clone, Debug)]
 struct LimitArg {
     setting: &'static Setting,
@@ -27,7 +27,7 @@ struct LimitArg {
 }
 
 impl LimitArgs {
-    /// The defaults, with what was set.
+    /// The limits: the defaults, replaced by those set.
     pub(crate) fn limits(&self) -> anyhow::Result<Limits> {
         let mut limits = Limits::default();
         for LimitArg { setting, value } in &self.limits {
@@ -59,16 +59,16 @@ fn parse(unit: Unit, text: &str) -> Result<u64, String> {
     match unit {
         // No size is 0 elsewhere, and here it switches something off.
         Unit::Bytes if text == "0" => Ok(0),
-        Unit::Bytes => text.parse().map(|Size(bytes)| bytes as u64),
+        Unit::Bytes => text.parse().map(|ByteSize(bytes)| bytes as u64),
         Unit::Count => text.parse().map_err(|_| format!("{text:?} is not a whole number")),
         Unit::Time => time(text).map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
     }
 }
 
-/// As it is written on the command line.
+/// The value as written on the command line.
 pub(super) fn shown(unit: Unit, value: u64) -> String {
     match unit {
-        Unit::Bytes => Size(usize::try_from(value).unwrap_or(usize::MAX)).to_string(),
+        Unit::Bytes => ByteSize(usize::try_from(value).unwrap_or(usize::MAX)).to_string(),
         Unit::Count => value.to_string(),
         Unit::Time => {
             let time = Duration::from_millis(value);
@@ -91,8 +91,8 @@ fn long_help() -> String {
     };
     let lines: String = Setting::ALL.iter().map(line).collect();
     format!(
-        "What plugins may use, by the name of the limit; repeatable. At a limit the call is stopped, or the plugin not \
-         loaded, unless it says otherwise, and the message names the limit. With their defaults:\n{lines}"
+        "Set a limit of plugins, such as memory=256Mi; repeatable. Unless the list says otherwise, a plugin that exceeds a \
+         limit has its call stopped, or is not loaded, and the message names the limit. The limits and their defaults:\n{lines}"
     )
 }
 

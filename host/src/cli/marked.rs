@@ -1,5 +1,4 @@
-//! What `finalizers` and `children` have in common: where they look for objects that carry something of this project, and how
-//! they show them.
+//! Shared by `finalizers` and `children`: finds the objects that carry a mark of the host, and shows them.
 
 use std::path::PathBuf;
 
@@ -10,16 +9,16 @@ use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_kube::sweep::{self, Carrier, Scope, Sought, Swept};
 
-/// Where to look.
+/// The flags that say where to look.
 #[derive(Debug, Args)]
 pub(super) struct PlaceArgs {
-    /// Only objects in this namespace, and those of kinds without namespaces. Default: the context's namespace.
+    /// Only objects in this namespace, and cluster-scoped ones. Default: the context's namespace.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = super::namespace)]
     namespace: Option<String>,
     /// Objects in all namespaces.
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Only objects of this kind: WebApp, webapps or webapps.apps.kubedojo.io. May be given more than once.
+    /// Only objects of this kind, such as WebApp, webapps or webapps.apps.kubedojo.io; repeatable.
     #[arg(long, value_name = "KIND")]
     pub(super) kind: Vec<String>,
     /// The kubeconfig file. Default: KUBECONFIG, then ~/.kube/config, then the Pod's service account.
@@ -31,24 +30,24 @@ pub(super) struct PlaceArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum ListFormat {
     Text,
     Json,
     Name,
 }
 
-/// A cluster, and what was found there.
-pub(super) struct Looked {
+/// A cluster and the objects found there.
+pub(super) struct SweptCluster {
     pub(super) connection: Connection,
     pub(super) discovery: Discovery,
     pub(super) swept: Swept,
-    /// Where, for people.
+    /// Where it looked, in words.
     pub(super) place: String,
 }
 
 impl PlaceArgs {
-    /// Finds what is `sought` and `wanted`.
-    pub(super) async fn look(self, sought: &Sought, wanted: impl Fn(&Carrier) -> bool) -> anyhow::Result<Looked> {
+    /// Finds the objects that are `sought` and `wanted`.
+    pub(super) async fn look(self, sought: &Sought, wanted: impl Fn(&Carrier) -> bool) -> anyhow::Result<SweptCluster> {
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: self.namespace };
         let connection = client::connect(&options).await?;
         let namespace = (!self.all_namespaces)
@@ -61,11 +60,11 @@ impl PlaceArgs {
         let discovery = Discovery::new(connection.client.clone());
         let swept = sweep::sweep(&discovery, &scope, sought, wanted).await;
         let swept = swept.with_context(|| format!("cannot ask {} what kinds it serves", connection.server))?;
-        Ok(Looked { connection, discovery, swept, place })
+        Ok(SweptCluster { connection, discovery, swept, place })
     }
 }
 
-/// An error that names what could not be looked at.
+/// An error that names the kinds that could not be listed.
 pub(super) fn complete(swept: &Swept) -> anyhow::Result<()> {
     if swept.unseen.is_empty() {
         return Ok(());
@@ -78,13 +77,13 @@ pub(super) fn full_resource(carrier: &Carrier) -> String {
     resource_name(carrier.resource.group(), &carrier.resource.plural, "")
 }
 
-/// As kubectl takes it: `webapps.apps.kubedojo.io/shop -n prod`.
+/// The object as kubectl's arguments: `webapps.apps.kubedojo.io/shop -n prod`.
 pub(super) fn reference(carrier: &Carrier) -> String {
     let namespace = carrier.key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
     format!("{}/{}{namespace}", full_resource(carrier), carrier.key.name)
 }
 
-/// What the first columns of each table hold.
+/// The first columns of each table.
 pub(super) fn place_and_name(carrier: &Carrier) -> [String; 3] {
     let namespace = carrier.key.namespace.as_deref().unwrap_or("-").to_owned();
     [namespace, full_resource(carrier), carrier.key.name.to_string()]

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tokio::runtime::Runtime;
 use windlass_runtime::GrantMode;
 use windlass_wasm::Compiler;
@@ -31,10 +31,10 @@ use windlass_wasm::Compiler;
 use self::features::FeatureGateArgs;
 use self::leases::LeaseArgs;
 use self::limits::LimitArgs;
-use self::size::Size;
+use self::size::ByteSize;
 use crate::telemetry::{self, LogFormat};
 
-/// The first argument of the host's own compiler: no command of the host's users, and hence none of [`Command`]'s.
+/// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have it.
 pub(crate) const COMPILER: &str = "compile-component";
 
 /// The host's compiler: this program as another process.
@@ -55,11 +55,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 struct LogArgs {
-    /// How log lines look. Default: text; for `dev` in a plugin's folder, brief.
+    /// The format of the log. Default: text; brief for `dev` in a plugin's folder.
     #[arg(long, global = true, value_enum, env = "WINDLASS_LOG_FORMAT")]
     log_format: Option<LogFormat>,
-    /// What is logged: a level (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default: info; with
-    /// `brief`, calls and events too.
+    /// The least severe level to log (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default:
+    /// info; the brief format adds calls and events.
     #[arg(long, global = true, env = "WINDLASS_LOG")]
     log_level: Option<String>,
 }
@@ -68,144 +68,149 @@ struct LogArgs {
 enum Command {
     /// Run plugins against a cluster.
     ///
-    /// Loads each NAME.wasm of the plugin directory, starts the watches that its manifest declares, and calls it once for
-    /// each object that changes. Files that are added, replaced or deleted are followed while it runs. The cluster is found as kubectl finds it: --kubeconfig, else KUBECONFIG, else
-    /// ~/.kube/config, else the service account of the Pod.
+    /// Loads each NAME.wasm in the plugin directory, starts the watches that its manifest declares, and calls the plugin for
+    /// each object that changes. Follows the directory while it runs: add, replace or delete a file, and the host loads, swaps
+    /// or stops that plugin. Finds the cluster as kubectl does: --kubeconfig, else KUBECONFIG, else ~/.kube/config, else the
+    /// service account of the Pod.
     ///
-    /// A plugin may do what its policy grants, NAME.policy.yaml beside it; without one it waits, and the log says what it asks
-    /// for. `windlass grant` writes one for review. --grants=manifest gives each plugin what it asks for, unreviewed.
+    /// A plugin may do only what its policy grants: NAME.policy.yaml beside it. Without a policy the plugin waits, and the log
+    /// says what it asks for. `windlass grant` writes a policy for review. --grants=manifest grants each plugin all that it asks
+    /// for, unreviewed.
     #[command(after_help = "Examples:\n  windlass run --plugins /etc/windlass/plugins --context staging\n  \
         windlass run --plugins target/plugins --namespace try-out --grants=manifest   # to try plugins out")]
     Run(run::RunArgs),
     /// Run a plugin from its sources, or a directory of plugins, against an embedded API server.
     ///
-    /// In a plugin's folder, which has a windlass.yaml: builds the plugin, puts crd.yaml and sample.yaml into the API server, and shows what the
-    /// plugin does. When a source changes, it is built again and takes over; a build that fails is shown, and what runs goes on. The plugin may do
-    /// what NAME.policy.yaml in the folder grants. With --plugins, the plugins of a directory run, and nothing is built.
+    /// In a plugin's folder, which has a windlass.yaml, `dev` builds the plugin, applies crd.yaml and sample.yaml, and shows what
+    /// the plugin does. When you change a source, `dev` builds again, and the new plugin takes over. If a build fails, `dev`
+    /// shows why, and the old plugin keeps running. If the folder has NAME.policy.yaml, the plugin may do only what that grants;
+    /// otherwise it may do all that it asks for. With --plugins, `dev` runs the plugins of a directory and builds nothing.
     ///
-    /// The API server lives in this process, on a loopback port, with its state in memory. Its kubeconfig is written to
-    /// .windlass/kubeconfig, so `kubectl --kubeconfig .windlass/kubeconfig` works against it.
+    /// The API server lives in this process, on a loopback port, and keeps its state in memory. Use it with
+    /// `kubectl --kubeconfig .windlass/kubeconfig`.
     #[command(after_help = "Examples:\n  windlass dev                    # in the folder of a plugin\n  \
         windlass dev --plugins target/plugins\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/crd.yaml\n  \
         kubectl --kubeconfig .windlass/kubeconfig apply -f examples/webapp/webapp.yaml")]
     Dev(dev::DevArgs),
-    /// Make a folder for a new plugin, which builds and runs at once.
+    /// Make a folder for a new plugin, ready to build and run.
     ///
-    /// It has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how it is built.
+    /// The folder has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how to build
+    /// the plugin.
     #[command(
         after_help = "Examples:\n  windlass new go my-shop\n  windlass new python quotas --composite --dir work/quotas"
     )]
     New(new::NewArgs),
     /// Build a plugin from the sources in a folder.
     ///
-    /// The folder has a windlass.yaml, which says the plugin's name and its language. The language's own compiler is run, its output is made a
-    /// component, loaded as a host loads it, and put to build/NAME.wasm in one step, so that a `windlass dev` that follows it sees it
-    /// whole. What is missing on this machine is told, and how to get it.
+    /// The folder has a windlass.yaml, which names the plugin and its language. `build` runs that language's compiler, turns the
+    /// output into a component, loads it as a host would, and writes build/NAME.wasm in one step, so a `windlass dev` that
+    /// follows the file never sees half of it. If a tool is missing on this machine, `build` says how to get it.
     ///
-    /// The exit code is for scripts: 1 if the sources do not make a plugin, 2 if that could not be tried.
+    /// Exit codes: 0, built; 1, the sources are wrong; 2, the build could not be tried.
     #[command(after_help = "Examples:\n  windlass build                 # in the plugin's folder\n  \
         windlass build plugins/shop --out target/plugins/shop.wasm")]
     Build(build::BuildArgs),
-    /// Show the feature gates: what can be switched on or off, how far it is, and what is enabled.
+    /// List the feature gates, the stage of each, and whether it is enabled.
     ///
-    /// With --feature-gates, or `WINDLASS_FEATURE_GATES`, shows what these would enable, and refuses what `run` would refuse.
+    /// With --feature-gates or `WINDLASS_FEATURE_GATES`, shows what they would enable, and refuses what `run` would refuse.
     #[command(after_help = "Examples:\n  windlass features\n  windlass features --feature-gates=AllAlpha=true -o json")]
     Features(features::FeaturesArgs),
-    /// Find and take off the finalizers that plugins have left on objects.
+    /// Find and remove the finalizers that plugins have left on objects.
     ///
-    /// A plugin with `finalizer: true` in its manifest has the finalizer windlass.dev/PLUGIN put on its objects, so that it can
-    /// clean up before they go. When the plugin is removed, or a new version no longer wants it, nobody takes it off: an
-    /// object that carries it and is deleted stays for ever, "Terminating". These commands find such objects, and let them go.
+    /// If a manifest says `finalizer: true`, the host puts the finalizer windlass.dev/PLUGIN on the plugin's objects, so that
+    /// the plugin can clean up before they go. If you remove the plugin, or a new version drops the finalizer, nothing removes
+    /// it from the objects: once deleted, they stay "Terminating" for ever. These commands find such objects and release them.
     Finalizers(finalizers::FinalizersArgs),
-    /// Find what composite plugins have created, and delete what they have left behind.
+    /// List the children that composite plugins have created, and delete those left behind.
     ///
-    /// Whatever a composite plugin creates has the label windlass.dev/created-by=PLUGIN. When a new version does not own a kind
-    /// any more, what the one before it created of that kind stays, and nobody watches it. A host says so when it starts.
+    /// Each child of a composite plugin has the label windlass.dev/created-by=PLUGIN. If a new version no longer owns a kind, the
+    /// children of that kind stay, and no plugin watches them. The host warns about them when it starts.
     Children(children::ChildrenArgs),
     /// Write the policy that a plugin asks for, for review.
     ///
-    /// Loads NAME.wasm without running it and writes NAME.policy.yaml: everything that the plugin asks for, each rule with the
-    /// reason, and a remark where it is sensitive. A policy that is there is left alone; what it lacks is shown instead, and
-    /// the exit code is 1. The plugin may then do what stands in the policy and nothing else; take away what you do not want.
+    /// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for; each rule
+    /// has the reason, and a mark if it is sensitive. Delete what you do not want to grant: the plugin may do nothing else.
+    ///
+    /// If there is a policy already, `grant` leaves it alone, shows what it lacks, and exits with 1 if it lacks anything.
     #[command(
         after_help = "Examples:\n  windlass grant plugins/webapp.wasm            # then read plugins/webapp.policy.yaml\n  \
         windlass grant plugins/webapp.wasm -o -       # only show it"
     )]
     Grant(grant::GrantArgs),
-    /// Show what a plugin is, what it asks for, and what of that its policy grants.
+    /// Show what a plugin is, what it asks for, and which of that its policy grants.
     ///
-    /// The exit code is for scripts: 0 if the plugin has all that it asks for, 1 if it lacks something, 2 if that could not be
-    /// found out.
+    /// Exit codes: 0, the policy grants all that the plugin asks for; 1, it lacks something; 2, `inspect` could not find out.
     #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
         windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
     Inspect(inspect::InspectArgs),
 }
 
-/// Where plugins come from and how they run; the same for every command that runs them.
+/// The flags that every command that runs plugins has: where plugins come from, and how they run.
 #[derive(Debug, Args)]
 pub(crate) struct PluginArgs {
-    /// The directory of plugins: each NAME.wasm in it is one. It may be empty at first.
+    /// The directory of plugins, one NAME.wasm each. It may be empty at first.
     #[arg(long, value_name = "DIR", env = "WINDLASS_PLUGINS")]
     pub(crate) plugins: Option<PathBuf>,
-    /// Where the configurations of plugins are, each as NAME.config.yaml. Default: beside the plugins.
+    /// The directory of configurations, one NAME.config.yaml for each plugin. Default: the plugin directory.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
     pub(crate) config_dir: Option<PathBuf>,
-    /// Watch only this namespace. Without it, plugins watch the namespaces that their manifests name, or all.
+    /// Watch only this namespace. Default: the namespaces that each manifest names, or all.
     #[arg(long, short, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
-    /// Who says what plugins may do. policy: you, in NAME.policy.yaml for each NAME.wasm; without one, a plugin waits.
-    /// manifest: the plugin's author, so that it may do whatever it asks for. Default: policy; for `dev`, manifest.
-    #[arg(long, value_enum, value_name = "WHO", env = "WINDLASS_GRANTS")]
+    /// Where plugins get their rights from. policy: from NAME.policy.yaml, which you write; a plugin without one waits.
+    /// manifest: each plugin may do all that it asks for. Default: policy. `dev` defaults to manifest, unless the plugin's folder
+    /// has a NAME.policy.yaml.
+    #[arg(long, value_enum, value_name = "SOURCE", env = "WINDLASS_GRANTS")]
     pub(crate) grants: Option<GrantMode>,
-    /// The directory of policies. Default: they are beside the plugins.
+    /// The directory of policies, one NAME.policy.yaml for each plugin. Default: the plugin directory.
     #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
     pub(crate) policy_dir: Option<PathBuf>,
-    /// A document of kind `PluginCeiling`: no plugin may do what it does not allow, whatever its policy says.
+    /// A file of kind `PluginCeiling`, which limits all plugins: a policy cannot grant more than it allows.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
     pub(crate) ceiling: Option<PathBuf>,
-    /// A list of SHA-256 digests, one a line, as sha256sum prints them: no other plugin is loaded. It is followed: what is taken
-    /// off it stops.
+    /// Load only the plugins whose SHA-256 digests are in this file, one a line, as sha256sum prints them. The host follows the
+    /// file: remove a digest, and its plugin stops.
     #[arg(long, value_name = "FILE", env = "WINDLASS_ALLOWED_DIGESTS")]
     pub(crate) allowed_digests: Option<PathBuf>,
-    /// The namespace in which the host itself lives, which is denied to every plugin. Default: the Pod's, if this is one.
+    /// The namespace that the host itself runs in. No plugin may touch it. Default: the Pod's, in a Pod.
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace, env = "POD_NAMESPACE")]
     pub(crate) host_namespace: Option<String>,
-    /// Change nothing in the cluster: plugins are called, and each of their writes is refused.
+    /// Change nothing in the cluster: call the plugins, and refuse all their writes.
     #[arg(long, env = "WINDLASS_READ_ONLY")]
     pub(crate) read_only: bool,
-    /// How many calls of plugins run at once, over all plugins. Default: twice the processors.
+    /// The most calls that run at once, over all plugins. Default: twice the processors.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) concurrent_calls: Option<u16>,
-    /// How much the caches of one plugin may hold together. One that needs more is suspended; the others go on.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
-    pub(crate) plugin_cache_limit: Size,
-    /// How much any one cache may hold, whoever shares it.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(1 << 30))]
-    pub(crate) cache_limit: Size,
-    /// Where compiled plugins are kept, for this user alone. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The most that all caches of one plugin may hold. A plugin that needs more is suspended; the others go on.
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    pub(crate) plugin_cache_limit: ByteSize,
+    /// The most that one cache may hold, even if several plugins share it.
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(1 << 30))]
+    pub(crate) cache_limit: ByteSize,
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Where /healthz, /readyz, /metrics and /plugins are served, to everyone who can connect. Without it, nowhere.
+    /// Serve /healthz, /readyz, /metrics and /plugins at this address, to everyone who can connect. Default: not served.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
     pub(crate) admin_address: Option<SocketAddr>,
-    /// Certificate authorities that HTTPS requests of plugins trust beside the system's, in PEM.
+    /// A PEM file of certificate authorities that HTTPS requests of plugins trust, besides the system's.
     #[arg(long, value_name = "FILE", env = "WINDLASS_HTTP_CA")]
     pub(crate) http_ca: Option<PathBuf>,
-    /// How often one plugin may read the API server itself, in the long run. Reads of caches cost nothing.
+    /// Reads per second that one plugin may send to the API server. Reads from caches do not count.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_per_second: u16,
-    /// How often one plugin may read the API server itself, at once.
+    /// Reads that one plugin may send to the API server in a burst.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) live_reads_burst: u16,
-    /// How often one plugin may write, in the long run. More writes wait for their turn, and hold up no other plugin's.
+    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) writes_per_second: u16,
-    /// How often one plugin may write, at once.
+    /// Writes that one plugin may make in a burst.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) writes_burst: u16,
-    /// How often one plugin may write one object within a minute before that is a hot loop: then it is called rarely about the
-    /// object that it did so for. 0: never.
+    /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object that it
+    /// made them for. 0 switches this off.
     #[arg(long, value_name = "N", default_value_t = 300)]
     pub(crate) hot_loop_writes: u16,
     #[command(flatten)]
@@ -214,6 +219,13 @@ pub(crate) struct PluginArgs {
     pub(crate) leases: LeaseArgs,
     #[command(flatten)]
     pub(crate) feature_gates: FeatureGateArgs,
+}
+
+/// The format of what a command prints.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OutputFormat {
+    Text,
+    Json,
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -225,7 +237,7 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 impl Command {
-    /// How its log lines look unless somebody says otherwise.
+    /// The log format without `--log-format`.
     fn log_format(&self) -> LogFormat {
         match self {
             Self::Dev(args) if args.is_in_folder() => LogFormat::Brief,
@@ -260,7 +272,7 @@ impl Cli {
     }
 }
 
-/// Writes to standard output. That its reader has had enough, as `head` has, is no error.
+/// Writes to standard output. A reader that closes the pipe early, as `head` does, is not an error.
 fn print(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -269,8 +281,8 @@ fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Runs `work`, and then waits for nothing else. Dropping a runtime waits for its blocking threads, and a look-up of a name
-/// may take as long as the resolver likes.
+/// Runs `work`, and then waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS look-up can
+/// block one for as long as the resolver likes.
 fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     let result = runtime.block_on(work);
     runtime.shutdown_background();

@@ -1,4 +1,4 @@
-//! `windlass new`: a folder for a new plugin.
+//! `windlass new`: makes a folder for a new plugin.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,36 +8,36 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use windlass_author::file::Kind;
+use windlass_author::file::PluginKind;
 use windlass_author::new::{self, NameError, Names, WriteError};
 
-/// Nothing was made.
+/// Exit code: nothing was made.
 const FAILED: u8 = 2;
 
 /// Arguments of `windlass new`.
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
-    /// What the plugin is written in.
+    /// The plugin's language.
     #[arg(value_name = "LANGUAGE", value_parser = PossibleValuesParser::new(new::languages()))]
     language: String,
-    /// The plugin's name, such as my-shop. Its kind is then `MyShop`, of example.com/v1.
+    /// The plugin's name, such as my-shop. The kind of its objects is then `MyShop`, of example.com/v1.
     #[arg(value_name = "NAME")]
     name: String,
-    /// A composer, which only computes children and status from an object, instead of a reconciler.
+    /// Make a composer, which only computes children and status from an object, instead of a reconciler.
     #[arg(long)]
     composite: bool,
-    /// The folder. Default: NAME. It must not exist, or be empty.
+    /// The new folder. It must not exist, or be empty. Default: NAME.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Why there is no new folder.
+/// The reason why no folder was made.
 #[derive(Debug, thiserror::Error)]
 enum NewError {
     #[error(transparent)]
     Name(#[from] NameError),
     #[error("there is no template of a {} in {language} in this windlass", kind.as_str())]
-    NoTemplate { language: String, kind: Kind },
+    NoTemplate { language: String, kind: PluginKind },
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -58,7 +58,7 @@ impl NewArgs {
 
     fn make(self) -> Result<String, NewError> {
         let names = Names::of(&self.name)?;
-        let kind = if self.composite { Kind::Composer } else { Kind::Reconciler };
+        let kind = if self.composite { PluginKind::Composer } else { PluginKind::Reconciler };
         let files = new::files(&self.language, kind, &names);
         let files = files.ok_or_else(|| NewError::NoTemplate { language: self.language.clone(), kind })?;
         let folder = self.dir.unwrap_or_else(|| names.name.clone().into());

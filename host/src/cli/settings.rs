@@ -7,14 +7,14 @@ use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Sett
 use super::PluginArgs;
 
 impl PluginArgs {
-    /// The settings that these flags mean. `mode` stands in for `--grants`, and `leases` for `--leases`, where the flag is left out.
+    /// The settings from these flags. `mode` is the default of `--grants`, and `leases` that of `--leases`.
     pub(super) fn settings(self, mode: GrantMode, leases: LeaseMode) -> anyhow::Result<Settings> {
         let plugins = self.plugins.context("no directory of plugins was named (--plugins)")?;
         let host_namespace = self.host_namespace.or_else(pod_namespace);
         let mut leases = self.leases.settings(leases)?;
         leases.namespace = leases.namespace.or_else(|| host_namespace.clone()).or_else(|| self.namespace.clone());
         if self.read_only {
-            // A lease would be a change, and who changes nothing needs none.
+            // A lease would be a change, and a host that changes nothing needs none.
             leases.mode = LeaseMode::None;
         }
         let concurrent_calls = self.concurrent_calls.map_or(2 * processors(), u32::from);
@@ -50,7 +50,7 @@ impl PluginArgs {
     }
 }
 
-/// The namespace of the Pod that this is, as far as the process can know.
+/// The namespace of the Pod that this process runs in, if it can tell.
 fn pod_namespace() -> Option<String> {
     let mounted = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
     mounted.map(|namespace| namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())

@@ -21,7 +21,7 @@ pub(crate) fn on_signal() -> anyhow::Result<CancellationToken> {
                 // As a shell reports a process that a signal has ended.
                 std::process::exit(128 + kind.as_raw_value());
             }
-            // Before it is so, for all that is told because of it is to come after it. A second signal is looked at after both.
+            // Log first, so that messages about the shutdown come after this one.
             tracing::info!(signal = name, "stopping; a second signal ends at once");
             stopping.cancel();
         }

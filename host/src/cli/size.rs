@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 /// A number of bytes: `1073741824`, `1Gi`, `512Mi`, `64Ki`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) usize);
+pub(crate) struct ByteSize(pub(crate) usize);
 
 const UNITS: [(&str, usize); 4] = [("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1)];
 
-impl FromStr for Size {
+impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -21,7 +21,7 @@ impl FromStr for Size {
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fits = |unit: &usize| self.0.is_multiple_of(*unit);
         let (suffix, unit) = UNITS.iter().find(|(_, unit)| fits(unit)).unwrap_or(&("", 1));
@@ -36,15 +36,15 @@ mod tests {
     #[test]
     fn sizes_read_as_they_are_written() {
         for (text, size) in [("1Gi", 1 << 30), ("512Mi", 512 << 20), ("3Ki", 3072), ("1000", 1000)] {
-            assert_eq!(text.parse(), Ok(Size(size)));
-            assert_eq!(Size(size).to_string(), text);
+            assert_eq!(text.parse(), Ok(ByteSize(size)));
+            assert_eq!(ByteSize(size).to_string(), text);
         }
     }
 
     #[test]
     fn what_is_no_size_is_refused_with_an_example() {
         for text in ["", "0", "Mi", "-1Mi", "1.5Gi", "1GB", "99999999999Gi"] {
-            assert!(text.parse::<Size>().is_err_and(|error| error.contains("512Mi")), "{text}");
+            assert!(text.parse::<ByteSize>().is_err_and(|error| error.contains("512Mi")), "{text}");
         }
     }
 }

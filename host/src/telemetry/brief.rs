@@ -1,5 +1,5 @@
-//! Log lines for somebody who writes a plugin and watches what it does: a short line for each call, write, log line and event, without
-//! what only tells one replica or generation from another.
+//! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only tell replicas or
+//! generations apart.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,10 +12,10 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is shown unless somebody says otherwise: calls and events are not in a host's log by default.
+/// The default filter. It adds calls and events, which a host's log does not have by default.
 pub(crate) const FILTER: &str = "info,windlass::dispatch=debug,windlass::events=debug";
 
-/// What people who watch one plugin on their own machine know, or do not need.
+/// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
 /// The format.
@@ -35,7 +35,7 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut fields = Fields::default();
+        let mut fields = BriefFields::default();
         event.record(&mut fields);
         let spans = ctx.event_scope().into_iter().flatten();
         for span in spans {
@@ -51,9 +51,9 @@ where
     }
 }
 
-/// One line, but for the time.
+/// One line without the time.
 #[derive(Debug, PartialEq, Eq)]
-struct Line {
+struct BriefLine {
     what: &'static str,
     colour: &'static str,
     text: String,
@@ -67,7 +67,7 @@ const MAGENTA: &str = "\x1b[35m";
 const CYAN: &str = "\x1b[36m";
 const DIM: &str = "\x1b[2m";
 
-fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> Line {
+fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> BriefLine {
     let field = |name| fields.get(name).map_or("", String::as_str);
     let message = field("message");
     let warned = match level {
@@ -98,7 +98,7 @@ fn line(target: &str, level: Level, fields: &BTreeMap<&'static str, String>) -> 
             (what, colour, spaced(&[field("key"), message, &rest(fields)]))
         }
     };
-    Line { what, colour, text }
+    BriefLine { what, colour, text }
 }
 
 /// `default/hello patch configmaps default/hello: committed, 201, in 4 ms`
@@ -151,9 +151,9 @@ fn value_in(text: &str, name: &str) -> Option<String> {
 }
 
 #[derive(Default)]
-struct Fields(BTreeMap<&'static str, String>);
+struct BriefFields(BTreeMap<&'static str, String>);
 
-impl Visit for Fields {
+impl Visit for BriefFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.0.insert(field.name(), value.to_owned());
     }

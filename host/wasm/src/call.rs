@@ -14,12 +14,13 @@ use windlass_core::fair::CpuPermit;
 use windlass_core::outcome::CallResult;
 
 use crate::abi::v0_1_0::{self, Instance};
+use crate::counters::Counters;
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
 use crate::memory::Account;
 use crate::meter::Meter;
 use crate::parked::{Parked, Service, Terms};
-use crate::plugin::{Counters, Instances, Request};
+use crate::request::{Instances, Request};
 use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
 use crate::timing::CallTime;

@@ -6,6 +6,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::abi::AbiVersion;
+use crate::entry::Entry;
 use crate::text::single_line;
 
 const PACKAGE: &str = "windlass:plugin/";
@@ -87,15 +88,6 @@ pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
         [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(ComponentError::CoreModule),
         _ => Err(ComponentError::NotWasm),
     }
-}
-
-/// What a plugin is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
-    /// To bring about what should be.
-    Reconciler,
-    /// To say what should be; the host brings it about.
-    Composer,
 }
 
 /// What `component` is asked for, and for which version of the interface it is built.

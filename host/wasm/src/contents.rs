@@ -9,7 +9,7 @@ use crate::compile::Size;
 use crate::digest;
 use crate::engine::MOST_OF_A_TABLE;
 use crate::limits::Limits;
-use crate::loader::LoadError;
+use crate::load_error::LoadError;
 use crate::obtain::read;
 use crate::text::single_line;
 

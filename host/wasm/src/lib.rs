@@ -7,8 +7,8 @@
 //! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from `compile`, a
 //! process of its own) → `loader` (link, describe, validate).
 //!
-//! The way of a call: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit, a task on the guests' own threads) → `call` (store,
-//! instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
+//! The way of a call: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit; in place for a caller on the guests'
+//! threads, else a task there) → `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
 
 mod abi;
 mod artefacts;
@@ -16,11 +16,14 @@ mod call;
 mod compile;
 mod component;
 mod contents;
+mod counters;
 mod cpu;
 mod digest;
 mod engine;
+mod entry;
 mod imports;
 mod limits;
+mod load_error;
 mod loader;
 mod log_budget;
 mod machine;
@@ -31,6 +34,7 @@ mod obtain;
 mod parked;
 mod plugin;
 mod refusals;
+mod request;
 mod sandbox;
 mod state;
 mod text;
@@ -41,13 +45,16 @@ mod trap;
 pub use abi::AbiVersion;
 pub use artefacts::{CacheError, default_cache_dir};
 pub use compile::{CompileFailure, Compiler, TooMuch, compile_child};
-pub use component::{ComponentError, Entry};
+pub use component::ComponentError;
 pub use contents::{Contents, FileKind, MadeWith, Need};
+pub use counters::PluginStats;
 pub use cpu::CpuTime;
 pub use engine::EngineError;
+pub use entry::Entry;
 pub use limits::{Limit, Limits, SetLimitError, Setting, Unit};
-pub use loader::{LoadError, LoadProblem};
+pub use load_error::{LoadError, LoadProblem};
 pub use manifest::{Manifest, ManifestError};
 pub use memory::Held;
-pub use plugin::{CallLimits, Called, Composed, CompositionRequest, Instances, Plugin, PluginStats, Replay, Request};
+pub use plugin::{Called, Composed, Plugin};
+pub use request::{CallLimits, CompositionRequest, Instances, Replay, Request};
 pub use sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStats};

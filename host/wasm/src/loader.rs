@@ -1,7 +1,7 @@
 //! From a file to a [`Plugin`]: obtain its code, link, `describe` twice, validate. Nothing of the plugin's has any effect
 //! until all of it has gone well.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use crate::abi::{AbiVersion, v0_1_0};
+use crate::abi::v0_1_0;
 use crate::call;
-use crate::compile::CompileFailure;
-use crate::component::{ComponentError, check_imports, entry, imports};
+use crate::component::{check_imports, entry, imports};
 use crate::digest;
+use crate::load_error::{LoadError, LoadProblem, explained};
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::obtain::{Obtained, cached, obtain};
 use crate::plugin::{Code, Plugin};
@@ -26,128 +26,6 @@ use crate::trap::Stopped;
 /// The clocks and seeds of the two runs of `describe`: different, so that an answer that depends on them shows.
 const WORLDS: [(Duration, u64); 2] =
     [(Duration::from_secs(1_000_000_000), 1), (Duration::new(1_234_567_890, 987_654_321), 2)];
-
-/// A file that is not a plugin.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", .path.display())]
-pub struct LoadError {
-    /// The file.
-    pub path: PathBuf,
-    /// What is wrong with it, and what to do.
-    pub problem: LoadProblem,
-}
-
-/// Why a file was not loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadProblem {
-    /// It cannot be read.
-    #[error("cannot read it: {0}")]
-    Read(#[source] std::io::Error),
-    /// A directory, a pipe or a device.
-    #[error("it is not a regular file")]
-    NotAFile,
-    /// More bytes than a plugin may have.
-    #[error(
-        "it is larger than {limit} bytes, the most that a plugin's file may have; build it in release mode, stripped, or \
-         raise it with `--limit file=SIZE`"
-    )]
-    TooLarge {
-        /// `Limits::file_bytes`
-        limit: u64,
-    },
-    /// The file's name cannot be the name of a plugin.
-    #[error(
-        "its name without `.wasm` is {stem:?}, which cannot name a plugin: up to 63 lower-case letters, digits and \
-         dashes, beginning and ending with a letter or digit"
-    )]
-    FileName {
-        /// The file's stem.
-        stem: String,
-    },
-    /// It is not a component for this host.
-    #[error(transparent)]
-    Component(#[from] ComponentError),
-    /// It is broken, or uses what this host does not allow.
-    #[error("it does not compile: {0}")]
-    Compile(String),
-    /// It compiles, and no call has room for it.
-    #[error(
-        "it compiles, but this host has no room for it: {0} (`--limit memory=SIZE`, `--limit memories=N` and \
-         `--limit instances=N` give more)"
-    )]
-    NoRoom(String),
-    /// Compiling it was stopped at a limit, or fell.
-    #[error(transparent)]
-    Stopped(#[from] CompileFailure),
-    /// Its imports or exports have the right names and other types.
-    #[error("it does not fit the interface `windlass:plugin@{abi}`, so it was built from another text of it: {reason}")]
-    Link {
-        /// The version by the name of the export.
-        abi: AbiVersion,
-        /// What does not fit.
-        reason: String,
-    },
-    /// `describe` did not answer.
-    #[error("its `describe` failed ({reason}): {message}")]
-    Describe {
-        /// The class, a fixed label: `trap`, `deadline`, ….
-        reason: &'static str,
-        /// What happened.
-        message: String,
-    },
-    /// `describe` answers one thing now and another then.
-    #[error(
-        "its `describe` answered differently when called again with another clock and seed, first at {at}: it must be \
-         constant"
-    )]
-    Unstable {
-        /// Where the answers differ.
-        at: String,
-    },
-    /// The manifest is not one.
-    #[error("its manifest is not valid: {0}")]
-    Manifest(#[from] ManifestError),
-    /// The plugin takes another one's name.
-    #[error(
-        "its manifest is named {manifest:?}, its file {file:?}: rename the file to `{manifest}.wasm`, or change the \
-         name in the manifest"
-    )]
-    OtherName {
-        /// The name in the manifest.
-        manifest: String,
-        /// The file's stem.
-        file: String,
-    },
-    /// The host itself failed, or is going away.
-    #[error("the host could not load it: {0}")]
-    Host(String),
-}
-
-impl LoadProblem {
-    /// The label of metrics.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Read(_) | Self::NotAFile => "read",
-            Self::TooLarge { .. } => "too-large",
-            Self::FileName { .. } | Self::OtherName { .. } => "name",
-            Self::Component(_) => "component",
-            Self::Compile(_) => "compile",
-            Self::NoRoom(_) => "too-much",
-            Self::Stopped(failure) => failure.reason(),
-            Self::Link { .. } => "link",
-            Self::Describe { .. } | Self::Unstable { .. } => "describe",
-            Self::Manifest(_) => "manifest",
-            Self::Host(_) => "host",
-        }
-    }
-}
-
-impl From<TaskError> for LoadProblem {
-    fn from(error: TaskError) -> Self {
-        Self::Host(error.to_string())
-    }
-}
 
 impl Sandbox {
     /// Loads the plugin in the file `path`. Reading, compiling and `describe` all happen beside the host's threads.
@@ -279,11 +157,6 @@ fn first_difference(a: &Value, b: &Value) -> Option<String> {
         }
         _ => (a != b).then(String::new),
     }
-}
-
-/// wasmtime's error with its causes, on one line. Parts of it are names that the plugin's author chose.
-pub(crate) fn explained(error: &wasmtime::Error) -> String {
-    single_line(&format!("{error:#}"), 1000)
 }
 
 #[cfg(test)]

@@ -9,16 +9,24 @@ use std::time::Duration;
 
 use wasmtime::component::Component;
 
-use crate::artefacts::{Found, from_compiler};
+use crate::artefacts::{Found, Pinned, from_compiler};
 use crate::compile::{CompileError, CompileFailure, compile};
 use crate::component::{check_imports, check_preamble, entry};
 use crate::digest;
-use crate::loader::{LoadProblem, explained};
-use crate::plugin::Kept;
+use crate::load_error::{LoadProblem, explained};
 use crate::sandbox::{Shared, TaskError};
 
 /// For what is done beside compiling within its deadline: reading, hashing, writing.
 const BESIDE: Duration = Duration::from_secs(30);
+
+/// What the cache of compiled plugins has to do with a plugin.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// It was not compiled for this plugin.
+    pub(crate) found: bool,
+    /// What it holds in the cache. None: there is no cache.
+    pub(crate) pinned: Option<Arc<Pinned>>,
+}
 
 /// A component that can be linked.
 pub(crate) struct Obtained {

@@ -14,7 +14,7 @@ use windlass_core::grants::Grants;
 use windlass_core::ports::CallContext;
 
 use crate::abi::v0_1_0::Instance;
-use crate::plugin::Counters;
+use crate::counters::Counters;
 use crate::state::CallState;
 
 /// What an operator has said that a plugin may know and do. What an instance has kept of a call is of those times, so it serves no

@@ -1,92 +1,25 @@
 //! A loaded plugin: what it said of itself, and how to call it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use windlass_core::compose::Composition;
-use windlass_core::confidential::Confidential;
-use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 
 use crate::abi::{AbiVersion, v0_1_0};
-use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
-use crate::component::Entry;
+use crate::counters::{Counters, PluginStats};
 use crate::cpu::CpuTime;
-use crate::limits::Limits;
-use crate::log_budget::LogBudget;
+use crate::entry::Entry;
 use crate::manifest::Manifest;
-use crate::memory::{GuestMemory, Held, Share};
+use crate::memory::Held;
+use crate::obtain::Kept;
+use crate::request::{CallLimits, CompositionRequest, Request};
 use crate::sandbox::{Shared, TaskError};
 use crate::trap::Stopped;
-
-/// Which object a call is about, and why now; as `types.request` in WIT.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The controller's name in the manifest.
-    pub controller: Arc<str>,
-    /// The key of the primary.
-    pub key: ObjectKey,
-    /// The primary's last known UID.
-    pub uid: Option<Arc<str>>,
-    /// The primary as cached. None: it is not in the watch's scope, usually because it is gone.
-    pub object: Option<Arc<str>>,
-    /// The primary is being deleted and waits for its finalizers.
-    pub deleting: bool,
-    /// How many retries of this key were counted since its last success.
-    pub attempt: u32,
-    /// 32 hexadecimal digits.
-    pub trace_id: Arc<str>,
-}
-
-/// What a composer is asked; as `composer.composition-request` in WIT.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompositionRequest {
-    /// Which object, and why now. Its `object` is None: it is the `parent`.
-    pub request: Request,
-    /// The parent as cached.
-    pub parent: Arc<str>,
-    /// The objects of the owned kinds that the parent controls.
-    pub children: Vec<Arc<str>>,
-    /// The objects of the other watches that map to the parent.
-    pub related: Vec<Arc<str>>,
-    /// The operator's configuration of the plugin.
-    pub config: Confidential,
-}
-
-/// What a single call has instead of what the sandbox has for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallLimits {
-    /// Wall time, host calls included; at most the sandbox's `most_deadline`.
-    pub deadline: Option<Duration>,
-    /// In which instance it takes place.
-    pub instances: Instances,
-    /// What it sees of time and chance. None: the real thing.
-    pub replay: Option<Replay>,
-}
-
-/// Time and chance that are known, so that a call can be made again and everything in it is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replay {
-    /// The time since 1970, which stands still.
-    pub now: Duration,
-    /// What randomness follows from. In `compose` it follows from the request in any case.
-    pub seed: [u8; 32],
-}
-
-/// Where calls of a plugin take place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Instances {
-    /// Each in an instance of its own, which is gone when the call has ended.
-    #[default]
-    Fresh,
-    /// In one that has served calls before, if one is free: quicker, and what the plugin keeps in its memory is still there.
-    Reuse,
-}
 
 /// A call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,15 +43,6 @@ pub struct Composed {
     pub held: Option<Held>,
 }
 
-/// What a plugin has lost to limits since it was loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PluginStats {
-    /// Log lines beyond a call's limit, or the plugin's.
-    pub dropped_log_lines: u64,
-    /// Values of metrics beyond a call's limit.
-    pub dropped_metric_values: u64,
-}
-
 /// One generation of a plugin: the bytes of a file at one time. Calls of it may run concurrently, each in an instance
 /// that no other call uses meanwhile.
 #[derive(Debug)]
@@ -137,15 +61,6 @@ pub struct Plugin {
     /// Where what its calls ask for is carried out.
     pub(crate) host: Handle,
     pub(crate) shared: Arc<Shared>,
-}
-
-/// What the cache of compiled plugins has to do with a plugin.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    /// It was not compiled for this plugin.
-    pub(crate) found: bool,
-    /// What it holds in the cache. None: there is no cache.
-    pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
 /// What is called.
@@ -318,60 +233,5 @@ impl Drop for Plugin {
     fn drop(&mut self) {
         // Instances that wait for a call of this generation wait in vain.
         self.shared.memory.lot.forget(&self.counters);
-    }
-}
-
-/// [`PluginStats`] while they are counted, and what is known of the plugin's calls for those to come.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    log_lines: AtomicU64,
-    metric_values: AtomicU64,
-    log_budget: LogBudget,
-    /// What a call is expected to need, in bytes.
-    memory: AtomicUsize,
-    /// What its calls may have together.
-    share: OnceLock<Share>,
-}
-
-impl Counters {
-    /// Counts lines that were dropped. Returns whether it is time to tell somebody.
-    pub(crate) fn log_lines_dropped(&self, lines: u64) -> bool {
-        self.log_lines.fetch_add(lines, Ordering::Relaxed);
-        self.log_budget.tell(Instant::now())
-    }
-
-    /// Whether the plugin may log one more line.
-    pub(crate) fn log_line(&self, limits: &Limits, bytes: usize) -> bool {
-        self.log_budget.line(limits, bytes, Instant::now())
-    }
-
-    /// Returns whether it was the first.
-    pub(crate) fn metric_dropped(&self) -> bool {
-        self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
-    }
-
-    /// What its calls may have of `memory` together.
-    pub(crate) fn share(&self, memory: &GuestMemory) -> &Share {
-        self.share.get_or_init(|| memory.share())
-    }
-
-    /// What the next call will probably need.
-    pub(crate) fn memory_expected(&self) -> usize {
-        self.memory.load(Ordering::Relaxed)
-    }
-
-    /// A call has needed so much: what is expected is the most of late, so that one large call does not hold the others up
-    /// for ever.
-    pub(crate) fn memory_used(&self, bytes: usize) {
-        // Calls that end at the same time may overwrite each other's: it is an estimate.
-        let expected = self.memory_expected();
-        self.memory.store(bytes.max(expected - expected.saturating_sub(bytes) / 8), Ordering::Relaxed);
-    }
-
-    fn snapshot(&self) -> PluginStats {
-        PluginStats {
-            dropped_log_lines: self.log_lines.load(Ordering::Relaxed),
-            dropped_metric_values: self.metric_values.load(Ordering::Relaxed),
-        }
     }
 }

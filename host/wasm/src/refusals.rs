@@ -14,7 +14,7 @@ use crate::artefacts::Artefacts;
 use crate::compile::{CompileFailure, terms};
 use crate::component::ComponentError;
 use crate::limits::Limits;
-use crate::loader::LoadProblem;
+use crate::load_error::LoadProblem;
 
 /// How long a file is refused without another look at it.
 const REMEMBERED: Duration = Duration::from_hours(1);

@@ -23,6 +23,7 @@ use crate::artefacts::Artefacts;
 use crate::compile::Compiler;
 use crate::engine::{self, EngineError};
 use crate::limits::Limits;
+use crate::load_error::LoadProblem;
 use crate::memory::GuestMemory;
 use crate::parked::{Parked, ParkingLot};
 use crate::refusals::Refusals;
@@ -217,6 +218,12 @@ pub(crate) enum TaskError {
     /// The sandbox is going away.
     #[error("the sandbox is shutting down")]
     ShutDown,
+}
+
+impl From<TaskError> for LoadProblem {
+    fn from(error: TaskError) -> Self {
+        Self::Host(error.to_string())
+    }
 }
 
 impl TaskError {

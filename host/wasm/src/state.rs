@@ -8,8 +8,9 @@ use rand::{Rng as _, SeedableRng as _};
 use tokio::runtime::Handle;
 use windlass_core::ports::{CallContext, Ports};
 
+use crate::counters::Counters;
 use crate::meter::Meter;
-use crate::plugin::{Counters, Replay};
+use crate::request::Replay;
 use crate::text::single_line;
 
 /// How much is kept of what `describe` says.

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
+use crate::abi::v0_1_0::OtherEntry;
 use crate::limits::{Limit, Overrun};
 use crate::state::{CallState, ForbiddenImport};
 use crate::text::single_line;
@@ -39,13 +40,6 @@ impl HostFailed {
     pub(crate) fn in_import(import: &'static str, cause: &impl fmt::Display) -> wasmtime::Error {
         Self { import, cause: cause.to_string() }.into()
     }
-}
-
-/// The host has asked a plugin for what it is not there for.
-#[derive(Debug, thiserror::Error)]
-#[error("the host asked for what the plugin does not have: it is a {is}")]
-pub(crate) struct OtherEntry {
-    pub(crate) is: &'static str,
 }
 
 /// A trap, an overrun, or an error that an import raised.

@@ -10,10 +10,10 @@ pub(crate) const API_VERSION: &str = "examples.windlass.dev/v1";
 /// The kind.
 pub(crate) const KIND: &str = "PodSet";
 
-/// A number of Pods that are alike.
+/// A number of identical Pods.
 pub(crate) type PodSet = Object<Spec, Status>;
 
-/// What is asked for.
+/// The desired state.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Spec {
     /// How many Pods.
@@ -33,7 +33,7 @@ pub(crate) struct Selector {
     pub(crate) match_expressions: Vec<Expression>,
 }
 
-/// What must be true of one label.
+/// A condition on one label.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Expression {
     pub(crate) key: String,
@@ -50,7 +50,7 @@ pub(crate) enum Operator {
     DoesNotExist,
 }
 
-/// What is.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Status {
@@ -65,7 +65,7 @@ pub(crate) struct Status {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Of a Pod, what decides whether it counts, and which one goes first.
+/// The part of a Pod that decides whether it counts, and which Pod goes first.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Pod {
     pub(crate) metadata: PodMetadata,
@@ -79,7 +79,7 @@ pub(crate) struct PodMetadata {
     pub(crate) name: String,
     pub(crate) namespace: String,
     pub(crate) uid: String,
-    /// As Kubernetes writes times: the text's order is that of time.
+    /// In Kubernetes' form, in which times and their texts have the same order.
     pub(crate) creation_timestamp: String,
     pub(crate) deletion_timestamp: Option<String>,
 }
@@ -96,17 +96,17 @@ impl Pod {
     pub(crate) const FIELDS: [&str; 4] =
         ["/metadata/creationTimestamp", "/metadata/deletionTimestamp", "/status/phase", "/status/conditions"];
 
-    /// Whether it counts: it is neither going nor over.
+    /// Whether the Pod counts: it is neither being deleted nor ended.
     pub(crate) fn is_active(&self) -> bool {
         self.metadata.deletion_timestamp.is_none() && !matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Whether it says that it is ready.
+    /// Whether the Pod reports that it is ready.
     pub(crate) fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
     }
 
-    /// This very Pod, and no later one of its name.
+    /// The reference to this very Pod, and to no later one with its name.
     pub(crate) fn target(&self) -> ObjectRef {
         let PodMetadata { name, namespace, uid, .. } = &self.metadata;
         ObjectRef::namespaced("v1", "Pod", namespace, name).with_uid(uid)

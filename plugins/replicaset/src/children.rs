@@ -1,4 +1,4 @@
-//! How many Pods to make and which ones to delete, by those that there are. Pure: no call to the host.
+//! How many Pods to make and which to delete, given those that exist. Pure: nothing here calls the host.
 
 use std::cmp::Reverse;
 
@@ -9,18 +9,18 @@ use crate::api::{Pod, PodSet};
 /// The most Pods that one call makes or deletes, as `ReplicaSet`s do: the next call, which their events bring, goes on.
 pub(crate) const MOST_AT_ONCE: usize = 500;
 
-/// What is to be done.
+/// The decision about the Pods.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// There are as many as asked for.
+    /// There are as many as the set asks for.
     Nothing,
-    /// So many are missing.
+    /// This many are missing.
     Create(usize),
-    /// These are too many.
+    /// These are surplus.
     Delete(Vec<Pod>),
 }
 
-/// Compares what is asked for with the active Pods.
+/// Compares the desired number with the active Pods.
 pub(crate) fn change(replicas: usize, mut active: Vec<Pod>) -> Change {
     if active.len() < replicas {
         return Change::Create((replicas - active.len()).min(MOST_AT_ONCE));
@@ -29,18 +29,19 @@ pub(crate) fn change(replicas: usize, mut active: Vec<Pod>) -> Change {
     if surplus == 0 {
         return Change::Nothing;
     }
-    // What is not ready serves nobody, and what is youngest has the least to lose. The name makes it the same each time.
+    // A Pod that is not ready serves nobody, and the youngest has the least to lose. The name makes the order the same
+    // each time.
     active.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
     active.truncate(surplus);
     Change::Delete(active)
 }
 
-/// The lower, the sooner it goes.
+/// The lower the rank, the sooner the Pod goes.
 fn rank(pod: &Pod) -> (bool, Reverse<&str>, &str) {
     (pod.is_ready(), Reverse(&pod.metadata.creation_timestamp), &pod.metadata.name)
 }
 
-/// A new Pod of a set. Its owner and its name are for the host.
+/// A new Pod of a set. The host adds its owner and its name.
 pub(crate) fn pod(set: &PodSet) -> Value {
     let template = &set.spec.template;
     json!({

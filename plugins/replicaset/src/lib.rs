@@ -1,6 +1,6 @@
 //! The `replicaset` plugin: as many Pods for each `PodSet` as it asks for.
 //!
-//! This file reads, writes and reports. What there is to do is decided by pure functions in `children` and `status`.
+//! This file reads, writes and reports. Pure functions in `children` and `status` decide what to do.
 //!
 //! Kubernetes' own controller counts the creations and deletions that it expects to see before it looks at its cache again.
 //! Nothing here does: the host calls for a `PodSet` only when its caches show what the last call for it has done.
@@ -44,7 +44,7 @@ impl Reconciler for Plugin {
 
 windlass_sdk::plugin!(Plugin);
 
-/// What went wrong.
+/// The problems of a call.
 #[derive(Default)]
 struct Trouble {
     problem: Option<Problem>,
@@ -64,7 +64,7 @@ fn reconcile(set: &PodSet) -> Result<Outcome, Failures> {
     trouble.failures.or(Outcome::Done)
 }
 
-/// Takes control of what matches, then makes what is missing or deletes what is too much.
+/// Takes control of matching Pods, then makes missing ones or deletes surplus ones.
 fn bring_about(set: &PodSet) -> Result<Trouble, Failures> {
     let claimed = owners::claim("v1", "Pod", &set.spec.selector.text())?;
     if !claimed.adopted.is_empty() || !claimed.released.is_empty() {

@@ -1,4 +1,4 @@
-//! Label selectors: as text, which the host takes, and whether they match. Pure.
+//! Label selectors: as the text that the host takes, and whether they match. Pure.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ impl Selector {
         labels.chain(expressions).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether an object with these labels is meant.
+    /// Whether the selector matches these labels.
     pub(crate) fn matches(&self, labels: &Value) -> bool {
         self.match_labels.iter().all(|(key, value)| labels[key] == *value)
             && self.match_expressions.iter().all(|expression| expression.matches(labels))

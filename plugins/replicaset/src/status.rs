@@ -1,4 +1,4 @@
-//! The status of a `PodSet`. Pure: no call to the host.
+//! The status of a `PodSet`. Pure: nothing here calls the host.
 
 use windlass_sdk::clock::Timestamp;
 use windlass_sdk::conditions::{Condition, find_condition, updated_conditions};
@@ -19,7 +19,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// What is wrong with a spec that the CRD's schema lets pass. Without this, each call would make Pods that the next one
+    /// The problem of a spec that the CRD's schema lets pass. Without this, each call would make Pods that the next one
     /// does not count.
     pub(crate) fn of_spec(spec: &Spec) -> Option<Self> {
         let problem = |message: &str| Some(Self { reason: "InvalidSelector", message: message.into() });
@@ -30,7 +30,7 @@ impl Problem {
         if is_matched { None } else { problem("spec.selector does not match the labels of spec.template") }
     }
 
-    /// A refusal that stays until someone does something. What passes by itself is retried, and is no problem.
+    /// A refusal that stays until someone acts. A failure that passes by itself is retried, and is no problem.
     pub(crate) fn lasting(reason: &'static str, error: &Error) -> Option<Self> {
         let is_lasting = matches!(
             error.reason()?,
@@ -39,7 +39,7 @@ impl Problem {
         is_lasting.then(|| Self { reason, message: error.to_string() })
     }
 
-    /// Whether it is worth an event: each is reported once, not at every reconcile that meets it.
+    /// Whether the problem is worth an event: each is reported once, not at every reconcile that meets it.
     pub(crate) fn is_news(&self, set: &PodSet) -> bool {
         find_condition(&set.status.conditions, READY)
             .is_none_or(|ready| ready.reason != self.reason || ready.observed_generation != set.metadata.generation)

@@ -1,4 +1,4 @@
-//! Native tests of the pure parts: what is done about the Pods, what the status says.
+//! Native tests of the pure parts: the decision about the Pods, and the status.
 
 use serde_json::{Value, json};
 use windlass_sdk::clock::Timestamp;

@@ -17,7 +17,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 #[test]
 fn the_component_imports_nothing_of_wasi() {
     let component = component();
-    // The names of imports stand in it in clear.
+    // The component contains the names of imports as plain text.
     assert!(contains(&component, "windlass:plugin/owners@0.1.0"));
     assert!(!contains(&component, "wasi"));
 }
@@ -28,7 +28,7 @@ fn the_component_is_small() {
     assert!(size <= LARGEST, "{size} bytes are more than {LARGEST}");
 }
 
-/// Kubernetes' own controller has them; here they are the host's.
+/// Kubernetes' own controller has expectations; here the host has them.
 #[test]
 fn the_plugin_has_no_code_for_expectations() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

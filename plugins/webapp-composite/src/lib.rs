@@ -10,7 +10,7 @@ use windlass_sdk::{Composer, Composition, CompositionRequest, Failures, Metadata
 #[cfg(test)]
 mod tests;
 
-/// The CRD, which sees to defaults and bounds, is in examples/webapp/crd.yaml.
+/// The CRD, which sets defaults and bounds, is in examples/webapp/crd.yaml.
 type WebApp = Object<Spec, Status>;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ impl Composer for Plugin {
         let problem = app.spec.image.trim().is_empty().then_some("spec.image is empty");
         let status = status(&app, &deployment, running.as_ref(), problem);
         if let Some(problem) = problem {
-            // Without `allow_empty`, no children means that those which are there stay.
+            // Without `allow_empty`, an answer without children leaves the existing ones.
             let is_news = status.conditions != app.status.conditions;
             let warning = is_news.then(|| Event::warning("Invalid", "Reconcile", problem));
             return Ok(Composition::new().status(&status).event(warning));
@@ -78,7 +78,7 @@ fn children(app: &WebApp) -> [Value; 2] {
     [child("apps/v1", "Deployment", pods), child("v1", "Service", serving)]
 }
 
-/// What the host is about to do about a child, as an event.
+/// The event for what the host is about to do with a child.
 fn change(app: &WebApp, wanted: &Value, child: Option<&Value>) -> Option<Event> {
     let is_left = |child: &Value| has_fields(child, wanted) || !child["metadata"]["deletionTimestamp"].is_null();
     let (reason, action, what) = match app.status.observed_generation {
@@ -90,7 +90,7 @@ fn change(app: &WebApp, wanted: &Value, child: Option<&Value>) -> Option<Event> 
     Some(Event::normal(reason, action, format!("{} {}: {what}", wanted["kind"].as_str()?, app.metadata.name)))
 }
 
-/// The new status, by what the Deployment reports about this very spec.
+/// The new status, from the Deployment's report about this very spec.
 fn status(app: &WebApp, wanted: &Value, deployment: Option<&Value>, problem: Option<&str>) -> Status {
     let number = |pointer| deployment.and_then(|deployment| deployment.pointer(pointer)?.as_i64()).unwrap_or_default();
     let (ready_replicas, replicas) = (number("/status/readyReplicas"), app.spec.replicas);

@@ -1,4 +1,4 @@
-//! What the composer answers: values in, values out.
+//! Tests of the composer's answers: values in, values out.
 
 use serde_json::{Value, json};
 use windlass_sdk::conditions::ConditionStatus;
@@ -29,7 +29,7 @@ fn reasons(composition: &Composition) -> Vec<&str> {
     composition.events().iter().map(|event| event.reason.as_str()).collect()
 }
 
-/// The children as the server keeps them, the Deployment with so many ready replicas.
+/// The children as the server keeps them, with this many ready replicas in the Deployment.
 fn stored(app: &Value, ready: u8) -> Vec<Value> {
     let mut children = compose(app, &[]).children().unwrap();
     for child in &mut children {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// The bar of issue 3 for the other WebApp plugin.
 const LARGEST: usize = 200 * 1024;
-/// What a composer may import. `types` has no functions.
+/// The imports that a composer may have. `types` has no functions.
 const ALLOWED: [&str; 6] = ["types", "log", "clock", "random", "config", "composer"];
 /// How many lines of code a composer for the `WebApp` may take.
 const LINES: usize = 100;
@@ -17,7 +17,7 @@ fn component() -> Vec<u8> {
 #[test]
 fn the_component_imports_only_what_a_composer_may() {
     let component = component();
-    // The names of imports stand in it in clear.
+    // The component contains the names of imports as plain text.
     let text = String::from_utf8_lossy(&component);
     assert!(!text.contains("wasi"));
     let interfaces = text.split("windlass:plugin/").skip(1).filter_map(|rest| rest.split('@').next());

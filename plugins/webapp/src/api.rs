@@ -14,9 +14,9 @@ pub(crate) const KIND: &str = "WebApp";
 pub(crate) struct WebApp {
     /// Name, namespace, generation.
     pub(crate) metadata: Metadata,
-    /// What is asked for.
+    /// The desired state.
     pub(crate) spec: Spec,
-    /// What is, as this plugin wrote it last.
+    /// The observed state, as this plugin last wrote it.
     #[serde(default)]
     pub(crate) status: Status,
 }
@@ -27,13 +27,13 @@ impl WebApp {
         self.metadata.sibling(api_version, kind)
     }
 
-    /// Whether the spec is another than the one that the status is about.
+    /// Whether the spec is newer than the one that the status is about.
     pub(crate) fn is_changed(&self) -> bool {
         self.status.observed_generation != self.metadata.generation
     }
 }
 
-/// What is asked for. The defaults are the CRD's.
+/// The desired state. The defaults are the CRD's.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Spec {
     /// The container image.
@@ -54,7 +54,7 @@ fn port_8080() -> i64 {
     8080
 }
 
-/// What is.
+/// The observed state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Status {

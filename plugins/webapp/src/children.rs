@@ -1,18 +1,18 @@
-//! The children of a `WebApp`, as they should be, and how they differ from what is. Pure: no call to the host.
+//! The children of a `WebApp` as they should be, and how the existing ones differ. Pure: nothing here calls the host.
 
 use serde_json::{Value, json};
 use windlass_sdk::{ObjectRef, has_fields};
 
 use crate::api::WebApp;
 
-/// The Service's port. The container's own may be any, so the two meet by name.
+/// The Service's port. The container's own may be any port, so the Service finds it by name.
 const SERVICE_PORT: u16 = 80;
 /// The name of the port, in the container and in the Service.
 const PORT_NAME: &str = "http";
 /// The name of the container.
 const CONTAINER: &str = "web";
 
-/// What must be done about a child.
+/// Why a child must be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     /// It never existed.
@@ -23,21 +23,21 @@ pub(crate) enum Change {
     Heal,
 }
 
-/// What to do with a child, by what the cache knows of it.
+/// The decision about a child, by what the cache shows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It is as it should be, or is going away, and its end will run the key again.
+    /// Nothing: it is as it should be, or it is going away and its end will run the key again.
     Leave,
-    /// It has to be applied.
+    /// Apply it.
     Apply(Change),
-    /// The name belongs to an object that is not ours.
+    /// Leave it: the name belongs to an object that is not ours.
     NameTaken,
 }
 
 /// A child as it should be.
 #[derive(Debug, Clone)]
 pub(crate) struct Child {
-    /// Which object it is.
+    /// The reference to it.
     pub(crate) target: ObjectRef,
     /// The fields to apply.
     pub(crate) wanted: Value,
@@ -81,7 +81,7 @@ fn labels(app: &WebApp) -> Value {
     labels
 }
 
-/// Decides about a child; `cached` is what it is.
+/// Decides about a child; `cached` is its present state.
 pub(crate) fn decide(app: &WebApp, child: &Child, cached: Option<&Value>) -> Decision {
     let mend = if app.is_changed() { Change::Update } else { Change::Heal };
     let is_new = app.status.observed_generation.is_none();
@@ -89,7 +89,7 @@ pub(crate) fn decide(app: &WebApp, child: &Child, cached: Option<&Value>) -> Dec
         return Decision::Apply(if is_new { Change::Create } else { mend });
     };
     let is_terminating = !cached["metadata"]["deletionTimestamp"].is_null();
-    // An orphan is taken back only if it carries our labels: `kubectl delete --cascade=orphan` leaves such.
+    // An orphan is taken back only if it carries our labels, as `kubectl delete --cascade=orphan` leaves it.
     let is_our_orphan = || controller(cached).is_none() && has_fields(&cached["metadata"]["labels"], &labels(app));
     if is_ours(app, cached) {
         let is_right = has_fields(cached, &child.wanted) && surplus(cached, &child.wanted).is_empty();
@@ -113,9 +113,9 @@ fn controller(object: &Value) -> Option<&str> {
     owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str()
 }
 
-/// The JSON patch that takes away what an apply would leave and what breaks the child: ports that are not ours, and more
-/// labels in a selector. An apply adds our port beside one that was renumbered by hand, and the server refuses the pair,
-/// since both have one name.
+/// The JSON patch that removes what breaks the child and what an apply would leave: ports that are not ours, and
+/// additional labels in a selector. An apply would add our port beside one that was renumbered by hand, and the server
+/// would refuse the pair, because both have one name.
 pub(crate) fn surplus(actual: &Value, wanted: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     collect_surplus(actual, wanted, "", &mut operations);
@@ -130,7 +130,7 @@ fn collect_surplus(actual: &Value, wanted: &Value, pointer: &str, operations: &m
     match (actual, wanted) {
         (Value::Object(actual), Value::Object(wanted)) => {
             for (key, wanted) in wanted {
-                // Keys that hold a slash, which a pointer would escape, are labels: there is nothing below them.
+                // Only labels have keys with a slash, which a pointer would escape, and there is nothing below them.
                 let Some(actual) = actual.get(key) else { continue };
                 collect_surplus(actual, wanted, &format!("{pointer}/{key}"), operations);
             }
@@ -145,7 +145,7 @@ fn collect_surplus(actual: &Value, wanted: &Value, pointer: &str, operations: &m
     }
 }
 
-/// Whether no one else has a say in a field: a Deployment's own selector cannot change, a Service's can.
+/// Whether nobody else can change a field: a Deployment's own selector cannot change, a Service's can.
 fn is_ours_alone(pointer: &str) -> bool {
     pointer.ends_with("/ports") || pointer == "/spec/selector"
 }

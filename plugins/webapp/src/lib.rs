@@ -1,7 +1,6 @@
 //! The WebApp plugin: a Deployment and a Service for each `WebApp`.
 //!
-//! This file reads, writes and reports. What the children should be and what the status is are pure functions in
-//! `children` and `status`.
+//! This file reads, writes and reports. Pure functions in `children` and `status` compute the children and the status.
 
 mod api;
 mod children;
@@ -20,7 +19,7 @@ use status::Problem;
 #[cfg(test)]
 mod tests;
 
-/// How often a name that belongs to another object is looked at again: no watch tells when it becomes free.
+/// How often a name that belongs to another object is checked again, because no watch tells when it becomes free.
 const NAME_TAKEN_RETRY: Duration = Duration::from_mins(1);
 
 struct Plugin;
@@ -49,10 +48,10 @@ impl Reconciler for Plugin {
 
 windlass_sdk::plugin!(Plugin);
 
-/// What became of the children.
+/// The result of bringing the children about.
 #[derive(Default)]
 struct Progress {
-    /// As it is after this call. None: unknown.
+    /// The Deployment after this call. None: unknown.
     deployment: Option<Value>,
     problem: Option<Problem>,
     is_name_taken: bool,
@@ -99,7 +98,7 @@ fn reconcile(app: &WebApp) -> Result<Outcome, Failures> {
     progress.failures.or(outcome)
 }
 
-/// Brings both children about. Trouble with one does not keep the other from being tried.
+/// Brings both children about. A problem with one does not keep the other from being tried.
 fn bring_about(app: &WebApp) -> Progress {
     let mut progress = Progress::default();
     let deployment = children::deployment(app);
@@ -114,7 +113,7 @@ fn bring_about(app: &WebApp) -> Progress {
     progress
 }
 
-/// Makes one child what it should be, and returns what it is then.
+/// Makes one child what it should be, and returns its new state.
 fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
     let cached: Option<Value> = cache::get(&child.target)?;
     let change = match (children::decide(app, child, cached.as_ref()), cached.as_ref()) {
@@ -132,8 +131,8 @@ fn ensure(app: &WebApp, child: &Child) -> Result<Value, Trouble> {
     Ok(applied.object()?)
 }
 
-/// Takes away what an apply would leave. An earlier cut counts as another manager's, so this goes for the port of an
-/// older spec too.
+/// Removes what an apply would leave. An earlier removal counts as another manager's change, so this also concerns the
+/// port of an older spec.
 fn cut(child: &Child, cached: &Value) -> Result<(), Error> {
     let surplus = children::surplus(cached, &child.wanted);
     if !surplus.is_empty() {
@@ -161,12 +160,12 @@ fn report(app: &WebApp, progress: &Progress) -> Result<(), Error> {
             if problem.is_news(app) {
                 events::warning(problem.reason, "Reconcile", problem.message.clone());
             }
-            // What it asks for cannot be had; what it has may still run.
+            // The spec cannot be carried out, but what the object already has may still run.
             let cached = cache::get(&children::deployment(app).target)?;
             let ours = cached.filter(|deployment| children::is_ours(app, deployment));
             status::status(app, ours.as_ref(), Some(problem), clock::now())
         }
-        // What passes by itself leaves the status alone: the retry that succeeds will write it.
+        // A failure that passes by itself leaves the status alone: the retry that succeeds will write it.
         None if !progress.failures.is_empty() => return Ok(()),
         None => status::status(app, progress.deployment.as_ref(), None, clock::now()),
     };

@@ -1,4 +1,4 @@
-//! The status of a `WebApp`, computed from its Deployment and from what failed. Pure: no call to the host.
+//! The status of a `WebApp`, computed from its Deployment and from what failed. Pure: nothing here calls the host.
 
 use serde_json::Value;
 use windlass_sdk::clock::Timestamp;
@@ -22,7 +22,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// What is wrong with a spec that the CRD's schema lets pass.
+    /// The problem of a spec that the CRD's schema lets pass.
     pub(crate) fn of_spec(spec: &Spec) -> Option<Self> {
         let is_empty = spec.image.trim().is_empty();
         is_empty.then(|| Self { reason: "Invalid", message: "spec.image is empty".into() })
@@ -33,7 +33,7 @@ impl Problem {
         Self { reason: "NameTaken", message: format!("{child} exists and is not this WebApp's") }
     }
 
-    /// A refusal that stays until someone does something. What passes by itself is retried, and is no problem.
+    /// A refusal that stays until someone acts. A failure that passes by itself is retried, and is no problem.
     pub(crate) fn lasting(error: &Error) -> Option<Self> {
         let is_lasting = matches!(
             error.reason()?,
@@ -42,7 +42,7 @@ impl Problem {
         is_lasting.then(|| Self { reason: "ApplyFailed", message: error.to_string() })
     }
 
-    /// Whether it is worth an event: each is reported once, not at every reconcile that meets it.
+    /// Whether the problem is worth an event: each is reported once, not at every reconcile that meets it.
     pub(crate) fn is_news(&self, app: &WebApp) -> bool {
         find_condition(&app.status.conditions, READY).is_none_or(|ready| {
             let is_known = ready.reason == self.reason && ready.message == self.message;
@@ -51,7 +51,7 @@ impl Problem {
     }
 }
 
-/// What the Deployment reports.
+/// The Deployment's report.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rollout {
     ready_replicas: i64,

@@ -1,4 +1,4 @@
-//! Native tests of the pure parts: what the children should be, what is done about them, what the status says.
+//! Native tests of the pure parts: the children as they should be, the decisions about them, and the status.
 
 use serde_json::{Value, json};
 use windlass_sdk::clock::Timestamp;
@@ -28,7 +28,7 @@ fn running_app() -> WebApp {
     app
 }
 
-/// A child as the server keeps it: with defaults and an owner.
+/// A child as the server keeps it, with defaults and an owner.
 fn stored(wanted: &Value) -> Value {
     let mut stored = wanted.clone();
     stored["metadata"]["resourceVersion"] = json!("7");

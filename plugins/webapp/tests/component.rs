@@ -17,7 +17,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 #[test]
 fn the_component_imports_nothing_of_wasi() {
     let component = component();
-    // The names of imports stand in it in clear.
+    // The component contains the names of imports as plain text.
     assert!(contains(&component, "windlass:plugin/writes@0.1.0"));
     assert!(!contains(&component, "wasi"));
 }

@@ -1,5 +1,5 @@
 // Package cache reads from the caches of the declared watches. That costs no request, and shows what this call has
-// already written. What no declared watch covers fails with windlass.NotWatched.
+// already written. A read that no declared watch covers fails with windlass.NotWatched.
 package cache
 
 import (
@@ -9,8 +9,8 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Get reads one object into a new T, a struct or a map. Nil: it is not in the cache.
-// With fields it reads only the values at these JSON pointers, beside what identifies the object.
+// Get reads one object into a new T, a struct or a map. Nil: it is not in the cache. With fields it reads only the
+// object's identity and the values at these JSON pointers.
 func Get[T any](target windlass.Ref, fields ...string) (*T, error) {
 	return host.Object[T](host.Get().CacheGet(target, fields))
 }
@@ -31,7 +31,7 @@ func GetMany[T any](targets []windlass.Ref, fields ...string) []Read[T] {
 	return results
 }
 
-// Query says what to list. All conditions must hold; what is empty is no condition.
+// Query says what to list. All conditions must hold; an empty field is no condition.
 type Query struct {
 	Kind windlass.Kind
 	// Namespace is empty for all namespaces of the watch.
@@ -40,9 +40,9 @@ type Query struct {
 	LabelSelector string
 	// Index is the name of a declared index, which must hold Value.
 	Index, Value string
-	// Owned is only objects whose controller is the primary.
+	// Owned selects only objects whose controller is the primary.
 	Owned bool
-	// Fields are JSON pointers: only these values, beside what identifies the object.
+	// Fields are JSON pointers: only the object's identity and these values are read.
 	Fields []string
 	// PageSize is how many objects the host reads at once; zero: 500.
 	PageSize int
@@ -57,8 +57,8 @@ func List[T any](query Query) iter.Seq2[*T, error] {
 	return host.Pages[T](query.PageToken, query.read)
 }
 
-// Page reads one page of a list, and the token of the next one, for those who go on with it later in the call; empty: it is the
-// last one.
+// Page reads one page of a list, and the token of the next one, with which to continue later in the call; empty: it is
+// the last one.
 func Page[T any](query Query) (objects []*T, next string, err error) {
 	return host.OnePage[T](query.PageToken, query.read)
 }

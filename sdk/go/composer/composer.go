@@ -1,8 +1,8 @@
-// Package composer makes a plugin of a function from an object, and what there is around it, to its children as they should be. The
-// host applies, owns, prunes and reports them.
+// Package composer turns a function into a plugin. The function computes, from an object and the objects around it, the
+// children that should exist. The host applies, owns, prunes and reports them.
 //
-// A composer has log, clock, random and config, and no other package of the SDK: its answer depends on nothing but what it is
-// asked.
+// A composer has log, clock, random and config, and no other package of the SDK: its answer depends on nothing but its
+// request.
 package composer
 
 import (
@@ -17,12 +17,13 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// Func computes a composition. Errors are told as those of a reconciler.Func.
+// Func computes a composition. Its errors are reported like those of a reconciler.Func.
 type Func func(ctx context.Context, request Request) (Composition, error)
 
-// Request is what a composer is asked: an object, and what there is around it. A test may make one, with any objects.
+// Request is a composer's request: an object, its children and its related objects. A test may make one, with any
+// objects.
 type Request struct {
-	// Request says which object the call is about. Its Raw is the parent.
+	// Request names the object that the call is about. Its Raw is the parent.
 	windlass.Request
 	// RawChildren are the objects of the owned kinds whose controller is the parent.
 	RawChildren []json.RawMessage
@@ -32,8 +33,8 @@ type Request struct {
 	RawConfig json.RawMessage
 }
 
-// Parent decodes the object whose children are asked for into value, a pointer to a struct or a map. An object that does not
-// fit is a Terminal error.
+// Parent decodes the object whose children are computed into value, a pointer to a struct or a map. An object that does
+// not fit is a Terminal error.
 func (request Request) Parent(value any) error {
 	has, err := request.Object(value)
 	if err == nil && !has {
@@ -74,7 +75,7 @@ func RelatedObject[T any](request Request, target windlass.Ref) (*T, error) {
 	return one[T](request.RawRelated, target)
 }
 
-// head is as much of an object as tells whether it is meant.
+// head is the part of an object that is needed to match it against a reference.
 type head struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -125,25 +126,25 @@ func read(document json.RawMessage, into any) error {
 	return nil
 }
 
-// Composition is what a composer answers.
+// Composition is a composer's answer.
 type Composition struct {
 	// Children are all that should exist, structs or maps, each as a set of fields to apply: of an owned kind, and with a name.
 	// Existing ones that are not among them are pruned.
 	Children []any
 	// Status is the parent's new one; nil: leave it as it is.
 	Status any
-	// Events are sent each time that they are answered, so answer only what is new.
+	// Events are sent each time they are returned, so return only what is new.
 	Events []Event
-	// RequeueAfter asks for another call after a time, also if nothing changes; zero: none.
+	// RequeueAfter asks for another call after a time, even if nothing changes; zero: none.
 	RequeueAfter time.Duration
-	// AllowEmpty says that no children at all is meant, so that existing ones may be pruned.
+	// AllowEmpty says that an answer without children is intended, so that existing ones may be pruned.
 	AllowEmpty bool
 }
 
 // Event is an event about an object: the primary, if Regarding is nil.
 type Event = host.Event
 
-// Normal is an event that says what is done: why and what in CamelCase for machines, and a note for people.
+// Normal is an event that reports what is done: reason and action in CamelCase for machines, and a note for people.
 func Normal(reason, action, note string) Event {
 	return Event{Reason: reason, Action: action, Note: note}
 }
@@ -158,7 +159,7 @@ var (
 	compose Func
 )
 
-// Register says what the plugin is. Called once, from an init function: when a plugin's main would run, the host has no use for it.
+// Register defines the plugin. Call it once, from an init function, because the host does not run main.
 func Register(of manifest.Manifest, by Func) {
 	if compose != nil {
 		panic("composer.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
@@ -166,7 +167,7 @@ func Register(of manifest.Manifest, by Func) {
 	plugin, compose = of, by
 }
 
-// needed ends a call of a plugin that is none yet.
+// needed ends a call of a plugin that was not registered.
 func needed() {
 	if compose == nil {
 		panic("nothing is registered: call composer.Register from an init function")

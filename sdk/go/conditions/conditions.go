@@ -3,7 +3,7 @@ package conditions
 
 import "time"
 
-// Condition is one aspect of an object's state. A list of them has each type once.
+// Condition is one aspect of an object's state. A list of conditions has each type once.
 type Condition struct {
 	// Type says which aspect, such as "Ready".
 	Type string `json:"type"`
@@ -13,9 +13,9 @@ type Condition struct {
 	Reason string `json:"reason"`
 	// Message says why, for people.
 	Message string `json:"message"`
-	// ObservedGeneration is the generation of the object that this is said about.
+	// ObservedGeneration is the generation of the object that the condition is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// LastTransitionTime is since when Status is what it is. Set fills it.
+	// LastTransitionTime is the time since when Status has its value. Set fills it.
 	LastTransitionTime string `json:"lastTransitionTime"`
 }
 
@@ -43,9 +43,9 @@ func IsTrue(conditions []Condition, conditionType string) bool {
 	return found != nil && found.Status == "True"
 }
 
-// Set returns a list with conditions entered, as said about this generation of the object, each in place of the one of its type or
-// behind the others. LastTransitionTime becomes now if the status is another, and stays otherwise, so that setting the same
-// again changes nothing. The given list is left as it is.
+// Set returns a list with conditions entered, all about this generation of the object, each in place of the one of its
+// type or after the others. LastTransitionTime becomes now if the status changed, and otherwise stays, so that setting
+// the same again changes nothing. The given list is left as it is.
 func Set(known []Condition, generation int64, now time.Time, entered ...Condition) []Condition {
 	conditions := append([]Condition(nil), known...)
 	for _, condition := range entered {

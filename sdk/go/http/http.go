@@ -13,7 +13,7 @@ import (
 
 // Request is what to send.
 type Request struct {
-	// Method is GET if nothing is said.
+	// Method is GET by default.
 	Method string
 	URL    string
 	// Headers may have a name more than once.
@@ -21,17 +21,17 @@ type Request struct {
 	// Text is a body in UTF-8, Body any other. At most one of them is set; a Text that is not UTF-8 goes as the bytes that it is.
 	Text string
 	Body []byte
-	// Timeout is for the whole exchange; zero: as long as the host lets it.
+	// Timeout is for the whole exchange; zero: the host's limit.
 	Timeout time.Duration
 }
 
 // Header is a name and a value.
 type Header = host.Pair
 
-// Response is what came back, whole. Names of headers are in lower case.
+// Response is the whole response. Names of headers are in lower case.
 type Response = host.Response
 
-// Error is a request that brought no response. Returned from a reconcile, it is retried after a backoff, but for one whose Reason
+// Error is a request that got no response. Returned from a reconcile, it is retried after a backoff, unless its Reason
 // is "invalid-request": a malformed request stays so, and is a terminal failure.
 type Error = host.HTTPError
 

@@ -1,5 +1,5 @@
-// Package live reads from the API server itself. Each read costs a request and counts against the plugin's budget: where a
-// watch can be declared, package cache is the better way.
+// Package live reads from the API server itself. Each read costs a request and counts against the plugin's budget.
+// Where a watch can be declared, package cache is better.
 package live
 
 import (
@@ -14,7 +14,7 @@ func Get[T any](target windlass.Ref) (*T, error) {
 	return host.Object[T](host.Get().LiveGet(target))
 }
 
-// Query says what to list. All conditions must hold; what is empty is no condition.
+// Query says what to list. All conditions must hold; an empty field is no condition.
 type Query struct {
 	Kind windlass.Kind
 	// Namespace is empty for all namespaces.
@@ -34,8 +34,8 @@ func List[T any](query Query) iter.Seq2[*T, error] {
 	return host.Pages[T](query.PageToken, query.read)
 }
 
-// Page reads one page of a list, and the token of the next one, for those who go on with it later, also in another call: the server
-// keeps it for some minutes. Empty: it is the last one.
+// Page reads one page of a list, and the token of the next one, with which to continue later, even in another call: the
+// server keeps it for some minutes. Empty: it is the last one.
 func Page[T any](query Query) (objects []*T, next string, err error) {
 	return host.OnePage[T](query.PageToken, query.read)
 }

@@ -1,6 +1,6 @@
 // Package log writes to the plugin's log. The host adds the plugin, the controller, the object and the trace.
 //
-// Plugins mostly log by log/slog, whose default logger is this package's Handler in a plugin.
+// Plugins mostly use log/slog, whose default logger in a plugin is this package's Handler.
 package log
 
 import (
@@ -18,13 +18,13 @@ type Level uint8
 const (
 	// Trace is every detail.
 	Trace Level = iota
-	// Debug is for those who look for a fault.
+	// Debug is for finding faults.
 	Debug
 	// Info is what was done.
 	Info
-	// Warn is what someone should look at.
+	// Warn is something that needs attention.
 	Warn
-	// Error is what failed.
+	// Error is a failure.
 	Error
 )
 
@@ -39,12 +39,12 @@ func Write(level Level, message string, fields ...Field) {
 	host.Get().Log(int(min(level, Error)), message, fields)
 }
 
-// Handler forwards what is logged by log/slog: the level, the message and the attributes, whose groups are in their names, as in
-// "request.method". Every level is enabled: the host sees to which ones are shown.
+// Handler forwards what is logged by log/slog: the level, the message and the attributes, whose groups are in their
+// names, as in "request.method". Every level is enabled: the host decides which ones are shown.
 func Handler() slog.Handler { return handler{} }
 
 type handler struct {
-	// group is what the names of further attributes begin with: empty, or ends with a dot.
+	// group is the prefix of further attributes' names: empty, or ends with a dot.
 	group  string
 	fields []Field
 }
@@ -59,7 +59,7 @@ func (handler handler) WithGroup(name string) slog.Handler {
 }
 
 func (handler handler) WithAttrs(attributes []slog.Attr) slog.Handler {
-	// Behind a copy, since others may go on from the same fields.
+	// Appended to a copy, because others may go on from the same fields.
 	fields := append([]Field(nil), handler.fields...)
 	for _, attribute := range attributes {
 		fields = add(fields, handler.group, attribute)

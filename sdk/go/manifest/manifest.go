@@ -1,5 +1,5 @@
-// Package manifest says what a plugin watches, and what it may do. It becomes the document that manifest.schema.json
-// describes. Durations are in milliseconds there.
+// Package manifest says what a plugin watches, and what it may do. A Manifest becomes the document that
+// manifest.schema.json describes, in which durations are in milliseconds.
 package manifest
 
 import (
@@ -19,8 +19,8 @@ type Manifest struct {
 	Controllers []Controller `json:"controllers"`
 	// CRDs are CustomResourceDefinitions that the plugin brings, whole.
 	CRDs []json.RawMessage `json:"crds,omitempty"`
-	// Permissions are access beyond what the watches imply: to read what is watched, to change what is owned, and to write
-	// the status of primaries.
+	// Permissions are access beyond what the watches imply. They imply the rights to read watched objects, to change owned
+	// ones, and to write the status of primaries.
 	Permissions []Permission `json:"permissions,omitempty"`
 	// Finalizers that are not the plugin's own and that it adds and removes; "*" for any.
 	Finalizers []string `json:"finalizers,omitempty"`
@@ -28,11 +28,11 @@ type Manifest struct {
 	Metrics []Metric `json:"metrics,omitempty"`
 	// Config is the configuration that an operator may give.
 	Config *Config `json:"config,omitempty"`
-	// HTTP is the hosts that the plugin may ask.
+	// HTTP lists the hosts that the plugin may call.
 	HTTP []HTTPAccess `json:"http,omitempty"`
 }
 
-// MarshalJSON adds what every manifest begins with.
+// MarshalJSON adds the fields that every manifest begins with.
 func (manifest Manifest) MarshalJSON() ([]byte, error) {
 	type plain Manifest
 	return json.Marshal(struct {
@@ -67,13 +67,13 @@ type Watch struct {
 	FieldSelector string `json:"fieldSelector,omitempty"`
 	// Projection is how much of an object the cache keeps; nil: all but managedFields.
 	Projection *Projection `json:"projection,omitempty"`
-	// Indexes are what cache.List finds objects by.
+	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
 	// Predicates are the changes that count, any of them; none: all. Deletions always count.
 	Predicates []Predicate `json:"predicates,omitempty"`
-	// UpdateStrategy is for what a composer owns.
+	// UpdateStrategy is only for kinds that a composer owns.
 	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitzero"`
-	// Mapping is for Controller.Watches, and has to be there.
+	// Mapping is for Controller.Watches, where it is required.
 	Mapping *Mapping `json:"mapping,omitempty"`
 }
 
@@ -90,13 +90,13 @@ var (
 	OnDelete = UpdateStrategy{word{"onDelete"}}
 )
 
-// word is one of a few: outside of this package there is no making another.
+// word is one of a fixed set: code outside this package cannot make another.
 type word struct{ word string }
 
 // MarshalJSON writes it as a text.
 func (word word) MarshalJSON() ([]byte, error) { return json.Marshal(word.word) }
 
-// choice is one of a few, with what belongs to it: outside of this package there is no making another.
+// choice is one of a fixed set, with its arguments: code outside this package cannot make another.
 type choice struct {
 	kind, key, pointer, index string
 	pointers                  []string
@@ -116,7 +116,7 @@ func (choice choice) MarshalJSON() ([]byte, error) {
 // Projection is how much of an object the cache keeps.
 type Projection struct{ choice }
 
-// MetadataOnly keeps what identifies the object, and its metadata.
+// MetadataOnly keeps only the object's identity and metadata.
 func MetadataOnly() *Projection { return &Projection{choice{kind: "metadata"}} }
 
 // Fields keeps the metadata and the values at these JSON pointers.
@@ -172,7 +172,7 @@ type Predicate struct{ choice }
 
 // The changes that count.
 var (
-	// GenerationChanged: what is asked for has changed, where the kind counts generations.
+	// GenerationChanged: the desired state has changed, where the kind counts generations.
 	GenerationChanged = Predicate{choice{kind: "generation"}}
 	// LabelsChanged: a label has changed.
 	LabelsChanged = Predicate{choice{kind: "labels"}}
@@ -185,7 +185,7 @@ func FieldsChanged(pointers ...string) Predicate {
 	return Predicate{choice{kind: "fields", pointers: pointers}}
 }
 
-// Options say how a loop runs. What is zero is the host's default.
+// Options say how a loop runs. A zero field has the host's default.
 type Options struct {
 	// Workers is how many objects are reconciled at once.
 	Workers int
@@ -193,17 +193,17 @@ type Options struct {
 	MaxRetries *int
 	// BackoffBase, doubled n times and at most BackoffMax, is the delay before the n-th retry.
 	BackoffBase, BackoffMax time.Duration
-	// Resync is how often every object runs again without a reason.
+	// Resync is how often every object runs again although nothing changed.
 	Resync time.Duration
 	// Deadline is how long a call may take.
 	Deadline time.Duration
 	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they go.
 	Finalizer bool
-	// RunUnseen runs an object also while its own writes do not appear in the caches for too long.
+	// RunUnseen runs an object even if its own writes do not appear in the caches for too long.
 	RunUnseen bool
 }
 
-// MarshalJSON leaves out what is not said, and counts in milliseconds.
+// MarshalJSON leaves out zero fields, and counts in milliseconds.
 func (options Options) MarshalJSON() ([]byte, error) {
 	type backoff struct {
 		Base int64 `json:"baseMs,omitempty"`
@@ -252,7 +252,7 @@ type Metric struct {
 	// Help says what it counts, in which unit, for people.
 	Help   string   `json:"help"`
 	Labels []string `json:"labels,omitempty"`
-	// Buckets are a histogram's upper bounds, rising.
+	// Buckets are a histogram's upper bounds, in rising order.
 	Buckets []float64 `json:"buckets,omitempty"`
 }
 
@@ -275,15 +275,15 @@ type Config struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// HTTPAccess is a HTTP host that the plugin may ask.
+// HTTPAccess is an HTTP host that the plugin may call.
 type HTTPAccess struct {
 	// Scheme is HTTPS or HTTP.
 	Scheme Scheme `json:"scheme"`
 	// Host is a name, in which "*" stands for one label, or an address.
 	Host string `json:"host"`
-	// Port is zero for the scheme's own.
+	// Port is zero for the scheme's default.
 	Port int `json:"port,omitempty"`
-	// Methods are such as "GET"; "*" for all.
+	// Methods are names such as "GET"; "*" for all.
 	Methods []string `json:"methods"`
 }
 

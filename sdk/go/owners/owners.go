@@ -8,20 +8,20 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Claimed is what a claim has changed.
+// Claimed is the result of a claim.
 type Claimed struct {
 	// Adopted are controlled by the primary from now on.
 	Adopted []windlass.Ref
-	// Released are controlled by it no longer.
+	// Released are no longer controlled by it.
 	Released []windlass.Ref
 }
 
-// Claim makes the primary the controller of all matching objects of its namespace that have none, and gives up those that
-// it controls and that no longer match. Objects of other controllers are left alone. It attempts all and joins the errors.
-// Afterwards cache.List with Owned finds the objects.
+// Claim makes the primary the controller of all matching objects of its namespace that have no controller, and releases
+// objects that it controls and that no longer match. Objects of other controllers are left alone. It attempts all and
+// joins the errors. Afterwards cache.List with Owned finds the objects.
 //
-// The selector must not be empty, and a declared watch of the kind must have no selectors, for it would hide what is to
-// be released.
+// The selector must not be empty. A declared watch of the kind must have no selectors, because these would hide the
+// objects to release.
 func Claim(kind windlass.Kind, labelSelector string) (Claimed, error) {
 	adopted, released, failed := host.Get().Claim(kind, labelSelector)
 	errs := make([]error, len(failed))

@@ -8,9 +8,9 @@
 //		if writes := host.Writes(); len(writes) != 1 || writes[0].Verb != "apply" { … }
 //	}
 //
-// It keeps objects in a map and carries writes out in a simple way: there are no schemas, defaults, admission or garbage
-// collection, and an apply knows no field managers. What the SDK's packages are asked for is recorded. As long as the test
-// lasts they ask this host, so tests that use it cannot be parallel.
+// It keeps objects in a map and carries writes out in a simple way: there are no schemas, defaults, admission or
+// garbage collection, and an apply knows no field managers. It records the calls of the SDK's packages. These use this
+// host until the test ends, so tests that use it cannot be parallel.
 package windlasstest
 
 import (
@@ -31,11 +31,11 @@ import (
 
 // Host is a host in memory.
 type Host struct {
-	// Time is what the clock shows; it stands still.
+	// Time is the clock's time, which stands still.
 	Time time.Time
-	// Seed is where random numbers begin: they are the same in each test.
+	// Seed is the seed of random numbers, which are the same in each test.
 	Seed uint64
-	// Primary is what owns the objects of writes with writes.Owned. Reconcile sets it.
+	// Primary is the owner of objects that are written with writes.Owned. Reconcile sets it.
 	Primary windlass.Ref
 	// HTTP answers requests; nil: each is refused as not granted.
 	HTTP func(http.Request) (http.Response, error)
@@ -62,7 +62,7 @@ type Write struct {
 	// Options are those of a write, Deletion those of a deletion.
 	Options  host.WriteOptions
 	Deletion host.DeleteOptions
-	// Err is what the plugin was told.
+	// Err is the error that the plugin got.
 	Err error
 }
 
@@ -77,7 +77,7 @@ type Line struct {
 	Fields  map[string]string
 }
 
-// Metric is a value that a metric was given.
+// Metric is a value that a metric got.
 type Metric struct {
 	// Verb is "add", "set" or "observe".
 	Verb   string
@@ -92,13 +92,14 @@ type failure struct {
 	times      int
 }
 
-// New is a host without objects, whose clock shows 2026-01-01T00:00:00Z. The SDK asks it until the test ends, or the next one is made.
+// New is a host without objects, whose clock shows 2026-01-01T00:00:00Z. The SDK uses it until the test ends, or the
+// next one is made.
 func New(t testing.TB) *Host {
 	t.Helper()
 	double := &Host{
 		Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Seed: 1, config: "{}", objects: map[windlass.Ref]windlass.Object{},
 	}
-	// It refuses tests that are parallel.
+	// It refuses parallel tests.
 	t.Setenv("WINDLASSTEST", "1")
 	before := host.Current
 	host.Current = &memory{double}
@@ -110,8 +111,8 @@ func New(t testing.TB) *Host {
 	return double
 }
 
-// Put keeps objects, structs or maps, as they are: each with apiVersion, kind and metadata.name. What a server would add (uid,
-// resourceVersion, generation) is added where it is missing.
+// Put keeps objects, structs or maps, as they are: each with apiVersion, kind and metadata.name. Put adds what a server
+// would add (uid, resourceVersion, generation) where it is missing.
 func (host *Host) Put(objects ...any) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -126,7 +127,7 @@ func (host *Host) Put(objects ...any) {
 	}
 }
 
-// Remove forgets an object.
+// Remove removes an object.
 func (host *Host) Remove(target windlass.Ref) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -136,22 +137,22 @@ func (host *Host) Remove(target windlass.Ref) {
 // Configure gives the plugin a configuration.
 func (host *Host) Configure(config any) { host.config = text(config) }
 
-// Fail has the next request of a verb about a kind fail: "get", "list", "create", "update", "apply", "patch", "delete" or "claim".
-// An empty verb or kind is any. It may be called again, for further requests.
+// Fail makes the next request of a verb about a kind fail: "get", "list", "create", "update", "apply", "patch",
+// "delete" or "claim". An empty verb or kind is any. It may be called again, for further requests.
 func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
 	host.FailWith(verb, kind, 1, &windlass.APIError{
 		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test wants it so",
 	})
 }
 
-// FailWith has the next requests of a verb about a kind fail so many times with an error.
+// FailWith makes the next requests of a verb about a kind fail with an error, this many times.
 func (host *Host) FailWith(verb, kind string, times int, err *windlass.APIError) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	host.failures = append(host.failures, failure{verb, kind, err, times})
 }
 
-// What each class mostly comes with.
+// The status code that usually comes with each class.
 var codes = map[windlass.Reason]int{
 	windlass.NotFound: 404, windlass.AlreadyExists: 409, windlass.Conflict: 409, windlass.Invalid: 422, windlass.Forbidden: 403,
 	windlass.NotGranted: 403, windlass.NotWatched: 400, windlass.NamespaceTerminating: 403, windlass.TooManyRequests: 429,
@@ -159,21 +160,21 @@ var codes = map[windlass.Reason]int{
 	windlass.ServerError: 500, windlass.TooLarge: 413, windlass.Other: 400,
 }
 
-// Writes are those that were asked for, in order.
+// Writes are the writes that the plugin asked for, in order.
 func (host *Host) Writes() []Write {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	return append([]Write(nil), host.writes...)
 }
 
-// Events are those that were sent, in order.
+// Events are the events that were sent, in order.
 func (host *Host) Events() []Event {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	return append([]Event(nil), host.events...)
 }
 
-// Lines are those of the log, in order.
+// Lines are the lines of the log, in order.
 func (host *Host) Lines() []Line {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -187,7 +188,7 @@ func (host *Host) Metrics() []Metric {
 	return append([]Metric(nil), host.metrics...)
 }
 
-// Forget forgets what was asked for so far, but not the objects.
+// Forget clears the record so far, but keeps the objects.
 func (host *Host) Forget() {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -217,7 +218,7 @@ func Read[T any](host *Host, target windlass.Ref) *T {
 	return value
 }
 
-// Reconcile calls a plugin's function about an object, as the host would: with the object as it is, if it is there.
+// Reconcile calls a plugin's function about an object, as the host would: with the object as it is, if it exists.
 func (host *Host) Reconcile(
 	function func(context.Context, windlass.Request) (windlass.Outcome, error), primary windlass.Ref,
 ) (windlass.Outcome, error) {
@@ -227,7 +228,7 @@ func (host *Host) Reconcile(
 	return function(ctx, host.Request(primary))
 }
 
-// Request is what the host would ask about an object.
+// Request is the host's request about an object.
 func (host *Host) Request(primary windlass.Ref) windlass.Request {
 	request := windlass.Request{
 		Controller: strings.ToLower(primary.Kind), Namespace: primary.Namespace, Name: primary.Name, UID: primary.UID, TraceID: "trace-1",

@@ -1,4 +1,4 @@
-// Package writes changes the API. The host settles each write, and holds the key until its caches have seen it.
+// Package writes changes the API. The host settles each write, and holds the key until its caches show it.
 package writes
 
 import (
@@ -19,7 +19,7 @@ type Operation struct {
 // Option says how to write.
 type Option func(*host.Operation)
 
-// Owned makes the primary the controller of the object. Not for a subresource.
+// Owned makes the primary the controller of the object. It is not for subresources.
 func Owned() Option { return func(it *host.Operation) { it.Options.Owned = true } }
 
 // Force takes over fields that other managers own. Apply only.
@@ -40,20 +40,20 @@ func Subresource(name string) Option {
 	return func(it *host.Operation) { it.Options.Subresource = name }
 }
 
-// Of says whose subresource it is, where the body is of another kind, as for "scale" and "eviction".
+// Of names the object of a subresource whose body is of another kind, as for "scale" and "eviction".
 func Of(parent windlass.Ref) Option {
 	return func(it *host.Operation) { it.Options.Parent = &parent }
 }
 
-// What the server does with fields that the kind does not have. It refuses the object if nothing is said.
+// How the server treats fields that the kind does not have. By default it refuses the object.
 var (
-	// Warn has it drop them, and the host log its warning.
+	// Warn makes the server drop them, and the host log its warning.
 	Warn Option = func(it *host.Operation) { it.Options.FieldValidation = host.Warn }
-	// Ignore has it drop them.
+	// Ignore makes the server drop them.
 	Ignore Option = func(it *host.Operation) { it.Options.FieldValidation = host.Ignore }
 )
 
-// What happens to the objects that a deleted one owns. They are deleted after it if nothing is said.
+// How the objects that a deleted one owns are treated. By default they are deleted after it.
 var (
 	// Foreground deletes them before it.
 	Foreground Option = func(it *host.Operation) { it.Delete.Propagation = host.Foreground }
@@ -61,23 +61,23 @@ var (
 	Orphan Option = func(it *host.Operation) { it.Delete.Propagation = host.Orphan }
 )
 
-// GracePeriod is what a deleted object is given to end, rounded up to whole seconds. Its kind's default if nothing is said.
+// GracePeriod is the time that a deleted object has to end, rounded up to whole seconds. By default it is its kind's.
 func GracePeriod(period time.Duration) Option {
 	return func(it *host.Operation) { it.Delete.GracePeriod = period }
 }
 
-// Create creates an object, a struct or a map, and returns what it is then. generateName is allowed.
+// Create creates an object, a struct or a map, and returns its new state. generateName is allowed.
 func Create[T any](object T, options ...Option) (T, error) {
 	return returned[T](operation(host.Create, object, options), host.Host.Create)
 }
 
-// Update replaces an object and returns what it is then.
+// Update replaces an object and returns its new state.
 func Update[T any](object T, options ...Option) (T, error) {
 	return returned[T](operation(host.Update, object, options), host.Host.Update)
 }
 
-// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Give what should
-// be and nothing else: a field with a zero value is a field (`omitempty`, `omitzero`, or a map).
+// Apply applies a set of fields, server-side and as the plugin's field manager, and returns the whole object. Give only
+// the fields that should be set: a field with a zero value is a field too (use `omitempty`, `omitzero`, or a map).
 func Apply[T any](fields T, options ...Option) (T, error) {
 	return returned[T](operation(host.Apply, fields, options), host.Host.Apply)
 }
@@ -87,7 +87,7 @@ func ApplyStatus(target windlass.Ref, status any, options ...Option) error {
 	return send(Status(target, status, options...), host.Host.Apply).Err
 }
 
-// Scale sets the number of replicas of an object that has a scale subresource, whatever kind it is of.
+// Scale sets the number of replicas of an object of any kind that has a scale subresource.
 func Scale(target windlass.Ref, replicas int32, options ...Option) error {
 	patch := map[string]any{"spec": map[string]any{"replicas": replicas}}
 	return send(patched(target, host.Merge, patch, append([]Option{Subresource("scale")}, options...)), host.Host.Patch).Err
@@ -135,7 +135,8 @@ func StrategicPatch[T any](target windlass.Ref, patch any, options ...Option) (T
 	return returned[T](patched(target, host.Strategic, patch, options), host.Host.Patch)
 }
 
-// Delete deletes an object and returns it if it still exists, waiting for finalizers or its grace period; empty: it is gone.
+// Delete deletes an object. It returns the object if it still exists because it waits for finalizers or its grace
+// period; empty: it is gone.
 func Delete(target windlass.Ref, options ...Option) (json.RawMessage, error) {
 	result := send(Deletion(target, options...), host.Host.Delete)
 	return result.Object, result.Err
@@ -188,9 +189,9 @@ func Deletion(target windlass.Ref, options ...Option) Operation {
 	return with(it, options)
 }
 
-// Result is what became of an operation of a Batch.
+// Result is the outcome of an operation of a Batch.
 type Result struct {
-	// Object is as it is then; empty after a deletion that has taken it away. Into decodes it.
+	// Object is the object's new state; empty after a deletion that has removed it. Into decodes it.
 	Object json.RawMessage
 	Err    error
 }
@@ -258,7 +259,7 @@ func result(read host.Read) Result {
 	return Result{Object: json.RawMessage(read.Object)}
 }
 
-// returned is what an object is after an operation.
+// returned is an object's state after an operation.
 func returned[T any](operation Operation, by func(host.Host, host.Operation) host.Read) (object T, err error) {
 	result := send(operation, by)
 	if result.Err == nil {

@@ -10,7 +10,7 @@ use crate::pages::{self, Page, Pages, parse};
 
 const WHAT: &str = "a cached object";
 
-/// How many objects are asked for at a time. The host may return fewer.
+/// The number of objects to ask for at a time. The host may return fewer.
 const PAGE: u32 = 500;
 
 /// The objects that a [`Query`] finds.
@@ -21,7 +21,7 @@ pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> 
     read(host::get(target, None))
 }
 
-/// Reads of one object only the values at these JSON pointers, in their places, beside what identifies the object.
+/// Reads one object, but only its identity and the values at these JSON pointers, in their places.
 pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) -> Result<Option<T>, Error> {
     read(host::get(target, Some(&owned(pointers))))
 }
@@ -32,7 +32,8 @@ pub fn get_many<T: DeserializeOwned>(targets: &[ObjectRef]) -> Vec<Result<Option
     host::get_many(targets, None).into_iter().map(read).collect()
 }
 
-/// Reads of several objects only the values at these JSON pointers, as [`get_fields`] and [`get_many`] do.
+/// Reads several objects as [`get_many`] does, but of each only the values at these JSON pointers, as [`get_fields`]
+/// does.
 #[must_use]
 pub fn get_many_fields<T: DeserializeOwned>(targets: &[ObjectRef], pointers: &[&str]) -> Vec<Result<Option<T>, Error>> {
     host::get_many(targets, Some(&owned(pointers))).into_iter().map(read).collect()
@@ -98,7 +99,7 @@ impl Query {
         self
     }
 
-    /// Only the values at these JSON pointers, in their places, beside what identifies the object.
+    /// Only the object's identity and the values at these JSON pointers, in their places.
     pub fn fields(mut self, pointers: &[&str]) -> Self {
         self.0.fields = Some(owned(pointers));
         self
@@ -110,13 +111,13 @@ impl Query {
         self
     }
 
-    /// Asks for this many bytes at a time, instead of as many as the host gives. A page holds at least one object.
+    /// Asks for this many bytes at a time, instead of as many as the host returns. A page holds at least one object.
     pub fn page_bytes(mut self, bytes: u32) -> Self {
         self.0.max_bytes = Some(bytes);
         self
     }
 
-    /// Begins behind the page that this token came with.
+    /// Begins after the page that this token came with.
     pub fn after(mut self, next_token: impl Into<String>) -> Self {
         self.set_token(next_token.into());
         self

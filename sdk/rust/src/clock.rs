@@ -11,7 +11,8 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// The time. It never goes back within a call. In a native test it is the double's, or the system's where there is none.
+/// The time. It never goes back within a call. In a native test it is the test double's time, or the system's if there
+/// is no double.
 #[must_use]
 pub fn now() -> Timestamp {
     let now = crate::native::clock::now();
@@ -27,7 +28,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Year, month and day of a day since 1970-01-01. Until 2106 the walk is at most 136 years and 12 months long.
+/// Year, month and day of a day counted from 1970-01-01. Until 2106 the loop takes at most 136 years and 12 months.
 fn date(mut days: u32) -> (u32, u32, u32) {
     let is_leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;

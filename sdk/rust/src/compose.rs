@@ -1,4 +1,4 @@
-//! What a composer is asked, and what it answers. Pure values: no call to the host.
+//! A composer's request and answer. Pure values: nothing here calls the host.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::events::Event;
 use crate::object::ObjectRef;
 use crate::request::{Request, milliseconds};
 
-/// What a composer is asked: an object, and what there is around it.
+/// A composer's request: an object, its children and its related objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompositionRequest {
-    /// Which object the call is about. Its own object is none: the primary is the [`parent`](Self::parent).
+    /// The object that the call is about. This request's own `object` is none: the primary is the
+    /// [`parent`](Self::parent).
     pub request: Request,
     parent: String,
     children: Vec<String>,
@@ -23,31 +24,31 @@ pub struct CompositionRequest {
 }
 
 impl CompositionRequest {
-    /// A request about a parent without children, as a test makes it.
+    /// A request about a parent without children, for tests.
     pub fn new<T: Serialize + ?Sized>(request: Request, parent: &T) -> Result<Self, JsonError> {
         let parent = to_json("the parent", parent)?;
         Ok(Self { request, parent, children: Vec::new(), related: Vec::new(), config: "{}".into() })
     }
 
-    /// The same with one more child, as a test makes it.
+    /// Adds a child, for tests.
     pub fn with_child<T: Serialize + ?Sized>(mut self, child: &T) -> Result<Self, JsonError> {
         self.children.push(to_json("a child", child)?);
         Ok(self)
     }
 
-    /// The same with one more related object, as a test makes it.
+    /// Adds a related object, for tests.
     pub fn with_related<T: Serialize + ?Sized>(mut self, related: &T) -> Result<Self, JsonError> {
         self.related.push(to_json("a related object", related)?);
         Ok(self)
     }
 
-    /// The same with another configuration, as a test makes it.
+    /// Replaces the configuration, for tests.
     pub fn with_config<T: Serialize + ?Sized>(mut self, config: &T) -> Result<Self, JsonError> {
         self.config = to_json("the configuration", config)?;
         Ok(self)
     }
 
-    /// The object whose children are asked for.
+    /// The object whose children the composer computes.
     pub fn parent<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
         from_json("the parent", &self.parent)
     }
@@ -85,7 +86,7 @@ impl From<composer::CompositionRequest> for CompositionRequest {
     }
 }
 
-/// As much of an object as tells whether it is meant.
+/// The part of an object that is needed to match it against a reference.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
@@ -142,7 +143,7 @@ fn named<T: DeserializeOwned>(
     Ok(None)
 }
 
-/// What a composer answers: the children that should exist, and what to say about the parent.
+/// A composer's answer: the children that should exist, and what to report about the parent.
 ///
 /// ```
 /// use serde_json::json;
@@ -160,14 +161,14 @@ pub struct Composition {
     events: Vec<Event>,
     requeue_after_ms: Option<u32>,
     allow_empty: bool,
-    /// The first object that would not serialize. It waits here for the call's end, so that building needs no handling
-    /// of errors.
+    /// The first object that failed to serialize. The error waits here for the end of the call, so that building needs
+    /// no error handling.
     error: Option<JsonError>,
 }
 
 impl Composition {
-    /// No children. The host takes that for a mistake, and deletes none, unless [`allow_empty`](Self::allow_empty) says
-    /// that it is meant.
+    /// No children. The host takes that for a mistake and deletes nothing, unless [`allow_empty`](Self::allow_empty)
+    /// says that it is intended.
     pub fn new() -> Self {
         Self::default()
     }
@@ -190,19 +191,19 @@ impl Composition {
         self
     }
 
-    /// Adds an event, if there is one. It is sent each time that the function answers it, so answer only what is new.
+    /// Adds an event, if there is one. It is sent each time the function returns it, so return only what is new.
     pub fn event(mut self, event: impl Into<Option<Event>>) -> Self {
         self.events.extend(event.into());
         self
     }
 
-    /// Asks again after this time, also if nothing changes. At most 24 days; longer times are cut.
+    /// Calls the composer again after this time, even if nothing changes. At most 24 days; longer times are cut.
     pub fn requeue_after(mut self, delay: Duration) -> Self {
         self.requeue_after_ms = Some(milliseconds(delay));
         self
     }
 
-    /// Says that no children at all is meant, so that existing ones may be pruned.
+    /// Says that an answer without children is intended, so that existing ones may be pruned.
     pub fn allow_empty(mut self) -> Self {
         self.allow_empty = true;
         self

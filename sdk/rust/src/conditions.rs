@@ -11,7 +11,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Nobody can say now.
+    /// It is not known.
     Unknown,
 }
 
@@ -21,7 +21,7 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// One aspect of an object's state. A list of them has each type once.
+/// One aspect of an object's state. A list of conditions has each type once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -35,16 +35,16 @@ pub struct Condition {
     /// Why, for people.
     #[serde(default)]
     pub message: String,
-    /// The generation of the object that this is said about.
+    /// The generation of the object that the condition is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Since when `status` is what it is. [`set_condition`] fills it.
+    /// The time since when `status` has its value. [`set_condition`] fills it.
     #[serde(default)]
     pub last_transition_time: String,
 }
 
 impl Condition {
-    /// A condition, to be completed by [`observed`](Self::observed) and entered by [`set_condition`].
+    /// A condition; [`observed`](Self::observed) completes it, and [`set_condition`] enters it into a list.
     pub fn new(
         condition_type: impl Into<String>,
         status: impl Into<ConditionStatus>,
@@ -68,7 +68,7 @@ impl Condition {
     }
 }
 
-/// The condition of a type.
+/// The condition of this type in a list.
 #[must_use]
 pub fn find_condition<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.condition_type == condition_type)
@@ -80,8 +80,8 @@ pub fn is_condition_true(conditions: &[Condition], condition_type: &str) -> bool
     find_condition(conditions, condition_type).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// A list with several conditions entered, each as [`set_condition`] does, as said about this generation of the object.
-/// What was in the list keeps its place, what is new comes behind it, in the order given.
+/// A list with several conditions entered as by [`set_condition`], all about this generation of the object. Conditions
+/// that were in the list keep their places; new ones follow in the order given.
 #[must_use]
 pub fn updated_conditions(
     known: &[Condition],
@@ -94,13 +94,13 @@ pub fn updated_conditions(
     conditions
 }
 
-/// Takes a condition out of a list. The others keep their order.
+/// Removes a condition from a list. The others keep their order.
 pub fn remove_condition(conditions: &mut Vec<Condition>, condition_type: &str) {
     conditions.retain(|condition| condition.condition_type != condition_type);
 }
 
 /// Enters a condition into a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status
-/// is another, and stays otherwise, so that setting the same again changes nothing.
+/// changed, and otherwise stays, so that setting the same again changes nothing.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) {
     let known = conditions.iter_mut().find(|known| known.condition_type == condition.condition_type);
     condition.last_transition_time = match &known {

@@ -40,13 +40,13 @@ pub fn compose<P: Composer>(
 }
 
 fn to_json(manifest: &Manifest) -> String {
-    // It is made of texts, numbers and lists.
+    // Cannot fail: the manifest consists of texts, numbers and lists.
     serde_json::to_string(manifest).expect("a manifest serializes")
 }
 
-/// Sends panics to the log. A trap tells the host only that one happened, not why or where.
+/// Sends panics to the log, because a trap tells the host only that it happened, not why or where.
 ///
-/// At the start of each call, since instances may or may not be reused.
+/// Called at the start of each call, because instances may or may not be reused.
 fn report_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,4 +1,4 @@
-//! What the SDK's calls fail with.
+//! The errors of the SDK's calls.
 
 use std::fmt;
 
@@ -81,9 +81,9 @@ pub struct ApiError {
     pub code: u16,
     /// The class of the failure, by which the host decides how to retry.
     pub reason: ApiReason,
-    /// The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `Other`, this tells which.
+    /// The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `Other`, this says which.
     pub status_reason: String,
-    /// The text for people.
+    /// The message for people.
     pub message: String,
     /// How many milliseconds to wait before trying again, if the server said so.
     pub retry_after_ms: Option<u32>,
@@ -128,8 +128,8 @@ pub struct JsonError {
     source: Misfit,
 }
 
-/// Says of serde's error that it was a plugin's own types that did not fit, also where an error that is transparent shows no more of a
-/// [`JsonError`] than its source.
+/// Marks serde's error as a mismatch with a plugin's own types. This also works where a transparent error reveals
+/// nothing of a [`JsonError`] but its source.
 #[derive(Debug)]
 pub(crate) struct Misfit(serde_json::Error);
 
@@ -170,14 +170,14 @@ impl std::error::Error for JsonError {
 /// Why a read or a write failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The API, or the host on its way there, refused.
+    /// The API refused, or the host on the way there.
     Api(Box<ApiError>),
     /// The object does not fit the type that it was read as or written from.
     Json(JsonError),
 }
 
 impl Error {
-    /// The class of the API's refusal, if that is what it was.
+    /// The class of the API's refusal, if it was one.
     #[must_use]
     pub fn reason(&self) -> Option<ApiReason> {
         match self {

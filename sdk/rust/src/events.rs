@@ -1,12 +1,12 @@
-//! Kubernetes Events. Sent later, perhaps merged with others or dropped; they never fail a call.
+//! Kubernetes Events. The host sends them later, and may merge or drop them; they never fail a call.
 
 use crate::object::ObjectRef;
 
 pub use crate::bindings::windlass::plugin::types::{Event, EventType};
 
 impl Event {
-    /// An event about the primary that says what was done. `reason` (why) and `action` (what) are CamelCase words for
-    /// machines, `note` is the text for people.
+    /// An event about the primary that reports what was done. `reason` (why) and `action` (what) are CamelCase words
+    /// for machines, `note` is the text for people.
     pub fn normal(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             regarding: None,
@@ -18,31 +18,31 @@ impl Event {
         }
     }
 
-    /// An event about the primary that says what someone should look at, in the words of [`normal`](Self::normal).
+    /// An event about the primary that warns of something. The arguments are those of [`normal`](Self::normal).
     pub fn warning(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self { event_type: EventType::Warning, ..Self::normal(reason, action, note) }
     }
 
-    /// The same about another object than the primary, which must be in the primary's namespace unless the primary is
-    /// cluster-scoped.
+    /// Makes the event about another object than the primary. That must be in the primary's namespace unless the
+    /// primary is cluster-scoped.
     #[must_use]
     pub fn regarding(self, object: ObjectRef) -> Self {
         Self { regarding: Some(object), ..self }
     }
 
-    /// The same with a second object that has to do with it.
+    /// Adds a second, related object.
     #[must_use]
     pub fn related(self, object: ObjectRef) -> Self {
         Self { related: Some(object), ..self }
     }
 }
 
-/// Reports about the primary what was done, in the words of [`Event::normal`].
+/// Reports what was done, about the primary. The arguments are those of [`Event::normal`].
 pub fn normal(reason: &str, action: &str, note: impl Into<String>) {
     emit(&Event::normal(reason, action, note));
 }
 
-/// Reports about the primary what someone should look at, in the words of [`Event::normal`].
+/// Warns of something, about the primary. The arguments are those of [`Event::normal`].
 pub fn warning(reason: &str, action: &str, note: impl Into<String>) {
     emit(&Event::warning(reason, action, note));
 }

@@ -1,4 +1,4 @@
-//! What a failed reconcile reports.
+//! The failures that a reconcile reports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::texts;
 /// One thing that went wrong in a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// An API error, passed on as it came: the host knows from its reason how to retry.
+    /// An API error, passed on unchanged: its reason tells the host how to retry.
     Api(Box<ApiError>),
     /// Worth another attempt, after a backoff.
     Transient(String),
@@ -28,7 +28,7 @@ impl Failure {
     }
 }
 
-/// All that went wrong in a call: a reconcile attempts all its operations, and reports all that failed.
+/// All failures of a call: a reconcile attempts all its operations, and reports all that failed.
 ///
 /// `?` turns the SDK's errors into it. To go on after a failure, collect:
 ///
@@ -47,7 +47,8 @@ impl Failure {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Failures(All);
 
-/// They are the source of [`Failures`], since an error that is transparent shows no more of what is in it than its text and its source.
+/// They are the source of [`Failures`], because a transparent error reveals nothing of its content but its text and its
+/// source.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct All(Vec<Failure>);
 
@@ -72,7 +73,7 @@ impl Failures {
         Self(All(vec![failure]))
     }
 
-    /// The same failures, each with a text before its own, such as what was being done. They keep their classes.
+    /// The same failures, each with a text before its own, such as the attempted action. They keep their classes.
     ///
     /// ```no_run
     /// # use windlass_sdk::{Failures, writes};
@@ -87,8 +88,9 @@ impl Failures {
         self.said(|message| texts::before(&text, message))
     }
 
-    /// The failures as the text of an error has them that wraps the one they were told of. Most have in their text what they wrap,
-    /// and it is not said twice; the host says itself what was asked of which object, so of an API error there is the message alone.
+    /// The failures as they read in the text of an error that wraps them. Most errors include the text of what they
+    /// wrap, and that is not repeated. Of an API error only the message appears, because the host itself adds the
+    /// request and the object.
     fn within(self, outer: &str, whole: &str) -> Self {
         self.said(|message| texts::around(outer, whole, message))
     }
@@ -117,7 +119,7 @@ impl Failures {
         self.0.0.iter()
     }
 
-    /// What a call returns that collected these: the value if nothing failed.
+    /// The result of a call that collected these failures: the value if nothing failed.
     pub fn or<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }
@@ -152,7 +154,7 @@ impl From<ApiError> for Failures {
     }
 }
 
-/// An object that does not fit the plugin's types stays so until someone changes it.
+/// Terminal: an object that does not fit the plugin's types stays so until someone changes it.
 impl From<JsonError> for Failures {
     fn from(error: JsonError) -> Self {
         Self::terminal(error.to_string())
@@ -168,17 +170,17 @@ impl From<Error> for Failures {
     }
 }
 
-/// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows says how it is retried;
-/// where there is none, it is worth another attempt. What the others say is told before it, unless they say it themselves: what stands in
-/// a text at its beginning or end, or set off by punctuation from the words around it (by spaces, if it has several words), is not
-/// told twice.
+/// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows decides how it
+/// is retried; without one, it is transient. The texts of the others come first, without repeats: a text counts as
+/// repeated if it is at the beginning or end of another, or set off by punctuation from the words around it (by spaces,
+/// if it has several words).
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         told(&*error)
     }
 }
 
-/// As of an error that may be sent to other threads.
+/// The same as for an error that may be sent to other threads.
 impl From<Box<dyn std::error::Error>> for Failures {
     fn from(error: Box<dyn std::error::Error>) -> Self {
         told(&*error)
@@ -220,7 +222,8 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
     }
 }
 
-/// The error as this type, also if it is in a box of that type: such a box is an error too, and has the source of what is in it.
+/// The error as this type, even if it is in a box of that type: such a box is an error too, with the source of its
+/// content.
 fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let shared = || error.downcast_ref::<Arc<E>>().map(Arc::as_ref);
     error.downcast_ref().or_else(|| error.downcast_ref::<Box<E>>().map(Box::as_ref)).or_else(shared)
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(failures.iter().count(), 2);
     }
 
-    /// Says what it wraps, as many do, or leaves that to who prints its source.
+    /// Includes the text of what it wraps, as many errors do, or leaves that to the code that prints its source.
     #[derive(Debug)]
     struct Wrapped {
         text: String,
@@ -365,7 +368,7 @@ mod tests {
         assert_eq!(Failures::from(silent("so", "something else")), Failures::transient("so: something else"));
     }
 
-    /// As `#[error(transparent)]` makes it of a type with one error in it: text and source are those of that one.
+    /// The result of `#[error(transparent)]` on a type that holds one error: text and source are that error's.
     #[derive(Debug)]
     struct Transparent<E>(E);
 
@@ -466,7 +469,7 @@ mod tests {
                 "{outer:?} around {inner:?}"
             );
         }
-        // Where it is said more than once, the last is the one that is wrapped: what is said around stands before.
+        // If the text occurs more than once, the last one is the wrapped error's: context comes before it.
         let twice = silent("shop: shop", silent("shop", "closed"));
         assert_eq!(Failures::from(twice), Failures::transient("shop: shop: closed"));
     }

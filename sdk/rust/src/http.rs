@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! Redirects are not followed. A call may run again at any time, so make requests that do no harm twice: with an
-//! idempotency key (the primary's UID, say), or after asking what is there.
+//! Redirects are not followed. A call may run again at any time, so make requests that are safe to repeat: use an
+//! idempotency key (the primary's UID, say), or first ask what exists.
 
 use std::fmt;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub fn request(method: impl Into<String>, url: impl Into<String>) -> Request {
 #[must_use = "nothing happens before `send`"]
 pub struct Request {
     request: http::Request,
-    /// A body that would not serialize. It waits here for `send`, so that building needs no handling of errors.
+    /// A body that failed to serialize. The error waits here until `send`, so that building needs no error handling.
     error: Option<JsonError>,
 }
 
@@ -95,7 +95,7 @@ impl Request {
         self
     }
 
-    /// How long the whole exchange may take. Without it, as long as the host lets it.
+    /// Sets how long the whole exchange may take. By default, the host's limit applies.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.request.timeout_ms = Some(milliseconds(timeout));
         self
@@ -115,12 +115,12 @@ impl Request {
     }
 }
 
-/// For messages: secrets are more often in the query than before it.
+/// The URL for messages: secrets are more often in the query than before it.
 fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
     target: String,
@@ -130,7 +130,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// A response to no request, as a test makes it.
+    /// A response that belongs to no request, for tests.
     #[must_use]
     pub fn new(status: u16, body: Body) -> Self {
         Self { target: "a test".to_owned(), status, headers: Vec::new(), body }
@@ -169,7 +169,7 @@ impl Response {
         }
     }
 
-    /// The body as text. None: it is no UTF-8.
+    /// The body as text. None: it is not UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.body {
@@ -178,7 +178,7 @@ impl Response {
         }
     }
 
-    /// The body, which is JSON, as any type.
+    /// The JSON body, as any type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
         serde_json::from_slice(self.bytes())
             .map_err(|error| JsonError::new("the body of an HTTP response", error).into())
@@ -193,10 +193,10 @@ impl Response {
     }
 }
 
-/// Why a request brought nothing.
+/// Why a request failed.
 ///
-/// As a [`Failures`] it is worth another attempt: what it is due to (a grant, the network, the other side) changes without
-/// the plugin hearing of it. Only a malformed request stays so.
+/// As a [`Failures`] it is transient: its cause (a grant, the network, the other side) can change without the plugin
+/// being told. Only a malformed request is terminal.
 #[derive(Debug)]
 pub enum HttpError {
     /// It was not sent, or not answered.
@@ -252,7 +252,7 @@ impl std::error::Error for HttpError {
         match self {
             Self::Failed { reason, .. } => Some(reason),
             Self::Status { .. } => None,
-            // Not the error itself, which another attempt would not mend: another response may fit.
+            // Not the JSON error itself, which would be terminal: another response may fit.
             Self::Json(error) => Some(error.cause()),
         }
     }
@@ -264,7 +264,8 @@ impl fmt::Display for HttpReason {
     }
 }
 
-/// It is the source of an [`HttpError`], so that its class is found where an error that is transparent shows no more than that.
+/// The source of an [`HttpError`], so that its class is found even where a transparent error reveals nothing but its
+/// source.
 impl std::error::Error for HttpReason {}
 
 impl From<JsonError> for HttpError {

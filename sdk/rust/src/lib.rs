@@ -28,9 +28,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! What a plugin may do is in [`cache`], [`live`], [`writes`], [`owners`], [`events`], [`log`], [`metrics`],
-//! [`config`](mod@config), [`clock`], [`random`] and [`http`]; [`bindings`] is the generated code that everything stands
-//! on. A plugin that only says which children an object should have is simpler still: see [`Composer`].
+//! A plugin calls the host through [`cache`], [`live`], [`writes`], [`owners`], [`events`], [`log`], [`metrics`],
+//! [`config`](mod@config), [`clock`], [`random`] and [`http`]; [`bindings`] is the generated code below them. A plugin
+//! that only says which children an object should have is simpler still: see [`Composer`].
 //!
 //! # Tests
 //!
@@ -76,19 +76,19 @@ pub use request::{Outcome, Request};
 
 /// A plugin that brings the world to the state that an object asks for, with any calls it needs.
 ///
-/// Nothing survives a call: every one may get a fresh instance, so there is no `self`.
+/// Do not rely on anything from an earlier call: each call may get a fresh instance, so there is no `self`.
 pub trait Reconciler {
-    /// What the plugin watches and what it may do. Must be constant: the host asks twice, with different clocks and
-    /// random seeds, and refuses a plugin whose answers differ.
+    /// Describes what the plugin watches and what it may do. It must be constant: the host asks twice, with different
+    /// clocks and random seeds, and refuses a plugin whose answers differ.
     fn manifest() -> manifest::Manifest;
 
-    /// Reconciles one object. It is called again whenever something changes, so it must do nothing when there is
+    /// Reconciles one object. The host calls it again whenever something changes, so it must do nothing when there is
     /// nothing to do. An error must hold at least one failure.
     fn reconcile(request: Request) -> Result<Outcome, Failures>;
 }
 
-/// A plugin that computes the desired children of an object: a pure function. The host applies the children, makes the
-/// parent their owner, prunes those that are gone from the answer, and writes the status.
+/// A plugin that computes the desired children of an object by a pure function. The host applies the children, makes
+/// the parent their owner, prunes children that are no longer in the answer, and writes the status.
 ///
 /// It may call [`log`], [`clock`], [`random`] and [`config`](mod@config), and nothing else: the host refuses a component
 /// that imports more.
@@ -121,15 +121,15 @@ pub trait Reconciler {
 /// # fn main() {}
 /// ```
 pub trait Composer {
-    /// What the plugin watches and what it may do. Must be constant, as a [`Reconciler`]'s.
+    /// Describes what the plugin watches and what it may do. It must be constant, like a [`Reconciler`]'s.
     fn manifest() -> manifest::Manifest;
 
-    /// Computes the composition. Must depend on nothing but its argument. An error must hold at least one failure, and
-    /// leaves everything as it is.
+    /// Computes the composition. It must depend on nothing but its argument. An error must hold at least one failure,
+    /// and leaves everything as it is.
     fn compose(request: CompositionRequest) -> Result<Composition, Failures>;
 }
 
-/// Makes a [`Reconciler`] the plugin of this crate. To be used once, at the root of a `cdylib`.
+/// Makes a [`Reconciler`] the plugin of this crate. Use it once, at the root of a `cdylib`.
 #[macro_export]
 macro_rules! plugin {
     ($plugin:ty) => {
@@ -156,7 +156,7 @@ macro_rules! plugin {
     };
 }
 
-/// Makes a [`Composer`] the plugin of this crate. To be used once, at the root of a `cdylib`.
+/// Makes a [`Composer`] the plugin of this crate. Use it once, at the root of a `cdylib`.
 #[macro_export]
 macro_rules! composer {
     ($plugin:ty) => {
@@ -184,15 +184,15 @@ macro_rules! composer {
 }
 
 /// Exports a type that implements the generated [`Guest`](bindings::exports::windlass::plugin::reconciler::Guest), for
-/// plugins that need more than [`Reconciler`] lets them do.
+/// plugins that need more than [`Reconciler`] allows.
 #[macro_export]
 macro_rules! export_guest {
     ($guest:ident) => {
         #[cfg(target_arch = "wasm32")]
         $crate::bindings::export!($guest with_types_in $crate::bindings);
 
-        // The names of the exports are none for a native linker. There, this keeps the compiler from calling all of it
-        // dead code.
+        // A native linker does not know the exports by their names. There, this keeps the compiler from calling the
+        // plugin dead code.
         #[cfg(not(target_arch = "wasm32"))]
         const _: &dyn ::std::any::Any = &(
             <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::describe,
@@ -203,7 +203,7 @@ macro_rules! export_guest {
 
 /// Exports a type that implements the generated
 /// [`Guest`](bindings::composer::exports::windlass::plugin::composer::Guest) of composers, for plugins that need more
-/// than [`Composer`] lets them do.
+/// than [`Composer`] allows.
 #[macro_export]
 macro_rules! export_composer_guest {
     ($guest:ident) => {

@@ -1,5 +1,5 @@
-//! Reads from the API server itself. Each costs a request and counts against the plugin's budget: read from the
-//! [`cache`](crate::cache) what a watch shows, and from here what no watch is worth declaring for.
+//! Reads from the API server itself. Each costs a request and counts against the plugin's budget. So read from the
+//! [`cache`](crate::cache) what a watch shows, and from here only what is not worth a watch.
 //!
 //! A live read needs a permission in the manifest, to `get` or `list` the resource.
 
@@ -13,7 +13,7 @@ use crate::pages::{self, Page, Pages, parse};
 
 const WHAT: &str = "an object";
 
-/// How many objects are asked for at a time. The host may return fewer.
+/// The number of objects to ask for at a time. The host may return fewer.
 const PAGE: u32 = 500;
 
 /// The objects that a [`Query`] finds.
@@ -77,8 +77,8 @@ impl Query {
         self
     }
 
-    /// Begins behind the page that this token came with. A token that has become too old is an error with reason
-    /// `Expired`: begin again.
+    /// Begins after the page that this token came with. A token that is too old is an error with reason `Expired`:
+    /// start the list again.
     pub fn after(mut self, next_token: impl Into<String>) -> Self {
         self.set_token(next_token.into());
         self

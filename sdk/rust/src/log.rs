@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 pub use crate::bindings::windlass::plugin::log::Level;
 
-/// Writes a line. The macros are the convenient way.
+/// Writes a line. The macros are more convenient.
 pub fn write(level: Level, message: &str, fields: &[(&str, &dyn Display)]) {
     let fields: Vec<_> = fields.iter().map(|(key, value)| ((*key).to_owned(), value.to_string())).collect();
     crate::native::log::log(level, message, &fields);
@@ -28,13 +28,13 @@ macro_rules! log_at {
     };
 }
 
-/// Writes a line of every detail.
+/// Writes a line with every detail.
 #[macro_export]
 macro_rules! trace {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Trace, $($line)*) };
 }
 
-/// Writes a line for those who look for a fault.
+/// Writes a line for debugging.
 #[macro_export]
 macro_rules! debug {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Debug, $($line)*) };
@@ -46,13 +46,13 @@ macro_rules! info {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Info, $($line)*) };
 }
 
-/// Writes a line about what someone should look at.
+/// Writes a line about something that needs attention.
 #[macro_export]
 macro_rules! warn {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Warn, $($line)*) };
 }
 
-/// Writes a line about what failed.
+/// Writes a line about a failure.
 #[macro_export]
 macro_rules! error {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Error, $($line)*) };

@@ -54,7 +54,7 @@ impl<const N: usize> Counter<N> {
         Self(Declared { name, help, labels })
     }
 
-    /// Adds to it. The values are those of the labels, in their order.
+    /// Adds to the counter. `values` are the labels' values, in the labels' order.
     pub fn add(&self, value: f64, labels: [&str; N]) {
         self.0.send(host::add, value, labels);
     }
@@ -67,7 +67,7 @@ impl<const N: usize> Gauge<N> {
         Self(Declared { name, help, labels })
     }
 
-    /// Sets it. The values are those of the labels, in their order.
+    /// Sets the gauge. `values` are the labels' values, in the labels' order.
     pub fn set(&self, value: f64, labels: [&str; N]) {
         self.0.send(host::set, value, labels);
     }
@@ -80,13 +80,13 @@ impl<const N: usize> Histogram<N> {
         Self { declared: Declared { name, help, labels }, buckets: &[] }
     }
 
-    /// The same with these upper bounds, rising.
+    /// Sets the upper bounds of the buckets, in rising order.
     #[must_use]
     pub const fn buckets(self, bounds: &'static [f64]) -> Self {
         Self { buckets: bounds, ..self }
     }
 
-    /// Adds a value. The texts are the values of the labels, in their order.
+    /// Adds a value. The texts are the labels' values, in the labels' order.
     pub fn observe(&self, value: f64, labels: [&str; N]) {
         self.declared.send(host::observe, value, labels);
     }

@@ -30,7 +30,7 @@ impl ObjectRef {
         Self { api_version: api_version.into(), kind: kind.into(), namespace: None, name: name.into(), uid: None }
     }
 
-    /// Narrows it to one incarnation of the name.
+    /// Narrows the reference to one incarnation of the name.
     #[must_use]
     pub fn with_uid(self, uid: impl Into<String>) -> Self {
         Self { uid: Some(uid.into()), ..self }
@@ -46,8 +46,8 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// What identifies an object and its state, of its `metadata`. A plugin that needs more (labels, say) declares a struct
-/// of its own: what a plugin does not read costs no code.
+/// The part of an object's `metadata` that identifies it and its state. A plugin that needs more (labels, say) declares
+/// a struct of its own: fields that a plugin does not read cost no code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -62,13 +62,13 @@ pub struct Metadata {
     /// The version, an opaque text. None before the object is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Counts the changes of what was asked for, where the kind has one.
+    /// Counts the changes of the desired state, where the kind has a generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 }
 
-/// An entry of `metadata.ownerReferences`. The host makes the one of a primary by itself where a write is
-/// [`owned`](crate::writes::Write::owned), and for a composer's children; this is for other owners.
+/// An entry of `metadata.ownerReferences`. For a primary, the host makes the entry itself where a write is
+/// [`owned`](crate::writes::Write::owned), and for a composer's children. Use this for other owners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
@@ -76,7 +76,7 @@ pub struct OwnerReference {
     pub api_version: String,
     /// Its kind.
     pub kind: String,
-    /// Its name. It is in the namespace of what it owns, or cluster-scoped.
+    /// Its name. The owner is in the namespace of the object that it owns, or cluster-scoped.
     pub name: String,
     /// Its incarnation.
     pub uid: String,
@@ -89,7 +89,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The reference to an object as the controller of others. None: it has no UID, since it was not created yet.
+    /// The reference to an object as the controller of others. None: it has no UID, because it is not created yet.
     #[must_use]
     pub fn to_controller(api_version: impl Into<String>, kind: impl Into<String>, owner: &Metadata) -> Option<Self> {
         Some(Self {
@@ -103,15 +103,15 @@ impl OwnerReference {
     }
 }
 
-/// An object with what identifies it, a spec and a status: what most custom kinds are. Plugins that need more of an
+/// An object of the shape that most custom kinds have: metadata, a spec and a status. Plugins that need more of an
 /// object, or other fields, declare a struct of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Object<Spec, Status> {
-    /// What identifies it.
+    /// The metadata that identifies it.
     pub metadata: Metadata,
-    /// What is asked for.
+    /// The desired state.
     pub spec: Spec,
-    /// What is, as it was written last; the type's default before it was first written.
+    /// The observed state, as it was last written; before the first write, the type's default.
     #[serde(default)]
     pub status: Status,
 }
@@ -125,8 +125,8 @@ impl Metadata {
     }
 }
 
-/// Whether an object has every wanted field with the wanted value. What the server and others added does not count, just
-/// as an apply leaves it: of a list, each wanted element must be there, wherever it stands.
+/// Whether an object has every wanted field with the wanted value. Additions by the server and others do not count,
+/// just as an apply leaves them. Of a list, each wanted element must be present, at any position.
 #[must_use]
 pub fn has_fields(object: &Value, wanted: &Value) -> bool {
     match (object, wanted) {

@@ -7,10 +7,10 @@ use crate::object::ObjectKind;
 
 pub use owners::Claimed;
 
-/// Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that it
-/// controls and that no longer match. Objects of other controllers are left alone.
+/// Makes the primary the controller of all matching objects of its namespace that have no controller, and releases
+/// objects that it controls and that no longer match. Objects of other controllers are left alone.
 ///
-/// It attempts all, and returns every error. Afterwards `cache::list` with `owned` returns the objects:
+/// Attempts all changes, and returns every error. Afterwards `cache::list` with `owned` returns the objects:
 ///
 /// ```no_run
 /// # use windlass_sdk::{Failures, cache, owners};

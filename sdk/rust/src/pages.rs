@@ -10,7 +10,7 @@ use crate::error::{Error, JsonError};
 
 /// A query that is answered in pages. Each source has its own, so that a plugin imports only what it reads from.
 pub trait Pages {
-    /// What the objects are called where one does not parse.
+    /// The name of the objects in the message when one does not parse.
     #[doc(hidden)]
     const WHAT: &'static str;
 
@@ -18,7 +18,7 @@ pub trait Pages {
     #[doc(hidden)]
     fn fetch(&self) -> Result<types::Page, Error>;
 
-    /// Makes it the query of a later page.
+    /// Turns the query into that for a later page.
     #[doc(hidden)]
     fn set_token(&mut self, token: String);
 }
@@ -28,7 +28,7 @@ pub trait Pages {
 pub struct Page<T> {
     /// The objects.
     pub items: Vec<T>,
-    /// What the query for the next page takes. None: this is the last one.
+    /// The token for the query of the next page. None: this is the last page.
     pub next_token: Option<String>,
 }
 

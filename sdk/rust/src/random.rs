@@ -8,7 +8,7 @@ pub fn number() -> u32 {
     random::get_u32()
 }
 
-/// As many random bytes as asked for.
+/// The requested number of random bytes.
 #[must_use]
 pub fn bytes(length: u32) -> Vec<u8> {
     random::get_bytes(length)

@@ -1,4 +1,4 @@
-//! What a call is about, and what it answers.
+//! The request of a call, and its outcome.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::JsonError;
 pub use crate::bindings::exports::windlass::plugin::reconciler::Outcome;
 
 impl Outcome {
-    /// Run again after this time, which is not a failure. At most 24 days; longer times are cut.
+    /// Run again after this time; this is not a failure. At most 24 days; longer times are cut.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter(milliseconds(delay))
@@ -21,12 +21,12 @@ impl Outcome {
 /// 2³¹−1, which every guest language can hold.
 const LONGEST: u32 = i32::MAX.cast_unsigned();
 
-/// A duration as the interface has it.
+/// A duration in milliseconds, as the interface has it.
 pub(crate) fn milliseconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).map_or(LONGEST, |ms| ms.min(LONGEST))
 }
 
-/// Which object a call is about, and why now.
+/// The object that a call is about, with its circumstances.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// The controller's name in the manifest.
@@ -39,7 +39,7 @@ pub struct Request {
     pub uid: Option<String>,
     /// The primary is being deleted and waits for its finalizers.
     pub deleting: bool,
-    /// How many retries of this key were counted since its last success, 0 at first.
+    /// The number of counted retries of this key since its last success, 0 at first.
     pub attempt: u32,
     /// The trace that logs, spans and API requests of this call belong to.
     pub trace_id: String,
@@ -47,25 +47,25 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request without an object, as a test makes it.
+    /// A request without an object, for tests.
     pub fn new(controller: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { controller: controller.into(), namespace: Some(namespace.into()), name: name.into(), ..Self::default() }
     }
 
-    /// The same with a primary, as a test makes it.
+    /// Sets the primary, for tests.
     pub fn with_object<T: Serialize>(self, object: &T) -> Result<Self, JsonError> {
         let object = serde_json::to_string(object).map_err(|error| JsonError::new("the primary", error))?;
         Ok(Self { object: Some(object), ..self })
     }
 
-    /// The same with the primary being deleted, as a test makes it.
+    /// Marks the primary as being deleted, for tests.
     #[must_use]
     pub fn in_deletion(self) -> Self {
         Self { deleting: true, ..self }
     }
 
-    /// Whether there is no primary: it is not in the watch's scope, usually because it is gone. The garbage collector takes
-    /// what it owned; a plugin has nothing to do unless it keeps things that no object owns.
+    /// Whether the primary is missing: it is not in the watch's scope, usually because it is gone. The garbage
+    /// collector takes what it owned, so a plugin has nothing to do unless it keeps things that no object owns.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.object.is_none()

@@ -1,8 +1,8 @@
-//! The texts of errors that wrap others: what is wrapped is told within them, and nothing twice.
+//! The texts of errors that wrap others, without repeats.
 
 use std::ops::Range;
 
-/// What was told of an error whose whole text is `inner`, in the text of one that wraps it.
+/// The text to report for an error whose whole text is `inner`, given the text of an error that wraps it.
 pub(crate) fn around(outer: &str, inner: &str, told: &str) -> String {
     match find(outer, inner).or_else(|| find(outer, told)) {
         Some(place) => [&outer[..place.start], told, &outer[place.end..]].concat(),
@@ -10,15 +10,15 @@ pub(crate) fn around(outer: &str, inner: &str, told: &str) -> String {
     }
 }
 
-/// A text before another, if both say something.
+/// Joins two texts, if neither is empty.
 pub(crate) fn before(outer: &str, told: &str) -> String {
     let colon = if outer.is_empty() || told.is_empty() { "" } else { ": " };
     [outer, colon, told].concat()
 }
 
-/// Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by spaces,
-/// if it has several words itself), and not as a part of a name such as `shop-1`. Anywhere else it is by chance. The last such place
-/// is taken, for what is said around an error mostly stands before it.
+/// The place where one text contains another on its own: at its beginning or end, or set off from the words around it
+/// by punctuation (by spaces, if it has several words itself), and not as a part of a name such as `shop-1`. Anywhere
+/// else it is there by chance. The last such place counts, because context mostly comes before an error.
 fn find(outer: &str, inner: &str) -> Option<Range<usize>> {
     if inner.is_empty() {
         return None;
@@ -40,10 +40,11 @@ fn is_set_off(before: &str, after: &str, by_spaces: bool) -> bool {
     !left.ends_with(is_of_word) && !right.starts_with(is_of_word)
 }
 
-/// Of what names are made, beside letters and digits.
+/// The characters of names, besides letters and digits.
 const OF_NAMES: [char; 4] = ['-', '_', '.', '/'];
 
-/// What is not ASCII is taken for a letter: rather is something told twice than not at all, and Unicode's tables make a larger component.
+/// Non-ASCII characters count as letters. A repeated text is better than a missing one, and Unicode's tables would
+/// enlarge the component.
 fn is_of_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || !letter.is_ascii()
 }

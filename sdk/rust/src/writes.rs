@@ -1,6 +1,6 @@
-//! Changes to the API. The host settles each one, and holds the key until its caches have seen it.
+//! Changes to the API. The host settles each change, and holds the key until its caches show it.
 //!
-//! Each function makes a change, options complete it, `send` carries it out:
+//! Each function creates a change, options complete it, and `send` carries it out:
 //!
 //! ```no_run
 //! # use windlass_sdk::{Error, writes};
@@ -24,8 +24,8 @@ use crate::object::ObjectRef;
 
 pub use writes::{FieldValidation, Propagation};
 
-/// Applies a set of fields, server-side and as the plugin's field manager. The object names itself: `apiVersion`,
-/// `kind`, `metadata.name`, `metadata.namespace`.
+/// Applies a set of fields, server-side and as the plugin's field manager. The object must have `apiVersion`, `kind`,
+/// `metadata.name` and, if it is in one, `metadata.namespace`.
 pub fn apply<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Apply, object)
 }
@@ -67,7 +67,7 @@ pub fn update<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Update, object)
 }
 
-/// Patches an object with a JSON merge patch (RFC 7386): what is null goes, lists are replaced whole.
+/// Patches an object with a JSON merge patch (RFC 7386): a null removes its field, lists are replaced whole.
 pub fn merge<T: Serialize + ?Sized>(target: ObjectRef, patch: &T) -> Write {
     Write::new(Change::Patch(target, writes::PatchType::Merge), patch)
 }
@@ -82,7 +82,7 @@ pub fn strategic<T: Serialize + ?Sized>(target: ObjectRef, patch: &T) -> Write {
     Write::new(Change::Patch(target, writes::PatchType::Strategic), patch)
 }
 
-/// Deletes an object, in the background unless said otherwise.
+/// Deletes an object. Its dependents are deleted in the background unless set otherwise.
 pub fn delete(target: ObjectRef) -> Delete {
     let options = writes::DeleteOptions {
         resource_version: None,
@@ -93,7 +93,7 @@ pub fn delete(target: ObjectRef) -> Delete {
     Delete { target, options }
 }
 
-/// Sets the number of replicas of an object that has a `scale` subresource, whatever kind it is of.
+/// Sets the number of replicas of an object of any kind that has a `scale` subresource.
 pub fn scale(target: ObjectRef, replicas: u32) -> Write {
     merge(target, &Scale { spec: Replicas { replicas } }).subresource("scale")
 }
@@ -108,8 +108,8 @@ struct Replicas {
     replicas: u32,
 }
 
-/// Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason `TooManyRequests`.
-/// What is returned is the server's word that it was done, not the Pod.
+/// Evicts a Pod: deletes it unless a disruption budget forbids that now, which is an error with reason
+/// `TooManyRequests`. It returns the server's confirmation, not the Pod.
 pub fn evict(pod: &ObjectRef) -> Write {
     let parent = ObjectRef { uid: None, ..pod.clone() };
     let preconditions = pod.uid.as_deref().map(|uid| DeleteOptions { preconditions: Preconditions { uid } });
@@ -147,7 +147,7 @@ struct Preconditions<'a> {
 #[must_use = "nothing happens before `send`"]
 pub struct Write {
     change: Change,
-    /// The object or the patch. An error waits here for `send`, so that the options need no error handling.
+    /// The object or the patch. An error waits here until `send`, so that the options need no error handling.
     body: Result<String, JsonError>,
     options: writes::WriteOptions,
 }
@@ -186,7 +186,7 @@ impl Write {
         self
     }
 
-    /// Changes a subresource of the object that the body or the patch's target names, such as `status`.
+    /// Changes a subresource, such as `status`, of the object that the body or the patch's target names.
     pub fn subresource(mut self, name: impl Into<String>) -> Self {
         self.options.subresource = Some(writes::Subresource { name: name.into(), parent: None });
         self
@@ -210,7 +210,7 @@ impl Write {
         self
     }
 
-    /// What the server does with unknown and duplicate fields; without this, it refuses them.
+    /// Sets how the server treats unknown and duplicate fields. By default it refuses them.
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.options.field_validation = validation;
         self
@@ -238,13 +238,13 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// What happens to the objects that this one owns.
+    /// Sets how the objects that this one owns are deleted.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation = propagation;
         self
     }
 
-    /// How long the object may take to end, in milliseconds, rounded up to whole seconds.
+    /// Sets how long the object may take to end, in milliseconds, rounded up to whole seconds.
     pub fn grace_period_ms(mut self, milliseconds: u32) -> Self {
         self.options.grace_period_ms = Some(milliseconds);
         self
@@ -262,7 +262,8 @@ impl Delete {
         self
     }
 
-    /// Carries the deletion out. The object is returned if it still exists, waiting for finalizers or its grace period.
+    /// Carries the deletion out. Returns the object if it still exists because it waits for finalizers or its grace
+    /// period.
     pub fn send(self) -> Result<Option<Written>, Error> {
         Ok(host::delete(&self.target, &self.options)?.map(Written))
     }
@@ -294,7 +295,8 @@ pub fn batch(operations: impl IntoIterator<Item = Operation>) -> Vec<Result<Opti
     in_order(results, host::batch(&sent))
 }
 
-/// Gives each operation that was sent its answer. Those that would not serialize were not sent, and have none.
+/// Pairs each operation that was sent with its answer. Operations that failed to serialize were not sent, and have
+/// none.
 fn in_order(
     sent: Vec<Result<(), JsonError>>,
     answers: Vec<Result<Option<String>, types::ApiError>>,

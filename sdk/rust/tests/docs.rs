@@ -1,4 +1,4 @@
-//! What docs/authoring.md shows is true. Its Rust snippets are doc tests of the SDK; here are the manifests.
+//! Checks the manifests that docs/authoring.md shows. Its Rust snippets are doc tests of the SDK.
 
 mod support;
 

@@ -11,7 +11,7 @@ use windlass_kube::{Informers, SubscribeOptions, Subscription};
 use super::replay::{Claim, Replay, Stay};
 use super::view::View;
 
-/// At most so many that come and go are there at a time.
+/// The most subscribers of those that come and go that are there at a time.
 const MOST: usize = 30;
 
 pub(crate) struct Crowd {

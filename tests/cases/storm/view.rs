@@ -21,7 +21,7 @@ pub(crate) struct View {
     pub(crate) spec: WatchSpec,
     /// The label that its selector wants.
     pub(crate) tier: Option<&'static str>,
-    /// Where its field index looks.
+    /// The pointer of its field index.
     field: &'static str,
 }
 

@@ -1,6 +1,10 @@
 //! `make demo`: starts `windlass dev` with the `WebApp` plugin and tells the story of a `WebApp`, each step checked.
+//!
+//! Of the host's log it shows the lines that belong to the story, shortened; the whole log is kept in a file.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,6 +23,9 @@ struct Arguments {
     #[arg(long)]
     keep: bool,
 }
+
+/// Where the host's whole log is kept, from the root of the checkout.
+const LOG: &str = ".windlass/demo.log";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -56,7 +63,9 @@ async fn demo(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n$ kill -TERM windlass");
     let status = host.terminate().await?;
     ensure!(status.success(), "windlass stopped with {status}");
-    println!("\nThat was the main job. `make demo KEEP=1` leaves it running for you to try.");
+    println!(
+        "\nThat was the main job. `make demo KEEP=1` leaves it running for you to try. The host's whole log: {LOG}"
+    );
     Ok(())
 }
 
@@ -73,7 +82,56 @@ fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
         "--kubeconfig-out".as_ref(),
         kubeconfig.as_ref(),
     ];
-    Host::start(&arguments, Some(Box::new(|line| println!("    {line}")))).context("start windlass dev")
+    let log = paths::root().join(LOG);
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let log = File::create(&log).with_context(|| format!("write {}", log.display()))?;
+    let listener = move |line: &str| {
+        // A full disk costs the file, not the story.
+        let _ = writeln!(&log, "{line}");
+        if let Some(short) = shorten(line) {
+            println!("    {short}");
+        }
+    };
+    Host::start(&arguments, Some(Box::new(listener))).context("start windlass dev")
+}
+
+/// The log messages that belong to the story, and which of their fields.
+const SHOWN: [(&str, &[&str]); 5] = [
+    ("embedded API server is ready", &[]),
+    ("plugin loaded", &["plugin", "version"]),
+    ("controller started", &["primary"]),
+    ("applied a child", &["kind", "reason"]),
+    ("stopped", &["clean", "took_ms"]),
+];
+
+/// A line of the host's log as the story shows it: a warning or an error without its time, of other lines those of [`SHOWN`].
+fn shorten(line: &str) -> Option<String> {
+    let (_time, rest) = line.split_once(' ')?;
+    let (level, rest) = rest.trim_start().split_once(' ')?;
+    match level {
+        "WARN" | "ERROR" => Some(format!("{level} {rest}")),
+        "INFO" => {
+            let (message, fields) = SHOWN.iter().find(|(message, _)| rest.starts_with(message))?;
+            Some(fields.iter().fold((*message).to_owned(), |short, field| short + &shown_field(rest, field)))
+        }
+        _ => None,
+    }
+}
+
+/// The field ` name=value` of a log line; nothing if it has none. The plugin's own fields stand in quotes in one of the host's.
+fn shown_field(line: &str, name: &str) -> String {
+    let line = line.replace("fields=\"", "").replace('"', "");
+    let Some((_, after)) = line.split_once(&format!(" {name}=")) else { return String::new() };
+    // A value may have blanks in it: it ends before the next word with an equals sign.
+    let value: Vec<&str> = after
+        .split(' ')
+        .enumerate()
+        .take_while(|(at, word)| *at == 0 || !word.contains('='))
+        .map(|(_, word)| word)
+        .collect();
+    format!(" {name}={}", value.join(" "))
 }
 
 fn tell(told: &Told) {
@@ -103,4 +161,27 @@ async fn keep(mut host: Host) -> anyhow::Result<()> {
     };
     println!("windlass ended: {status}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shorten;
+
+    #[test]
+    fn the_lines_of_the_story_are_shown_with_few_fields() {
+        let started = "2026-11-23T05:55:28.163862Z  INFO controller started plugin=webapp controller=webapp \
+                       primary=apps.kubedojo.io/v1beta1 WebApp workers=4";
+        let expected = "controller started primary=apps.kubedojo.io/v1beta1 WebApp";
+        assert_eq!(shorten(started).as_deref(), Some(expected));
+        let applied = "2026-11-23T05:55:28.170500Z  INFO applied a child plugin=\"webapp\" controller=\"webapp\" \
+                       key=default/shop trace_id=\"18\" fields=\"kind=Deployment reason=Created\"";
+        assert_eq!(shorten(applied).as_deref(), Some("applied a child kind=Deployment reason=Created"));
+    }
+
+    #[test]
+    fn trouble_is_shown_whole_and_the_rest_is_not() {
+        assert_eq!(shorten("2026-11-23T05:55:28.1Z  WARN slow key=a/b").as_deref(), Some("WARN slow key=a/b"));
+        assert_eq!(shorten("2026-11-23T05:55:28.1Z  INFO the watches have ended took_ms=0"), None);
+        assert_eq!(shorten("   and so on"), None);
+    }
 }

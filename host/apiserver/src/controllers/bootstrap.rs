@@ -1,4 +1,4 @@
-//! What a new cluster holds: its namespaces and the `kubernetes` service.
+//! The contents of a new cluster: its namespaces and the `kubernetes` service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a cluster's controllers do: garbage collection, and stand-ins for the workload controllers. They follow the
+//! The work of a cluster's controllers: garbage collection, and stand-ins for the workload controllers. They follow the
 //! changes and write by the same verbs as clients. `bootstrap` creates what every cluster has from the start.
 
 pub(crate) mod bootstrap;

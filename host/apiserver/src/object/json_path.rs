@@ -4,10 +4,10 @@ use serde_json::Value;
 
 /// A parsed path such as `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<JsonPathStep>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum JsonPathStep {
     Field(String),
     Index(i64),
     All,
@@ -42,19 +42,19 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl JsonPathStep {
     fn follow<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
-            (Step::Field(name), Value::Object(map)) => map.get(name).into_iter().collect(),
-            (Step::All, Value::Object(map)) => map.values().collect(),
-            (Step::All, Value::Array(items)) => items.iter().collect(),
-            (Step::Index(index), Value::Array(items)) => {
+            (JsonPathStep::Field(name), Value::Object(map)) => map.get(name).into_iter().collect(),
+            (JsonPathStep::All, Value::Object(map)) => map.values().collect(),
+            (JsonPathStep::All, Value::Array(items)) => items.iter().collect(),
+            (JsonPathStep::Index(index), Value::Array(items)) => {
                 let from_start = usize::try_from(*index).ok();
                 let from_end =
                     || usize::try_from(index.unsigned_abs()).ok().and_then(|back| items.len().checked_sub(back));
                 from_start.or_else(from_end).and_then(|index| items.get(index)).into_iter().collect()
             }
-            (Step::Where { path, equal, value: wanted }, Value::Array(items)) => {
+            (JsonPathStep::Where { path, equal, value: wanted }, Value::Array(items)) => {
                 let holds = |item: &&Value| {
                     let found = path.iter().try_fold(*item, |value, step| value.get(step));
                     found.is_some_and(|found| (plain(found) == *wanted) == *equal)
@@ -71,7 +71,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// A name up to the next `.` or `[`; a backslash makes either part of the name.
-fn field_step(text: &str) -> Result<(Step, &str), String> {
+fn field_step(text: &str) -> Result<(JsonPathStep, &str), String> {
     let mut name = String::new();
     let mut escaped = false;
     let mut end = text.len();
@@ -90,8 +90,8 @@ fn field_step(text: &str) -> Result<(Step, &str), String> {
     }
     match name.as_str() {
         "" => Err("a field name is missing".to_owned()),
-        "*" => Ok((Step::All, &text[end..])),
-        _ => Ok((Step::Field(name), &text[end..])),
+        "*" => Ok((JsonPathStep::All, &text[end..])),
+        _ => Ok((JsonPathStep::Field(name), &text[end..])),
     }
 }
 
@@ -109,12 +109,12 @@ fn bracket_end(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket_step(text: &str) -> Result<Step, String> {
+fn bracket_step(text: &str) -> Result<JsonPathStep, String> {
     if text == "*" {
-        return Ok(Step::All);
+        return Ok(JsonPathStep::All);
     }
     if let Some(name) = unquoted(text) {
-        return Ok(Step::Field(name.to_owned()));
+        return Ok(JsonPathStep::Field(name.to_owned()));
     }
     if let Some(filter) = text.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
         let (path, equal, value) = match (filter.split_once("=="), filter.split_once("!=")) {
@@ -124,13 +124,13 @@ fn bracket_step(text: &str) -> Result<Step, String> {
         };
         let path = path.trim().strip_prefix("@.").ok_or_else(|| format!("unsupported filter {filter:?}"))?;
         let value = value.trim();
-        return Ok(Step::Where {
+        return Ok(JsonPathStep::Where {
             path: path.split('.').map(str::to_owned).collect(),
             equal,
             value: unquoted(value).unwrap_or(value).to_owned(),
         });
     }
-    text.parse().map(Step::Index).map_err(|_| format!("invalid array index {text}"))
+    text.parse().map(JsonPathStep::Index).map_err(|_| format!("invalid array index {text}"))
 }
 
 fn unquoted(text: &str) -> Option<&str> {

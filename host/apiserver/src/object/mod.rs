@@ -35,7 +35,7 @@ pub(crate) struct OwnerReference {
     pub(crate) blocks_deletion: bool,
 }
 
-/// How deep an object may nest. Clients stop reading at 128 levels, and a walk through an object takes stack at each.
+/// How deep an object may nest: clients stop reading at 128 levels, and each level of a walk takes stack.
 pub(crate) const MOST_DEPTH: usize = 100;
 
 /// How many levels of lists and maps a value has.

@@ -33,10 +33,10 @@ pub(crate) enum BodyEncoding {
     Protobuf,
 }
 
-/// What a body may be in.
+/// The media types that a body may have.
 pub(crate) const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// What the client accepts, first that we have.
+/// The first form that the client accepts and this server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,

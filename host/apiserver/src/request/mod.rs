@@ -1,4 +1,4 @@
-//! What a request asks for, once its path, query and headers are read: the resource, and the options of writes and
+//! A request once its path, query and headers are read: the resource that it is for, and the options of writes and
 //! deletes. `server` makes these, `verbs` act on them.
 
 pub(crate) mod decode;
@@ -81,7 +81,7 @@ impl Target {
     }
 }
 
-/// What happens to fields that the schema does not know.
+/// How the server treats fields that the schema does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,

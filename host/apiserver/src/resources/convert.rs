@@ -24,7 +24,7 @@ pub(crate) fn for_reader(resource: &ResourceType, stored: &Arc<Value>) -> Arc<Va
     Arc::new(object)
 }
 
-/// What is stored when a request for `resource` writes `object`.
+/// The object in the form that is stored when a request for `resource` writes it.
 pub(crate) fn for_storage(registry: &Registry, resource: &ResourceType, mut object: Value) -> Value {
     if resource.id.group == "events.k8s.io" {
         return events_convert::to_core(&object);

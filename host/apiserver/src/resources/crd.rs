@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 
 use crate::clock;
-use crate::merge::lists::Topology;
 use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
 use crate::resources::builtin;
@@ -16,7 +15,7 @@ use crate::schema::Schema;
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What one version of a CRD adds to its [`ResourceType`].
+/// The part of a CRD's version that it adds to its [`ResourceType`].
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) served: bool,
@@ -24,7 +23,6 @@ pub(crate) struct CustomVersion {
     pub(crate) schema: Schema,
     /// The schema as written, for OpenAPI.
     pub(crate) openapi: Value,
-    pub(crate) topology: Topology,
     pub(crate) columns: Vec<(Column, JsonPath)>,
     /// Dotted paths for field selectors.
     pub(crate) selectable_fields: Vec<String>,
@@ -95,7 +93,6 @@ fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> 
     Some(CustomVersion {
         served: version["served"] == json!(true),
         stored: version["storage"] == json!(true),
-        topology: Topology::from_schema(&schema),
         schema,
         openapi,
         columns: columns(version),

@@ -1,14 +1,10 @@
-//! What the server knows about one resource in one version: names, scope, subresources and, for custom resources, the
+//! One resource in one version, as the server knows it: names, scope, subresources and, for custom resources, the
 //! schema. Built-in ones come from `builtin`, custom ones from `crd`; `registry` finds them.
 
 use std::fmt;
-use std::sync::LazyLock;
 
-use crate::merge::lists::Topology;
+use crate::merge::lists::Place;
 use crate::resources::crd::CustomVersion;
-
-/// How lists of built-in objects merge.
-static BUILTIN_TOPOLOGY: LazyLock<Topology> = LazyLock::new(Topology::builtin);
 
 /// The name under which objects are stored and counted: one per resource, whatever the version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,9 +82,9 @@ impl ResourceType {
         }
     }
 
-    /// How the lists in its objects merge.
-    pub(crate) fn topology(&self) -> &Topology {
-        self.custom.as_ref().map_or(&BUILTIN_TOPOLOGY, |custom| &custom.topology)
+    /// The root of its objects, from which a walk learns how their lists and maps merge.
+    pub(crate) fn root(&self) -> Place<'_> {
+        self.custom.as_ref().map_or_else(Place::builtin, |custom| Place::of_schema(&custom.schema))
     }
 
     pub(crate) fn verbs(&self) -> &'static [&'static str] {

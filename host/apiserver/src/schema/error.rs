@@ -1,4 +1,4 @@
-//! What is wrong with an object, or with a schema, in the words of the Kubernetes API server.
+//! Errors of an object, or of a schema, in the words of the Kubernetes API server.
 //!
 //! The texts follow `k8s.io/apimachinery/pkg/util/validation/field/errors.go`: people grep for them, and tools parse
 //! them, so they are reproduced exactly.
@@ -13,7 +13,7 @@ use serde_json::{Number, Value};
 pub(crate) struct SchemaError {
     /// Where, beneath `openAPIV3Schema`: `properties[spec].type`. Empty for the root.
     pub(crate) path: String,
-    /// What is wrong, as Kubernetes says it: `Required value: must not be empty for specified object fields`.
+    /// The error as Kubernetes says it: `Required value: must not be empty for specified object fields`.
     pub(crate) reason: String,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
 //! It is not a general `OpenAPI` validator: `$ref` and its kin are refused, and CEL rules are kept but not evaluated.
-//! Called by the custom resource handlers, and by [`crate::merge::lists::Topology`], which reads the list types from it.
+//! Called by the custom resource handlers, and by [`crate::merge::lists::Place`], which reads the list types from it.
 //!
 //! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
 //! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
@@ -76,15 +76,15 @@ pub(crate) struct Node {
     pub(crate) kind: Option<Kind>,
     /// Named fields.
     pub(crate) properties: BTreeMap<String, Node>,
-    /// What other fields may hold.
+    /// The schema of other fields.
     pub(crate) additional: Additional,
-    /// What each item of a list is.
+    /// The schema of each item of a list.
     pub(crate) items: Option<Box<Node>>,
     /// `default`.
     pub(crate) default: Option<Value>,
     /// How items of a list are told apart.
     pub(crate) list: ListKind,
-    /// What else is true of it.
+    /// Facts about it beside its type.
     marks: Vec<Mark>,
     checks: Checks,
 }
@@ -113,7 +113,7 @@ pub(crate) enum ListKind {
     Map(Vec<String>),
 }
 
-/// What may be true of a node besides its type.
+/// A fact about a node beside its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// `x-kubernetes-map-type: atomic`.

@@ -1,4 +1,4 @@
-//! What the server does to an object before it validates it: defaulting and pruning.
+//! Defaulting and pruning, which the server does before it validates an object.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/{defaulting,pruning}`.
 

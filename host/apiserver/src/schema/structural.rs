@@ -1,4 +1,4 @@
-//! What makes a schema structural: every value has one type, said once, outside the logical operators.
+//! Checks that a schema is structural: every value has one type, said once, outside the logical operators.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and the rules of list types in
 //! `pkg/apis/apiextensions/validation`. Also lists the CEL rules, which nothing here evaluates.

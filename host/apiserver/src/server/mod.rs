@@ -34,7 +34,7 @@ use watch::WatchOptions;
 /// A real server's limit on a request's body.
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// What a handler needs.
+/// The shared state that a handler gets.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -66,21 +66,21 @@ async fn answer(context: &Context, parts: &Parts, body: Body, accepted: Accepted
     let state = context.shared.lock();
     let registry = &state.registry;
     let found = match &route {
-        Route::Version => Some(Reply::json(discovery::version())),
+        Route::Version => Some(Reply::Json(discovery::version())),
         Route::Health => Some(Reply::Text("ok")),
         Route::CoreVersions | Route::Groups => {
             let core = route == Route::CoreVersions;
             Some(match accepted.aggregated {
                 Some(version) => Reply::Discovery(discovery::aggregated(registry, core, version), version),
-                None if core => Reply::json(discovery::core_versions(context.address)),
-                None => Reply::json(discovery::groups(registry)),
+                None if core => Reply::Json(discovery::core_versions(context.address)),
+                None => Reply::Json(discovery::groups(registry)),
             })
         }
-        Route::Group(group) => discovery::group(registry, group).map(Reply::json),
-        Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::json),
-        Route::OpenApiV2 => Some(Reply::json(openapi::v2())),
-        Route::OpenApiV3Index => Some(Reply::json(openapi::index(registry, state.store.revision()))),
-        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::json),
+        Route::Group(group) => discovery::group(registry, group).map(Reply::Json),
+        Route::GroupVersion(group, version) => discovery::resources(registry, group, version).map(Reply::Json),
+        Route::OpenApiV2 => Some(Reply::Json(openapi::v2())),
+        Route::OpenApiV3Index => Some(Reply::Json(openapi::index(registry, state.store.revision()))),
+        Route::OpenApiV3(group, version) => openapi::document(registry, group, version).map(Reply::Json),
         Route::Resource(_) | Route::Unknown => None,
     };
     found.ok_or_else(ApiError::no_such_resource)
@@ -173,7 +173,7 @@ impl Call<'_> {
                 let page = list::list(&mut shared.lock(), &self.target, &options)?;
                 Ok(Reply::Page { resource, form, include, page })
             }
-            _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::json),
+            _ if self.target.subresource() == "scale" => scale::get(&shared.lock(), &self.target).map(Reply::Json),
             _ => {
                 let object = verbs::get(&shared.lock(), &self.target)?;
                 Ok(Reply::Object { resource, form, include, object, created: false, warnings: Vec::new() })
@@ -213,7 +213,7 @@ impl Call<'_> {
         let strategic = self.target.resource.custom.is_none();
         let kind = media::patch_kind(&self.parts.headers, strategic)?;
         if kind == PatchKind::Apply && !is_scale {
-            // Aliases make a little YAML much work: nobody else waits for that.
+            // A little YAML with aliases can be much work, so it is parsed outside the lock.
             let config = decode::parse_yaml(self.body)?;
             return patch::apply(&mut self.context.shared.lock(), &self.target, options, config);
         }
@@ -249,7 +249,7 @@ impl Call<'_> {
         }
         let deleted = delete::delete(&mut shared.lock(), &self.target, &options)?;
         if deleted.gone && !resource.returns_deleted {
-            return Ok(Reply::json(respond::deleted_status(&resource, &deleted.object)));
+            return Ok(Reply::Json(respond::deleted_status(&resource, &deleted.object)));
         }
         Ok(Reply::Object { resource, form, include, object: deleted.object, created: false, warnings: Vec::new() })
     }

@@ -1,7 +1,5 @@
 //! The forms in which objects are answered: whole, as metadata only, or as a Table with rows for people.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use crate::object;
@@ -12,7 +10,7 @@ use crate::server::table;
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
 
-/// What a Table's rows carry beside their cells.
+/// The object that a Table's row carries beside its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     Nothing,
@@ -31,20 +29,8 @@ impl IncludeObject {
     }
 }
 
-/// One object.
-pub(crate) fn one(resource: &ResourceType, form: Form, include: IncludeObject, object: &Arc<Value>) -> Value {
-    match form {
-        Form::Full => Value::clone(object),
-        Form::Metadata => partial(object),
-        Form::Table => {
-            let version = json!({ "resourceVersion": object::resource_version(object) });
-            table_of(resource, include, true, &version, &[Arc::clone(object)])
-        }
-    }
-}
-
-/// An object of a watch event. Only the first Table of a watch has the columns.
-pub(crate) fn watched(
+/// One object. Of the Tables of a watch only the first has the columns.
+pub(crate) fn one(
     resource: &ResourceType,
     form: Form,
     include: IncludeObject,
@@ -56,7 +42,7 @@ pub(crate) fn watched(
         Form::Metadata => partial(object),
         Form::Table => {
             let version = json!({ "resourceVersion": object::resource_version(object) });
-            table_of(resource, include, with_columns, &version, &[Arc::new(object.clone())])
+            table_of(resource, include, with_columns, &version, std::iter::once(object))
         }
     }
 }
@@ -80,7 +66,7 @@ pub(crate) fn page(resource: &ResourceType, form: Form, include: IncludeObject, 
             let items = page.objects.iter().map(|object| partial(object)).collect();
             listed("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned(), items)
         }
-        Form::Table => table_of(resource, include, true, &metadata, &page.objects),
+        Form::Table => table_of(resource, include, true, &metadata, page.objects.iter().map(|object| &**object)),
     }
 }
 
@@ -103,22 +89,21 @@ fn partial(object: &Value) -> Value {
     })
 }
 
-fn table_of(
+fn table_of<'a>(
     resource: &ResourceType,
     include: IncludeObject,
     with_columns: bool,
     metadata: &Value,
-    objects: &[Arc<Value>],
+    objects: impl Iterator<Item = &'a Value>,
 ) -> Value {
     let printer = table::printer(resource);
     let rows: Vec<Value> = objects
-        .iter()
         .map(|object| {
             let mut row = json!({ "cells": printer.cells(object) });
             match include {
                 IncludeObject::Nothing => {}
                 IncludeObject::Metadata => row["object"] = partial(object),
-                IncludeObject::Object => row["object"] = Value::clone(object),
+                IncludeObject::Object => row["object"] = object.clone(),
             }
             row
         })

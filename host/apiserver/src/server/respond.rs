@@ -40,12 +40,6 @@ pub(crate) enum Reply {
     Watch(Body),
 }
 
-impl Reply {
-    pub(crate) fn json(value: Value) -> Reply {
-        Reply::Json(value)
-    }
-}
-
 pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text)),
@@ -64,7 +58,7 @@ pub(crate) fn reply(reply: Reply, encoding: Encoding) -> Response {
             let mut answer = match form {
                 // The common case writes the stored object without copying it.
                 Form::Full => document(code, &object, encoding),
-                form => document(code, &represent::one(&resource, form, include, &object), encoding),
+                form => document(code, &represent::one(&resource, form, include, true, &object), encoding),
             };
             for warning in warnings {
                 add_warning(&mut answer, &warning);

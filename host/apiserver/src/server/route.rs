@@ -3,7 +3,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// What a path names.
+/// The document or resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Version,
@@ -37,7 +37,7 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: Option<String>,
 }
 
-/// What is to be done with a resource.
+/// A verb of RBAC, as method and path ask for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,

@@ -24,7 +24,7 @@ use crate::verbs::list::invalid_option;
 
 /// How often a watch learns how far the server has come, if it has moved.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
-/// For how long a watch runs that does not say.
+/// How long a watch runs if it names no timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 /// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
@@ -32,7 +32,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 /// history.
 const CHUNK: usize = 256 * 1024;
 
-/// What was asked for.
+/// The options of a watch request.
 pub(crate) struct WatchOptions {
     selectors: Selectors,
     start: Start,
@@ -103,14 +103,14 @@ pub(crate) struct Watcher {
     options: WatchOptions,
     /// All changes up to here are sent.
     position: u64,
-    /// The latest version that the client was told.
+    /// The latest version that the client has seen.
     told: u64,
     signal: watch::Receiver<()>,
     deadline: Instant,
     next_bookmark: Instant,
     /// The columns of a Table are sent once.
     columns_sent: bool,
-    /// What of the present state is still to be sent.
+    /// The part of the present state that is still to be sent.
     initial: Option<vec::IntoIter<Arc<Value>>>,
     ended: bool,
 }
@@ -257,7 +257,7 @@ impl Watcher {
         lines
     }
 
-    /// What the change is to this watch: an object that begins or ceases to match is added or deleted.
+    /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
     fn seen(&self, change: &Change) -> Option<(&'static str, Arc<Value>)> {
         let resource = &self.target.resource;
         let in_namespace =
@@ -326,7 +326,7 @@ impl Watcher {
             form => {
                 let with_columns = !self.columns_sent;
                 self.columns_sent = true;
-                let shown = represent::watched(resource, form, self.options.include_object, with_columns, object);
+                let shown = represent::one(resource, form, self.options.include_object, with_columns, object);
                 write_line(lines, kind, &shown);
             }
         }

@@ -1,4 +1,4 @@
-//! What the server holds, behind one lock. Whoever has it is the only reader and writer: a request, or one step of a
+//! The server's state, behind one lock. Its holder is the only reader and writer: a request, or one step of a
 //! background task. Nothing awaits while holding it.
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// Stores an object, and takes over what it says where it is a definition.
+    /// Stores an object. If it is a definition, its resource is served from now on.
     pub(crate) fn commit(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
         let defines = crd::is_definition(&key.resource);
         if defines {
@@ -94,7 +94,7 @@ impl Snapshots {
     }
 }
 
-/// What every request and task shares.
+/// The state that all requests and tasks share.
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) counts: RequestCounts,

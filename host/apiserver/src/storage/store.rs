@@ -136,7 +136,7 @@ impl Store {
         Some(object)
     }
 
-    /// Forgets all history: whoever asks for changes since before now is told that they are gone.
+    /// Forgets all history: a request for changes since before now fails.
     pub(crate) fn compact(&mut self) {
         self.revision += 1;
         for table in self.tables.values_mut() {

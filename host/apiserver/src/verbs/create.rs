@@ -56,7 +56,7 @@ pub(super) fn insert(
     new_metadata(target, &mut object);
     defaults::on_create(state, resource, &mut object);
     prepare::validate(resource, &object, None)?;
-    // Last, as a real server's storage finds it: who creates an invalid object learns that, also if the name is taken.
+    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken.
     if state.store.get(&target.key(&name)).is_some() {
         return Err(ApiError::already_exists(&resource.id, &name));
     }
@@ -107,7 +107,7 @@ fn check_place(state: &State, target: &Target, name: &str) -> Result<(), ApiErro
     Ok(())
 }
 
-/// What the server alone decides about a new object.
+/// Sets the metadata of a new object that only the server decides.
 fn new_metadata(target: &Target, object: &mut Value) {
     let metadata = object::metadata_mut(object);
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation", "resourceVersion"] {

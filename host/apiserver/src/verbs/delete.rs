@@ -21,7 +21,7 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer of an object that waits for its dependents to go.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What happens to the dependents.
+/// The deletion of an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Background,

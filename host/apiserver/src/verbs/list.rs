@@ -10,7 +10,7 @@ use crate::resources::convert;
 use crate::status_error::{ApiError, Cause};
 use crate::storage::state::{Snapshot, State};
 
-/// What was asked for.
+/// The options of a list request.
 #[derive(Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) selectors: Selectors,

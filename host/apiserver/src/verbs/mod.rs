@@ -1,4 +1,4 @@
-//! What can be done with objects, one verb a file. All are functions of the locked [`State`](crate::storage::state::State) and a
+//! The verbs, one a file. All are functions of the locked [`State`](crate::storage::state::State) and a
 //! checked request; none knows HTTP. `server` calls them, and so do the garbage collector and the stand-ins for their
 //! own writes.
 

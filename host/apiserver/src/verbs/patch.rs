@@ -35,7 +35,7 @@ pub(crate) fn patch(
     update::replace(state, target, options, &current, object, Tracking::Update)
 }
 
-/// What `current` becomes by a patch that is not an apply.
+/// Returns `current` with a patch carried out that is not an apply.
 pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<Value, ApiError> {
     match kind {
         PatchKind::Json => {
@@ -53,7 +53,7 @@ pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8]) -> Result<V
     }
 }
 
-/// A few copies of copies would fill the memory, or the stack of whoever walks through the object, so both how much a
+/// A few copies of copies would fill the memory, or the stack of a later walk through the object, so both how much a
 /// patch copies and how deep it nests are limited.
 fn json_patched(current: &Value, patch: &Patch) -> Result<Value, ApiError> {
     let does_not_fit = || ApiError::unprocessable("the server rejected our request due to an error in our request");
@@ -124,8 +124,7 @@ pub(crate) fn apply(
     let now = clock::now();
     let api_version = target.resource.api_version();
     let manager = Manager { name, api_version: &api_version, subresource: target.subresource(), now: &now };
-    let topology = target.resource.topology();
-    let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, topology)
+    let merged = apply::server_side_apply(current.as_deref(), &config, &manager, options.force, target.resource.root())
         .map_err(|conflicts| refused(&conflicts))?;
     match current {
         Some(current) => update::replace(state, target, options, &current, merged, Tracking::Applied),

@@ -59,7 +59,7 @@ fn set_defaults(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// What strictness makes of the unknown fields of a request.
+/// Turns the unknown fields of a request into nothing, warnings or an error, by its field validation.
 pub(super) fn field_warnings(
     resource: &ResourceType,
     options: &WriteOptions,
@@ -86,10 +86,10 @@ pub(super) fn track(target: &Target, options: &WriteOptions, live: Option<&Value
     let api_version = target.resource.api_version();
     let manager =
         Manager { name: &options.manager, api_version: &api_version, subresource: target.subresource(), now: &now };
-    apply::track_update(live, object, &manager, target.resource.topology());
+    apply::track_update(live, object, &manager, target.resource.root());
 }
 
-/// Everything that is wrong with the object, as one error.
+/// Returns all errors of the object as one.
 pub(super) fn validate(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
     let mut causes = validation::metadata(resource, object);
     match &resource.custom {
@@ -103,7 +103,7 @@ pub(super) fn validate(resource: &ResourceType, object: &Value, previous: Option
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }
 }
 
-/// What counts for `metadata.generation`: all but metadata and, where it is written apart, status.
+/// Whether `metadata.generation` counts up: all but metadata counts, and but status where it is a subresource.
 pub(super) fn content_differs(resource: &ResourceType, one: &Value, other: &Value) -> bool {
     let counts = |key: &str| key != "metadata" && !(key == "status" && resource.has_status);
     let content = |object: &Value| -> Vec<(String, Value)> {
@@ -139,7 +139,7 @@ pub(super) fn commit(state: &mut State, target: &Target, options: &WriteOptions,
     convert::for_reader(&target.resource, &stored)
 }
 
-/// What the client should know beside unknown fields: a deprecated version, a finalizer whose name may clash, rules that
+/// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash, rules that
 /// this server cannot check.
 pub(super) fn advice(resource: &ResourceType, object: &Value) -> Vec<String> {
     let unqualified = object::finalizers(object).into_iter().filter(|name| {

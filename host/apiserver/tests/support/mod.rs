@@ -1,4 +1,4 @@
-//! What the tests share: a server for each, a small HTTP client, and the objects that stories are about.
+//! Shared by the tests: a server for each, a small HTTP client, and the objects that the tests use.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::time::Duration;

@@ -2,12 +2,12 @@
 
 use super::{core_module, paths};
 use crate::facts::Facts;
-use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
 static ZIG: Tool = Tool {
     name: "zig",
     ways: &[&["zig"], &["python3", "-m", "ziglang"], &["python", "-m", "ziglang"]],
-    version: Asked::Argument("version"),
+    version: VersionQuery::Argument("version"),
     least: "0.15",
     tried: "0.17.0",
     get: &[
@@ -17,9 +17,9 @@ static ZIG: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> Plan {
+pub(super) fn plan(facts: &Facts) -> BuildPlan {
     let mut needs = paths(facts, &[]);
-    needs.push(Need::Tool(&ZIG));
+    needs.push(BuildNeed::Tool(&ZIG));
     // A mebibyte of stack, as Rust's plugins have; zig would give sixteen, and each instance has it in its memory.
     let stack = "-Wl,-z,stack-size=1048576";
     let fixed = [
@@ -35,5 +35,5 @@ pub(super) fn plan(facts: &Facts) -> Plan {
         &core_module(),
     ];
     let arguments = fixed.into_iter().map(str::to_owned).chain(facts.c_sources.iter().cloned());
-    Plan { needs, steps: vec![Step::of(&ZIG, arguments)], output: Output::File(core_module().into()) }
+    BuildPlan { needs, steps: vec![BuildStep::of(&ZIG, arguments)], output: BuildOutput::File(core_module().into()) }
 }

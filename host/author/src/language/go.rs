@@ -2,12 +2,12 @@
 
 use super::{core_module, paths};
 use crate::facts::Facts;
-use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
 static GO: Tool = Tool {
     name: "go",
     ways: &[&["go"]],
-    version: Asked::Argument("version"),
+    version: VersionQuery::Argument("version"),
     // As the SDK's go.mod says; an older one would fetch another.
     least: "1.26",
     tried: "1.26.8",
@@ -21,10 +21,10 @@ static GO: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> Plan {
+pub(super) fn plan(facts: &Facts) -> BuildPlan {
     let mut needs = paths(facts, &["go.mod"]);
-    needs.push(Need::Tool(&GO));
-    let mut step = Step::of(
+    needs.push(BuildNeed::Tool(&GO));
+    let mut step = BuildStep::of(
         &GO,
         [
             "build",
@@ -38,5 +38,5 @@ pub(super) fn plan(facts: &Facts) -> Plan {
         ],
     );
     step.environment = vec![("GOOS", "wasip1"), ("GOARCH", "wasm"), ("CGO_ENABLED", "0")];
-    Plan { needs, steps: vec![step], output: Output::File(core_module().into()) }
+    BuildPlan { needs, steps: vec![step], output: BuildOutput::File(core_module().into()) }
 }

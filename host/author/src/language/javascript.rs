@@ -4,12 +4,12 @@
 use super::{component, paths, wit};
 use crate::WORK;
 use crate::facts::Facts;
-use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
 static NODE: Tool = Tool {
     name: "node",
     ways: &[&["node"]],
-    version: Asked::Argument("--version"),
+    version: VersionQuery::Argument("--version"),
     least: "20.0",
     tried: "20.19",
     get: &[("anywhere", "https://nodejs.org"), ("Debian", "apt install nodejs npm"), ("macOS", "brew install node")],
@@ -18,7 +18,7 @@ static NODE: Tool = Tool {
 static ESBUILD: Tool = Tool {
     name: "esbuild",
     ways: &[&["esbuild"]],
-    version: Asked::Argument("--version"),
+    version: VersionQuery::Argument("--version"),
     least: "0.20",
     tried: "0.28",
     get: &[
@@ -30,7 +30,7 @@ static ESBUILD: Tool = Tool {
 static COMPONENTIZE_QJS: Tool = Tool {
     name: "componentize-qjs",
     ways: &[&["componentize-qjs"]],
-    version: Asked::NpmPackage("componentize-qjs"),
+    version: VersionQuery::NpmPackage("componentize-qjs"),
     least: "0.4.5",
     tried: "0.4.5",
     get: &[
@@ -42,23 +42,23 @@ static COMPONENTIZE_QJS: Tool = Tool {
 static TSC: Tool = Tool {
     name: "tsc",
     ways: &[&["tsc"]],
-    version: Asked::Argument("--version"),
+    version: VersionQuery::Argument("--version"),
     least: "5.0",
     tried: "5.9",
     get: &[("npm", "npm install --save-dev typescript")],
 };
 
-pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool) -> Plan {
+pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool) -> BuildPlan {
     let mut needs = paths(facts, &[source, "package.json"]);
-    needs.extend([Need::Tool(&NODE), Need::Tool(&ESBUILD), Need::Tool(&COMPONENTIZE_QJS)]);
+    needs.extend([BuildNeed::Tool(&NODE), BuildNeed::Tool(&ESBUILD), BuildNeed::Tool(&COMPONENTIZE_QJS)]);
     let bundle = format!("{WORK}/plugin.js");
     let mut steps = Vec::new();
     // What takes the types away does not check them.
     if is_typed && facts.has_typescript {
-        needs.push(Need::Tool(&TSC));
-        steps.push(Step::of(&TSC, ["--noEmit"]));
+        needs.push(BuildNeed::Tool(&TSC));
+        steps.push(BuildStep::of(&TSC, ["--noEmit"]));
     }
-    steps.push(Step::of(
+    steps.push(BuildStep::of(
         &ESBUILD,
         [
             source,
@@ -71,9 +71,9 @@ pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool) -> Plan {
         ],
     ));
     let (wit, component) = (wit(), component());
-    steps.push(Step::of(
+    steps.push(BuildStep::of(
         &COMPONENTIZE_QJS,
         ["-w", &wit, "-j", &bundle, "-n", facts.kind().world(), "--sync", "--stub-wasi", "-o", &component],
     ));
-    Plan { needs, steps, output: Output::File(component.into()) }
+    BuildPlan { needs, steps, output: BuildOutput::File(component.into()) }
 }

@@ -11,14 +11,14 @@ mod rust;
 pub(crate) use self::rust::TARGET as RUST_TARGET;
 use super::WORK;
 use super::facts::Facts;
-use super::file::{Language, Own};
-use super::plan::{Need, Output, Plan, Program, Step};
+use super::file::{Language, OwnBuild};
+use super::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Program};
 
 /// Where packages of Python's are, if there are any: componentize-py looks for no requirements.
 pub(crate) const PACKAGES: &str = "packages";
 
 /// How the plugin in a folder is built.
-pub(crate) fn plan(facts: &Facts) -> Plan {
+pub(crate) fn plan(facts: &Facts) -> BuildPlan {
     if let Some(own) = &facts.file.own {
         return own_plan(own);
     }
@@ -34,9 +34,9 @@ pub(crate) fn plan(facts: &Facts) -> Plan {
     }
 }
 
-fn own_plan(own: &Own) -> Plan {
-    let step = Step { program: Program::Shell, arguments: vec![own.command.clone()], environment: vec![] };
-    Plan { needs: vec![], steps: vec![step], output: Output::File(own.output.clone()) }
+fn own_plan(own: &OwnBuild) -> BuildPlan {
+    let step = BuildStep { program: Program::Shell, arguments: vec![own.command.clone()], environment: vec![] };
+    BuildPlan { needs: vec![], steps: vec![step], output: BuildOutput::File(own.output.clone()) }
 }
 
 /// The module that a language's compiler writes.
@@ -55,18 +55,18 @@ fn wit() -> String {
 }
 
 /// The SDK and, of the folder, `files` must be there.
-fn paths(facts: &Facts, files: &[&str]) -> Vec<Need> {
+fn paths(facts: &Facts, files: &[&str]) -> Vec<BuildNeed> {
     let sdk = facts.file.sdk.clone();
     let advice = format!(
         "windlass.yaml says `sdk: {}`: the folder that `windlass new` writes, or sdk/{} of Windlass's sources",
         sdk.display(),
         facts.file.language_name
     );
-    let here = |file: &&str| Need::Path {
+    let here = |file: &&str| BuildNeed::Path {
         path: file.into(),
         advice: "a plugin of this language has it; `windlass new` shows how it looks".to_owned(),
     };
-    std::iter::once(Need::Path { path: sdk, advice }).chain(files.iter().map(here)).collect()
+    std::iter::once(BuildNeed::Path { path: sdk, advice }).chain(files.iter().map(here)).collect()
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use super::{PACKAGES, component, paths, wit};
 use crate::facts::Facts;
-use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
 static COMPONENTIZE_PY: Tool = Tool {
     name: "componentize-py",
     ways: &[&["componentize-py"]],
-    version: Asked::Argument("--version"),
+    version: VersionQuery::Argument("--version"),
     least: "0.25",
     tried: "0.25.1",
     get: &[
@@ -16,9 +16,9 @@ static COMPONENTIZE_PY: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> Plan {
+pub(super) fn plan(facts: &Facts) -> BuildPlan {
     let mut needs = paths(facts, &["app.py"]);
-    needs.push(Need::Tool(&COMPONENTIZE_PY));
+    needs.push(BuildNeed::Tool(&COMPONENTIZE_PY));
     let (wit, sdk, component) = (wit(), facts.sdk(), component());
     let mut arguments =
         vec!["-d", &wit, "-w", facts.kind().world(), "componentize", "--stub-wasi", "-p", ".", "-p", &sdk];
@@ -26,5 +26,9 @@ pub(super) fn plan(facts: &Facts) -> Plan {
         arguments.extend(["-p", PACKAGES]);
     }
     arguments.extend(["app", "-o", &component]);
-    Plan { needs, steps: vec![Step::of(&COMPONENTIZE_PY, arguments)], output: Output::File(component.clone().into()) }
+    BuildPlan {
+        needs,
+        steps: vec![BuildStep::of(&COMPONENTIZE_PY, arguments)],
+        output: BuildOutput::File(component.clone().into()),
+    }
 }

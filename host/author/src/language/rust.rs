@@ -2,14 +2,14 @@
 
 use super::paths;
 use crate::facts::Facts;
-use crate::plan::{Asked, Need, Output, Plan, Step, Tool};
+use crate::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Tool, VersionQuery};
 
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
 static CARGO: Tool = Tool {
     name: "cargo",
     ways: &[&["cargo"]],
-    version: Asked::Argument("--version"),
+    version: VersionQuery::Argument("--version"),
     least: "1.95",
     tried: "1.95.0",
     get: &[
@@ -19,10 +19,10 @@ static CARGO: Tool = Tool {
     ],
 };
 
-pub(super) fn plan(facts: &Facts) -> Plan {
+pub(super) fn plan(facts: &Facts) -> BuildPlan {
     let mut needs = paths(facts, &["Cargo.toml"]);
-    needs.extend([Need::Tool(&CARGO), Need::RustTarget]);
+    needs.extend([BuildNeed::Tool(&CARGO), BuildNeed::RustTarget]);
     // Where it puts the module is the workspace's and the environment's to say, so it is asked.
     let arguments = ["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
-    Plan { needs, steps: vec![Step::of(&CARGO, arguments)], output: Output::SaidByCargo }
+    BuildPlan { needs, steps: vec![BuildStep::of(&CARGO, arguments)], output: BuildOutput::SaidByCargo }
 }

@@ -1,4 +1,4 @@
-//! What is run for which folder.
+//! The commands for each kind of folder.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ fn facts(text: &str) -> Facts {
 }
 
 /// Each step in one line.
-fn commands(plan: &Plan) -> Vec<String> {
+fn commands(plan: &BuildPlan) -> Vec<String> {
     let name = |program: &Program| match program {
         Program::Tool(tool) => tool.name,
         Program::Shell => "sh -c",
     };
-    let line = |step: &Step| {
+    let line = |step: &BuildStep| {
         let environment: String =
             step.environment.iter().fold(String::new(), |text, (name, value)| format!("{text}{name}={value} "));
         format!("{environment}{} {}", name(&step.program), step.arguments.join(" "))
@@ -29,11 +29,11 @@ fn commands(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(line).collect()
 }
 
-fn tools(plan: &Plan) -> Vec<&'static str> {
-    let name = |need: &Need| match need {
-        Need::Tool(tool) => Some(tool.name),
-        Need::RustTarget => Some("target"),
-        Need::Path { .. } => None,
+fn tools(plan: &BuildPlan) -> Vec<&'static str> {
+    let name = |need: &BuildNeed| match need {
+        BuildNeed::Tool(tool) => Some(tool.name),
+        BuildNeed::RustTarget => Some("target"),
+        BuildNeed::Path { .. } => None,
     };
     plan.needs.iter().filter_map(name).collect()
 }
@@ -45,7 +45,7 @@ fn every_language_is_built_by_its_own_compiler() {
             "rust",
             &["cargo", "target"][..],
             &["cargo build --release --target wasm32-unknown-unknown --message-format json-render-diagnostics"][..],
-            Output::SaidByCargo,
+            BuildOutput::SaidByCargo,
         ),
         (
             "go",
@@ -54,14 +54,14 @@ fn every_language_is_built_by_its_own_compiler() {
                 "GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 go build -buildmode=c-shared -trimpath -ldflags=-checklinkname=0 -s -w \
                -o build/.windlass/core.wasm .",
             ],
-            Output::File("build/.windlass/core.wasm".into()),
+            BuildOutput::File("build/.windlass/core.wasm".into()),
         ),
         (
             "python",
             &["componentize-py"],
             &["componentize-py -d build/.windlass/wit -w reconciler-plugin componentize --stub-wasi -p . -p sdk app \
                -o build/.windlass/component.wasm"],
-            Output::File("build/.windlass/component.wasm".into()),
+            BuildOutput::File("build/.windlass/component.wasm".into()),
         ),
         (
             "js",
@@ -72,7 +72,7 @@ fn every_language_is_built_by_its_own_compiler() {
                 "componentize-qjs -w build/.windlass/wit -j build/.windlass/plugin.js -n reconciler-plugin --sync --stub-wasi \
                  -o build/.windlass/component.wasm",
             ],
-            Output::File("build/.windlass/component.wasm".into()),
+            BuildOutput::File("build/.windlass/component.wasm".into()),
         ),
         (
             "c",
@@ -81,7 +81,7 @@ fn every_language_is_built_by_its_own_compiler() {
                 "zig cc --target=wasm32-wasi -mexec-model=reactor -Os -s -Wl,-z,stack-size=1048576 -I sdk -o build/.windlass/core.wasm plugin.c \
                sdk/windlass.c",
             ],
-            Output::File("build/.windlass/core.wasm".into()),
+            BuildOutput::File("build/.windlass/core.wasm".into()),
         ),
     ] {
         let plan = plan(&facts(&format!("name: shop\nlanguage: {language}\n")));
@@ -122,6 +122,6 @@ fn the_authors_own_command_comes_before_what_is_usual() {
             "name: shop\nlanguage: {language}\nbuild: {{command: \"make x\", output: x.wasm}}\n"
         )));
         assert_eq!((tools(&plan), commands(&plan)), (vec![], vec!["sh -c make x".to_owned()]));
-        assert_eq!(plan.output, Output::File("x.wasm".into()));
+        assert_eq!(plan.output, BuildOutput::File("x.wasm".into()));
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::names::{NameError, Names};
 pub use self::write::{WriteError, write};
-use super::file::{Kind, Language};
+use super::file::{Language, PluginKind};
 
 include!(concat!(env!("OUT_DIR"), "/sdks.rs"));
 
@@ -21,7 +21,7 @@ pub struct Sdk {
     templates: &'static [(&'static str, &'static [u8])],
 }
 
-/// What all languages have alike, by what it is called in the folder.
+/// Files that all languages have alike, by their names in the folder.
 const COMMON: [(&str, &str); 4] = [
     ("windlass.yaml", include_str!("common/windlass.yaml")),
     ("crd.yaml", include_str!("common/crd.yaml")),
@@ -33,7 +33,7 @@ const TEMPLATE: &str = ".tmpl";
 
 /// A file to be written, below the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct TemplateFile {
     /// Its path, below the folder.
     pub path: PathBuf,
     /// Its bytes.
@@ -44,16 +44,16 @@ pub struct File {
 #[must_use]
 pub fn languages() -> Vec<&'static str> {
     let names = Language::KNOWN.into_iter().map(|(name, _)| name);
-    names.filter(|name| template(name, Kind::Reconciler).is_some()).collect()
+    names.filter(|name| template(name, PluginKind::Reconciler).is_some()).collect()
 }
 
 /// All files of a new plugin. None: there is no template for it.
 #[must_use]
-pub fn files(language: &str, kind: Kind, names: &Names) -> Option<Vec<File>> {
+pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<TemplateFile>> {
     let (sdk, prefix) = template(language, kind)?;
     let filled = |path: &str, text: &[u8]| {
         let text = String::from_utf8_lossy(text);
-        File { path: names.fill(path).into(), content: names.fill(&text).into_bytes() }
+        TemplateFile { path: names.fill(path).into(), content: names.fill(&text).into_bytes() }
     };
     let mut files = Vec::new();
     let instances = instances(language);
@@ -68,7 +68,7 @@ pub fn files(language: &str, kind: Kind, names: &Names) -> Option<Vec<File>> {
         }
     }
     for (path, content) in sdk.files {
-        files.push(File { path: Path::new("sdk").join(path), content: content.to_vec() });
+        files.push(TemplateFile { path: Path::new("sdk").join(path), content: content.to_vec() });
     }
     ignore_what_is_made(&mut files);
     files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -89,8 +89,8 @@ fn instances(language: &str) -> &'static str {
     }
 }
 
-/// What this program itself puts into the folder is nothing to be kept with the sources, whatever the template knows of it.
-fn ignore_what_is_made(files: &mut [File]) {
+/// Has version control ignore what this program itself puts into the folder, whatever the template knows of it.
+fn ignore_what_is_made(files: &mut [TemplateFile]) {
     let Some(ignored) = files.iter_mut().find(|file| file.path == Path::new(".gitignore")) else { return };
     for made in ["build", ".windlass"] {
         let text = String::from_utf8_lossy(&ignored.content);
@@ -102,13 +102,13 @@ fn ignore_what_is_made(files: &mut [File]) {
 }
 
 /// The SDK that has a template, and the folder of that.
-fn template(language: &str, kind: Kind) -> Option<(&'static Sdk, String)> {
+fn template(language: &str, kind: PluginKind) -> Option<(&'static Sdk, String)> {
     let prefix = format!("{language}-{}/", kind.as_str());
     let sdk = SDKS.iter().find(|sdk| sdk.templates.iter().any(|(path, _)| path.starts_with(&prefix)))?;
     Some((sdk, prefix))
 }
 
-/// What to type next, one a line, from where the folder was made.
+/// The commands to type next, one a line, from where the folder was made.
 #[must_use]
 pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
     let mut steps = vec![format!("cd {}", folder.display())];

@@ -1,4 +1,4 @@
-//! What is in a new folder, in every language that this binary has.
+//! New folders, in every language that this binary has.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,22 @@ use super::*;
 use crate::file;
 use windlass_policy::document;
 
-fn made(language: &str, kind: Kind) -> Vec<File> {
+fn made(language: &str, kind: PluginKind) -> Vec<TemplateFile> {
     files(language, kind, &Names::of("my-policy").expect("a name"))
         .unwrap_or_else(|| panic!("{language} has no template"))
 }
 
-fn text(files: &[File], path: &str) -> String {
+fn text(files: &[TemplateFile], path: &str) -> String {
     let file = files.iter().find(|file| file.path == Path::new(path)).unwrap_or_else(|| panic!("there is no {path}"));
     String::from_utf8(file.content.clone()).expect("UTF-8")
 }
 
 /// Every language with both kinds of plugin.
-fn all() -> Vec<(&'static str, Kind)> {
-    languages().into_iter().flat_map(|language| [(language, Kind::Reconciler), (language, Kind::Composer)]).collect()
+fn all() -> Vec<(&'static str, PluginKind)> {
+    languages()
+        .into_iter()
+        .flat_map(|language| [(language, PluginKind::Reconciler), (language, PluginKind::Composer)])
+        .collect()
 }
 
 #[test]
@@ -27,7 +30,7 @@ fn no_placeholder_is_left_and_no_file_comes_twice() {
         let files = made(language, kind);
         let paths: BTreeSet<_> = files.iter().map(|file| &file.path).collect();
         assert_eq!(paths.len(), files.len(), "{language}");
-        for File { path, content } in files.iter().filter(|file| !file.path.starts_with("sdk")) {
+        for TemplateFile { path, content } in files.iter().filter(|file| !file.path.starts_with("sdk")) {
             let text = String::from_utf8_lossy(content);
             for place in
                 ["{{name", "{{Kind", "{{module", "{{plural", "{{singular", "{{language", "{{plugin", "{{instances"]
@@ -48,7 +51,7 @@ fn every_folder_has_what_an_author_needs() {
             assert!(!text(&files, path).is_empty(), "{language}: {path}");
         }
         assert!(files.iter().any(|file| file.path.starts_with("sdk")), "{language}");
-        let dropped = |file: &File| {
+        let dropped = |file: &TemplateFile| {
             let dropped = ["sdk/templates", "sdk/test", "sdk/tests"];
             dropped.iter().any(|folder| file.path.starts_with(folder))
                 || file.path.iter().any(|part| part == "node_modules")
@@ -66,7 +69,7 @@ fn what_is_made_is_ignored_whatever_the_template_says() {
         ("/build\nnode_modules", "/build\nnode_modules\n/.windlass\n"),
         ("build/\n.windlass/\n", "build/\n.windlass/\n"),
     ] {
-        let mut files = [File { path: ".gitignore".into(), content: template.into() }];
+        let mut files = [TemplateFile { path: ".gitignore".into(), content: template.into() }];
         ignore_what_is_made(&mut files);
         assert_eq!(String::from_utf8_lossy(&files[0].content), ignored);
     }
@@ -105,7 +108,7 @@ fn the_sample_is_of_the_kind_that_is_defined() {
 fn every_known_language_that_has_an_sdk_has_both_templates() {
     assert!(languages().contains(&"rust"), "{:?}", languages());
     for language in languages() {
-        assert!(template(language, Kind::Composer).is_some(), "{language} has no template of a composer");
+        assert!(template(language, PluginKind::Composer).is_some(), "{language} has no template of a composer");
     }
 }
 

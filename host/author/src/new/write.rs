@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::File;
+use super::TemplateFile;
 
 /// Why there is no new folder.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum WriteError {
 }
 
 /// Writes `files` to `folder`, which does not exist or is empty.
-pub fn write(folder: &Path, files: &[File]) -> Result<(), WriteError> {
+pub fn write(folder: &Path, files: &[TemplateFile]) -> Result<(), WriteError> {
     match fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
         Ok(false) => {}
         Ok(true) => return Err(WriteError::NotEmpty(folder.to_owned())),
@@ -34,8 +34,8 @@ pub fn write(folder: &Path, files: &[File]) -> Result<(), WriteError> {
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(WriteError::NoFolder(folder.to_owned())),
         Err(source) => return Err(WriteError::Unwritten { path: folder.to_owned(), source }),
     }
-    let mut made = Made::default();
-    for File { path, content } in files {
+    let mut made = CreatedPaths::default();
+    for TemplateFile { path, content } in files {
         let path = folder.join(path);
         if let Err(source) = made.file(&path, content) {
             made.take_away();
@@ -45,14 +45,14 @@ pub fn write(folder: &Path, files: &[File]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// What was made so far, in its order.
+/// The files and folders made so far, in order.
 #[derive(Default)]
-struct Made {
+struct CreatedPaths {
     files: Vec<PathBuf>,
     folders: Vec<PathBuf>,
 }
 
-impl Made {
+impl CreatedPaths {
     fn file(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
         if let Some(parent) = path.parent() {
             self.folder(parent)?;
@@ -92,8 +92,8 @@ impl Made {
 mod tests {
     use super::*;
 
-    fn file(path: &str) -> File {
-        File { path: path.into(), content: b"text".to_vec() }
+    fn file(path: &str) -> TemplateFile {
+        TemplateFile { path: path.into(), content: b"text".to_vec() }
     }
 
     #[test]

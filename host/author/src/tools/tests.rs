@@ -1,4 +1,4 @@
-//! What is said of tools that are missing, old or broken. The tools are scripts that say what is to be told.
+//! Messages about tools that are missing, old or broken. The tools are scripts that print what a test needs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
     place
 }
 
-/// What is said to the author of a plugin in `language`, whose sources are all there. Empty: nothing is missing.
+/// The message to the author of a plugin in `language` whose sources are all there. Empty: nothing is missing.
 async fn said(language: &str, machine: &tempfile::TempDir) -> String {
     let folder = machine.path().join("shop");
     for path in ["sdk/x", "Cargo.toml", "go.mod", "app.py", "plugin.js", "plugin.ts", "package.json"] {
@@ -30,7 +30,7 @@ async fn said(language: &str, machine: &tempfile::TempDir) -> String {
     let text = format!("name: shop\nlanguage: {language}\n");
     let file = file::parse(Path::new(file::NAME), text.as_bytes()).expect("a build file");
     let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
-    let places = Places::of(&folder, Some(machine.path().join("bin").as_os_str()));
+    let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     match Toolbox::gather(&plan.needs, &places).await {
         Ok(_) => String::new(),
         Err(missing) => missing.iter().fold(String::new(), |text, missing| format!("{text}{missing}\n")),
@@ -109,7 +109,7 @@ async fn sources_that_are_not_there_are_missing_too() {
     fs::create_dir_all(&folder).expect("it is made");
     let file = file::parse(Path::new(file::NAME), b"name: shop\nlanguage: go\nsdk: ../sdk/go\n").expect("a build file");
     let plan = language::plan(&Facts::of(&folder, file).expect("it can be read"));
-    let places = Places::of(&folder, Some(machine.path().join("bin").as_os_str()));
+    let places = ToolPaths::of(&folder, Some(machine.path().join("bin").as_os_str()));
     let missing = Toolbox::gather(&plan.needs, &places).await.expect_err("nothing is there");
     let said: String = missing.iter().map(ToString::to_string).collect();
     assert!(

@@ -15,15 +15,15 @@ use windlass_core::write::Operation;
 
 use super::Writer;
 use super::refusal::{read_only, unreadable};
-use crate::apart::LARGE;
-use crate::audit::{self, Audit, WriteOutcome};
-use crate::keeping::{Keeping, Lock};
-use crate::request::{self, Answer};
-use crate::settling::Unsettled;
-use crate::status::{Fate, Subject};
-use crate::write_answer::{self, Answered};
-use crate::write_budget;
-use crate::write_plan::{Plan, STILL_POSSIBLE, plan};
+use crate::client::api_error::{Fate, Subject};
+use crate::client::request::STILL_POSSIBLE;
+use crate::client::request::{self, Answer};
+use crate::offload::LARGE;
+use crate::writer::answer::{self, Answered};
+use crate::writer::audit::{self, Audit, WriteOutcome};
+use crate::writer::finalizer_guard::{Keeping, Lock};
+use crate::writer::plan::{Plan, plan};
+use crate::writer::settling::Unsettled;
 
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES: usize = 8;
@@ -104,7 +104,7 @@ impl Writer {
                 progress.away = true;
                 tokio::task::yield_now().await;
             }
-            if !progress.paid && !write_budget::try_pay(self.budget.as_ref(), call) {
+            if !progress.paid && !super::budget::try_pay(self.budget.as_ref(), call) {
                 return Stage::Unpaid(plan.subject, progress);
             }
             progress.paid = true;
@@ -166,7 +166,7 @@ impl Writer {
                 warn(call, &plan.subject, &answer);
                 let Answer { code, text, .. } = answer;
                 let read = move |text: &str| {
-                    let answered = write_answer::read(&plan, text);
+                    let answered = answer::read(&plan, text);
                     (plan, answered)
                 };
                 let (plan, answered) = self.apart.read(text, read).await;

@@ -3,8 +3,8 @@
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::write::Operation;
 
-use crate::parse::ParseError;
-use crate::status::Subject;
+use crate::client::api_error::Subject;
+use crate::informer::parse::ParseError;
 
 /// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
 /// something of an object, or of what became of a request: of this one nothing is known, but that it was not sent. Who takes

@@ -1,11 +1,11 @@
-//! Whether what a policy says makes sense. A rule that looks as if it granted something and never matches is told of too.
+//! Checks that a policy makes sense. It reports also rules that seem to grant something but never match.
 
 use windlass_core::grants::Cidr;
 use windlass_wasm::manifest::{is_dns_label, nearest};
 
 use super::MOST_ENTRIES;
 use super::shape::{HttpDocument, RuleDocument};
-/// What a rule may allow.
+/// The verbs that a rule may allow.
 pub const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
 
 pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) {

@@ -1,4 +1,4 @@
-//! What is wrong with a document, gathered while it is read.
+//! The problems of a document, gathered while it is read.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ const MOST_PROBLEMS: usize = 10;
 
 /// The problems found in one document so far.
 #[derive(Default)]
-pub struct Problems(pub Vec<Problem>);
+pub struct DocumentProblems(pub Vec<Problem>);
 
-impl Problems {
+impl DocumentProblems {
     /// A problem of the document as a whole.
     pub fn whole(&mut self, what: String) {
         self.0.push(Problem { line: None, what });
@@ -64,7 +64,7 @@ fn explained(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// What is read of a file: no more than a policy can need, however its aliases multiply.
+/// The reader's limits: no more than a policy can need, however its aliases multiply.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {

@@ -8,7 +8,7 @@ use windlass_wasm::Instances;
 /// A document, in whichever of its two kinds.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Document {
+pub(super) struct PolicyDocument {
     #[serde(rename = "apiVersion")]
     pub(super) _api_version: String,
     pub(super) kind: String,
@@ -75,10 +75,10 @@ impl From<InstancesDocument> for Instances {
     }
 }
 
-/// What every document of ours begins with.
+/// The head of every document of ours.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Head {
+pub(super) struct DocumentHead {
     pub(super) api_version: Option<String>,
     pub(super) kind: Option<String>,
 }

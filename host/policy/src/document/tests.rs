@@ -1,4 +1,4 @@
-//! What is read of policies and ceilings, what is refused, and what their published schema says.
+//! Policies and ceilings: what is read, what is refused, and what their published schema says.
 
 use windlass_core::egress::{self, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};

@@ -1,4 +1,4 @@
-//! Kinds that come and go (§3.13): follows the cluster's definitions of custom resources, so that a controller hears at once
+//! Kinds that come and go: follows the cluster's definitions of custom resources, so that a controller hears at once
 //! when a kind that it waits for may have appeared, and when one that it watches was removed or replaced.
 //!
 //! It is one hint among others. Where the host may not watch definitions, controllers ask again from time to time, and
@@ -14,17 +14,17 @@ use windlass_core::object::ObjectKind;
 use windlass_core::watch::{Projection, WatchEvent, WatchSpec};
 use windlass_kube::Resource;
 
-use crate::dispatch::feeder::Source;
+use crate::dispatch::feeder::EventSource;
 use crate::policies::custom::is_custom;
 
-/// What the cluster defines, as far as it is known. Clones share it.
+/// The cluster's definitions, as far as they are known. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<KnownDefinitions>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KnownDefinitions {
     definitions: Definitions,
     /// The number of the last change of each group.
     groups: HashMap<Arc<str>, u64>,
@@ -63,7 +63,7 @@ impl Kinds {
 
     /// Takes over what `source` tells of definitions, until it ends. What discovery knows of a group that has changed is
     /// forgotten by `forget`, before anybody hears of the change and asks.
-    pub(crate) async fn follow(&self, source: &mut impl Source, forget: impl Fn(&str)) {
+    pub(crate) async fn follow(&self, source: &mut impl EventSource, forget: impl Fn(&str)) {
         while let Some(event) = source.next().await {
             self.take(&event, &forget);
         }
@@ -99,13 +99,13 @@ impl Kinds {
         let _ = state.wait_for(|state| state.groups.get(group).is_some_and(|change| *change > mark)).await;
     }
 
-    /// Whether any definition of `group` is known.
+    /// True if any definition of `group` is known.
     pub(crate) fn defines(&self, group: &str) -> bool {
         let state = self.state.borrow();
         state.definitions.keys().any(|name| name.split_once('.').is_some_and(|(_, its)| its == group))
     }
 
-    /// What is defined now.
+    /// The current definitions.
     pub(crate) fn snapshot(&self) -> Definitions {
         self.state.borrow().definitions.clone()
     }
@@ -115,7 +115,7 @@ impl Kinds {
         let (name, mut known, state) = (name.clone(), before.get(name).cloned(), self.clone());
         async move {
             let mut changes = state.state.subscribe();
-            let differs = |state: &State| {
+            let differs = |state: &KnownDefinitions| {
                 let now = state.definitions.get(&name);
                 known = known.take().or_else(|| now.cloned());
                 now != known.as_ref()
@@ -204,7 +204,7 @@ mod tests {
     /// Its events in their order; it panics where there is none.
     struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
 
-    impl Source for Scripted {
+    impl EventSource for Scripted {
         async fn next(&mut self) -> Option<WatchEvent> {
             self.0.next().map(|event| event.expect("an event"))
         }

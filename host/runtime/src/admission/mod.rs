@@ -1,4 +1,4 @@
-//! Whether the policies admit what a controller watches, now and while it runs.
+//! Checks that the policies admit what a controller watches, before it starts and while it runs.
 //!
 //! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins: a
 //! controller with a watch that is not granted does not start, and one whose watch is revoked stops.
@@ -18,19 +18,19 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::Resource;
 
 use crate::admission::resolve::{Resolved, Watched};
-use crate::admission::reviews::{Refusal, Reviewer, until_refused};
+use crate::admission::reviews::{Reviewer, WatchRefusal, until_refused};
 use crate::policies::{Bounds, Changes, Policies, Standing};
 
 /// Informers that one watch may become, as many as a manifest may ask for.
 const MOST_NAMESPACES: usize = 256;
-/// What a watch asks of the API.
+/// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
 /// One list and watch that a controller needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Needed {
     pub(crate) resource: Arc<Resource>,
-    /// What is watched: all, a namespace, or one object by its name.
+    /// The watched objects: all, a namespace's, or one by its name.
     pub(crate) key: Option<ObjectKey>,
 }
 
@@ -70,7 +70,7 @@ impl Needed {
     }
 }
 
-/// What `resolved` needs to watch.
+/// The watches that `resolved` needs.
 pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
     let of =
         |watched: &Watched| watched.specs.iter().map(|spec| Needed::of(&watched.resource, spec)).collect::<Vec<_>>();
@@ -80,7 +80,7 @@ pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
 /// A watch as the manifest wants it.
 pub(crate) type Wanted = (Arc<Resource>, WatchSpec);
 
-/// What the manifest wants to watch.
+/// The watches that the manifest wants.
 pub(crate) fn wanted(resolved: &Resolved) -> Vec<Wanted> {
     let of = |watched: &Watched| {
         watched.specs.iter().map(|spec| (watched.resource.clone(), spec.clone())).collect::<Vec<_>>()
@@ -121,13 +121,13 @@ pub(crate) struct Admitted {
     pub(crate) terms: Terms,
 }
 
-/// What must go on being so.
+/// The conditions that must go on to hold.
 pub(crate) struct Terms {
     /// Since before the answer was given.
     pub(crate) changes: Changes,
     pub(crate) asked: Allowance,
     pub(crate) wanted: Vec<Wanted>,
-    /// What of that is watched.
+    /// The watches among those.
     pub(crate) needed: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
@@ -142,12 +142,12 @@ pub(crate) enum Revoked {
     All,
     /// One of its watches is not granted any more.
     Watch(Denial),
-    /// What it watches is granted in other namespaces than before.
+    /// Its watches are granted in other namespaces than before.
     Scope,
     /// It is to act as another account.
     Account,
     /// The account that it acts as may not watch what it watches.
-    Refused(Refusal),
+    Refused(WatchRefusal),
 }
 
 impl Terms {
@@ -198,7 +198,7 @@ impl Terms {
         Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default())
     }
 
-    /// What calls that run may do from now on, and why no other may follow.
+    /// The rights of running calls from now on, and why no other may follow.
     fn judge(&self, standing: &Standing) -> (Grants, Option<Revoked>) {
         let bounds: &Bounds = match standing {
             Standing::Waiting(_) => return (self.nothing(), Some(Revoked::All)),

@@ -1,4 +1,4 @@
-//! From what a manifest declares to what the host can watch and grant: kinds become resources, and `--namespace` narrows.
+//! Resolves a manifest's kinds to resources that the host can watch and grant, within `--namespace`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) enum ResolveError {
     /// The host is confined to a namespace that the manifest leaves out.
     #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
     NoNamespace {
-        /// What is watched.
+        /// The watched kind.
         kind: ObjectKind,
         /// Where the manifest wants it.
         declared: Vec<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Watched {
     /// The declared indexes by their names.
     pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
     pub(crate) route: Route,
-    /// What would define the kind, if a definition may.
+    /// The definition that would bring the kind, if one may.
     pub(crate) definition: Option<Arc<str>>,
     /// Its objects are the controller's primaries.
     pub(crate) is_primary: bool,
@@ -52,9 +52,9 @@ pub(crate) struct Watched {
 pub(crate) struct Resolved {
     pub(crate) primary: PrimaryKind,
     pub(crate) watches: Vec<Watched>,
-    /// What the manifest asks for in this controller's calls.
+    /// The rights that the manifest asks for in this controller's calls.
     pub(crate) asked: Allowance,
-    /// What the host itself may do to keep a finalizer on the primaries.
+    /// The host's own rights to keep a finalizer on the primaries.
     pub(crate) keeping: Grants,
 }
 
@@ -123,7 +123,7 @@ fn namespaces(
     }
 }
 
-/// What the manifest asks for in this controller's calls, within the host's `--namespace`. Another controller's watches are its
+/// The rights that the manifest asks for in this controller's calls, within the host's `--namespace`. Another controller's watches are its
 /// own affair; so what one may do does not depend on which CRDs were there when it started.
 async fn asked(
     discovery: &Discovery,

@@ -1,4 +1,4 @@
-//! Whether the service account that a plugin acts as may itself watch what the host watches for it (§4).
+//! Checks that the service account that a plugin acts as may itself watch what the host watches for it.
 //!
 //! The host reads with its own rights and shares what it reads, so a plugin would see through a cache what its account may not
 //! see. Therefore each watch is reviewed before it begins, and again and again while it runs.
@@ -19,9 +19,9 @@ const AGAIN: Duration = Duration::from_secs(150);
 /// How soon what was denied, or could not be reviewed, is reviewed again; the pause doubles up to [`AGAIN`].
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
-/// What an account may not watch.
+/// A watch that an account may not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct WatchRefusal {
     account: ServiceAccount,
     verb: &'static str,
     resource: String,
@@ -29,7 +29,7 @@ pub(crate) struct Refusal {
     reason: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for WatchRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { account: ServiceAccount { namespace, name }, verb, resource, .. } = self;
         write!(f, "system:serviceaccount:{namespace}:{name} may not {verb} {resource}")?;
@@ -42,9 +42,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Who answers reviews: the API server, or a test.
+/// Answers reviews: the API server, or a test double.
 pub(crate) trait Reviewer: Send + Sync {
-    /// Whether `account` may watch what is needed.
+    /// Asks if `account` may have the watch `needed`.
     fn review(
         &self,
         account: &ServiceAccount,
@@ -76,10 +76,10 @@ pub(crate) async fn refused<R: Reviewer>(
     reviewer: &R,
     account: &ServiceAccount,
     needed: &[Needed],
-) -> Result<Option<Refusal>, ReviewError> {
+) -> Result<Option<WatchRefusal>, ReviewError> {
     for need in needed {
         if let Verdict::Denied { verb, reason } = reviewer.review(account, need).await? {
-            return Ok(Some(Refusal {
+            return Ok(Some(WatchRefusal {
                 account: account.clone(),
                 verb,
                 resource: need.resource_name(),
@@ -92,7 +92,11 @@ pub(crate) async fn refused<R: Reviewer>(
 }
 
 /// Completes when the account may no longer watch something of `needed`. While nobody answers, the last answer holds.
-pub(crate) async fn until_refused<R: Reviewer>(reviewer: &R, account: &ServiceAccount, needed: &[Needed]) -> Refusal {
+pub(crate) async fn until_refused<R: Reviewer>(
+    reviewer: &R,
+    account: &ServiceAccount,
+    needed: &[Needed],
+) -> WatchRefusal {
     loop {
         tokio::time::sleep(jittered(AGAIN)).await;
         match refused(reviewer, account, needed).await {

@@ -5,11 +5,11 @@
 
 mod admit;
 mod handover;
+mod reporter;
 mod resync;
 pub(crate) mod running;
 mod served;
 mod start;
-mod voice;
 mod warm;
 mod watching;
 
@@ -32,17 +32,17 @@ use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
 
-pub(crate) use self::handover::lasting::Lasting;
-use self::handover::lasting::{Inherited, Place};
-use self::handover::successor::Successor;
-use self::voice::Voice;
-use self::watching::{Loss, Watching};
+pub(crate) use self::handover::kept::Handover;
+use self::handover::kept::{ActiveRound, InheritedRound};
+use self::handover::takeover::Takeover;
+use self::reporter::GenerationReport;
+use self::watching::{KindLoss, Watching};
 use crate::admission::Admitted;
 use crate::controller::running::Running;
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::configured::Configured;
 use crate::host::Host;
-use crate::leadership::Tenure;
+use crate::leadership::PluginTerm;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
 use crate::phases::{ControllerEnd, kept_up, tracker};
@@ -58,7 +58,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 
 /// What the controllers of one generation have in common.
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct GenerationParts {
     pub(crate) host: Arc<Host>,
     pub(crate) plugin: Arc<Plugin>,
     /// The plugin's share of the host's permits.
@@ -85,35 +85,35 @@ pub(crate) struct Controller {
     configured: Configured,
     /// Which of the manifest's controllers.
     index: usize,
-    lasting: Arc<Lasting>,
+    handover: Arc<Handover>,
     /// What it says of itself.
-    voice: Arc<Voice>,
+    report: Arc<GenerationReport>,
     /// Whether the plugin's definitions are there.
     ready: Ready,
     /// The right to run.
-    tenure: Tenure,
+    term: PluginTerm,
     /// Of all rounds of this generation in this tenure.
     workers: TaskTracker,
     /// Told of each change of what a generation may wait for that gets ready.
     changed: Arc<Notify>,
     /// It takes the place of another generation's.
-    successor: Option<Arc<Successor>>,
+    takeover: Option<Arc<Takeover>>,
 }
 
 /// A round that has started but for its workers.
-struct Begun {
+struct StartedRound {
     running: Running,
-    place: Arc<Place>,
-    /// See [`Lasting::begins`].
+    place: Arc<ActiveRound>,
+    /// See [`Handover::begins`].
     beginning: TaskTrackerToken,
 }
 
 impl Controller {
     /// The `index`th controller of a generation, which does nothing yet.
-    pub(crate) fn new(parts: Parts, lasting: Arc<Lasting>, index: usize) -> Self {
-        let Parts { host, plugin, share, budget, live, record, configured } = parts;
-        let (ready, tenure) = (watch::channel(true).1, Tenure::unshared(&CancellationToken::new()));
-        let (voice, changed, workers, successor) = (Arc::default(), Arc::default(), tracker(), None);
+    pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, index: usize) -> Self {
+        let GenerationParts { host, plugin, share, budget, live, record, configured } = parts;
+        let (ready, term) = (watch::channel(true).1, PluginTerm::unshared(&CancellationToken::new()));
+        let (report, changed, workers, takeover) = (Arc::default(), Arc::default(), tracker(), None);
         Self {
             host,
             plugin,
@@ -123,30 +123,36 @@ impl Controller {
             record,
             configured,
             index,
-            lasting,
-            voice,
+            handover,
+            report,
             ready,
-            tenure,
+            term,
             workers,
             changed,
-            successor,
+            takeover,
         }
     }
 
     /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at work no longer.
-    pub(crate) fn under(&self, tenure: &Tenure, ready: Ready, changed: &Arc<Notify>) -> Self {
-        let voice = Arc::default();
-        self.lasting.heard.hears(&voice);
-        let (tenure, changed) = (tenure.clone(), changed.clone());
-        Self { voice, ready, tenure, workers: tracker(), changed, successor: None, ..self.clone() }
+    pub(crate) fn under(&self, term: &PluginTerm, ready: Ready, changed: &Arc<Notify>) -> Self {
+        let report = Arc::default();
+        self.handover.reporter.follow(&report);
+        let (term, changed) = (term.clone(), changed.clone());
+        Self { report, ready, term, workers: tracker(), changed, takeover: None, ..self.clone() }
     }
 
     /// The same for a tenure that goes on, in which another generation is at work until it is this one's `turn`. `changed` is told
     /// of how far it is, too.
-    pub(crate) fn after(&self, tenure: &Tenure, ready: Ready, turn: &CancellationToken, changed: &Arc<Notify>) -> Self {
-        let successor = Some(Arc::new(Successor::new(turn.clone())));
-        let (voice, tenure, changed) = (Arc::default(), tenure.clone(), changed.clone());
-        Self { voice, ready, tenure, workers: tracker(), changed, successor, ..self.clone() }
+    pub(crate) fn after(
+        &self,
+        term: &PluginTerm,
+        ready: Ready,
+        turn: &CancellationToken,
+        changed: &Arc<Notify>,
+    ) -> Self {
+        let takeover = Some(Arc::new(Takeover::new(turn.clone())));
+        let (report, term, changed) = (Arc::default(), term.clone(), changed.clone());
+        Self { report, ready, term, workers: tracker(), changed, takeover, ..self.clone() }
     }
 
     /// Its name in the manifest.
@@ -160,18 +166,18 @@ impl Controller {
     }
 
     /// What it keeps over generations.
-    pub(crate) fn lasting(&self) -> &Arc<Lasting> {
-        &self.lasting
+    pub(crate) fn handover(&self) -> &Arc<Handover> {
+        &self.handover
     }
 
     /// Says what it does, and why.
     fn say(&self, state: ControllerState, reason: Option<String>) {
-        self.lasting.heard.says(&self.voice, state, reason);
+        self.handover.reporter.report(&self.report, state, reason);
     }
 
     /// Shows that another replica runs it.
     pub(crate) fn stands_by(&self, holder: Option<&str>) {
-        self.lasting.heard.hears(&self.voice);
+        self.handover.reporter.follow(&self.report);
         match holder {
             Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
             // Whose turn it is will be known soon, and then the host is ready or not.
@@ -250,13 +256,13 @@ impl Controller {
             };
             let kind = match round {
                 ControlFlow::Break(end) => return end,
-                ControlFlow::Continue(Loss::NotServed(kind) | Loss::Redefined(kind)) => kind,
-                ControlFlow::Continue(Loss::OverBudget(_)) => {
+                ControlFlow::Continue(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
+                ControlFlow::Continue(KindLoss::OverBudget(_)) => {
                     // It would need the same again.
                     stop.cancelled().await;
                     return ControllerEnd::Clean;
                 }
-                ControlFlow::Continue(Loss::Revoked(_)) => continue,
+                ControlFlow::Continue(KindLoss::Revoked(_)) => continue,
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
@@ -267,32 +273,32 @@ impl Controller {
     /// A round that had begun has ended, and its calls with it: unless another generation goes on with what they were to see.
     fn rests(&self, stop: &CancellationToken) {
         if !self.is_superseded(stop) {
-            self.lasting.former.rest();
+            self.handover.prior.rest();
         }
     }
 
     /// Whether another generation is in this one's place: `stop` is told, and the tenure goes on.
     fn is_superseded(&self, stop: &CancellationToken) -> bool {
-        stop.is_cancelled() && !self.tenure.ends.is_cancelled()
+        stop.is_cancelled() && !self.term.ends.is_cancelled()
     }
 
     /// Works until `stop` or until a kind is lost.
     async fn round(
         &self,
         mut watching: Watching,
-        mut gone: BoxFuture<'static, Loss>,
+        mut gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
-    ) -> ControlFlow<ControllerEnd, Loss> {
+    ) -> ControlFlow<ControllerEnd, KindLoss> {
         let stop = &phases.stop;
-        let _in_round = self.successor.as_ref().map(|successor| successor.round(&self.changed));
-        let successor = self.successor.as_ref().filter(|successor| !successor.turn.is_cancelled());
-        let begun = if let Some(successor) = successor {
-            let (inherited, beginning) = match self.await_turn(successor, &mut watching, &mut gone, stop).await {
+        let _in_round = self.takeover.as_ref().map(|takeover| takeover.round(&self.changed));
+        let takeover = self.takeover.as_ref().filter(|takeover| !takeover.turn.is_cancelled());
+        let begun = if let Some(takeover) = takeover {
+            let (inherited, beginning) = match self.await_turn(takeover, &mut watching, &mut gone, stop).await {
                 ControlFlow::Continue(turn) => turn,
                 // It has not begun: what the calls of the one at work are still to see is that one's.
                 ControlFlow::Break(round) => return round,
             };
-            let (running, place) = self.start(watching, inherited.as_ref().map(Inherited::place), phases);
+            let (running, place) = self.start(watching, inherited.as_ref().map(InheritedRound::place), phases);
             // What has happened by now is in the caches already; what happens from now on is heard here.
             for key in running.dispatch.primaries.all() {
                 running.dispatch.queue.add_with(key, Priority::BACKGROUND);
@@ -300,7 +306,7 @@ impl Controller {
             if let Some(inherited) = inherited {
                 inherited.has_begun();
             }
-            Begun { running, place, beginning }
+            StartedRound { running, place, beginning }
         } else {
             match self.begin(watching, &mut gone, phases).await {
                 ControlFlow::Continue(begun) => begun,
@@ -316,15 +322,15 @@ impl Controller {
     async fn begin(
         &self,
         watching: Watching,
-        gone: &mut BoxFuture<'static, Loss>,
+        gone: &mut BoxFuture<'static, KindLoss>,
         phases: &Phases,
-    ) -> ControlFlow<ControlFlow<ControllerEnd, Loss>, Begun> {
+    ) -> ControlFlow<ControlFlow<ControllerEnd, KindLoss>, StartedRound> {
         let stop = &phases.stop;
         // Of the tenure before, or of another generation.
-        let others = &self.lasting.workers;
+        let others = &self.handover.workers;
         let calls = "for calls that still run, of what was at work before it";
         let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
-        let Some(beginning) = waited.and_then(|_| self.lasting.begins(stop)) else {
+        let Some(beginning) = waited.and_then(|_| self.handover.begins(stop)) else {
             let end = if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.last_calls(others).await };
             return ControlFlow::Break(ControlFlow::Break(end));
         };
@@ -339,7 +345,7 @@ impl Controller {
                 return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean));
             }
             loss = gone => loss,
-            () = fresh => return ControlFlow::Continue(Begun { running, place, beginning }),
+            () = fresh => return ControlFlow::Continue(StartedRound { running, place, beginning }),
         };
         let round = self.lose(running, loss, phases).await;
         self.rests(stop);
@@ -349,15 +355,15 @@ impl Controller {
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        Begun { running, place, beginning }: Begun,
-        gone: BoxFuture<'static, Loss>,
+        StartedRound { running, place, beginning }: StartedRound,
+        gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
-    ) -> ControlFlow<ControllerEnd, Loss> {
-        let occupied = self.lasting.occupy(&place);
+    ) -> ControlFlow<ControllerEnd, KindLoss> {
+        let occupied = self.handover.occupy(&place);
         self.work(&running);
         drop(beginning);
-        if let Some(successor) = &self.successor {
-            successor.has_begun();
+        if let Some(takeover) = &self.takeover {
+            takeover.has_begun();
             self.changed.notify_one();
         }
         let loss = tokio::select! {
@@ -373,14 +379,14 @@ impl Controller {
         }
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
-            None if self.tenure.ends.is_cancelled() => ControlFlow::Break(running.end().await),
+            None if self.term.ends.is_cancelled() => ControlFlow::Break(running.end().await),
             // Another generation starts anew: what is queued is nobody's any more, and the calls that run end.
             None => ControlFlow::Break(phases.until_cut(running.abandon()).await),
         }
     }
 
     /// Stops for want of what is lost.
-    async fn lose(&self, running: Running, loss: Loss, phases: &Phases) -> ControlFlow<ControllerEnd, Loss> {
+    async fn lose(&self, running: Running, loss: KindLoss, phases: &Phases) -> ControlFlow<ControllerEnd, KindLoss> {
         self.tell(&loss);
         let mut abandoned = pin!(running.abandon());
         match phases.stop.run_until_cancelled(abandoned.as_mut()).await {

@@ -88,10 +88,10 @@ impl Running {
 
     async fn last_keys(&mut self) -> ControllerEnd {
         let phases = &self.phases;
-        let Dispatch { queue, controller, principal, outages, last_call, dropped, .. } = &*self.dispatch;
+        let Dispatch { queue, controller, principal, call_gate, last_call, dropped, .. } = &*self.dispatch;
         let plugin = &principal.plugin;
         let draining = queue.shut_down_with_drain();
-        let drained = if outages.is_over() {
+        let drained = if call_gate.may_call() {
             phases.last_call.run_until_cancelled(draining).await
         } else {
             // No call would be begun.

@@ -16,24 +16,24 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, Entry};
 
-use super::handover::lasting::{Place, Scope};
+use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
 use super::{Controller, admit};
 use crate::clock::SystemClock;
 use crate::controller::resync::resync;
 use crate::controller::running::Running;
-use crate::dispatch::circuit::{Circuit, Guarded};
-use crate::dispatch::composite::{Composite, Owned, Related, Surroundings};
+use crate::dispatch::Dispatch;
+use crate::dispatch::call_gate::CallGate;
+use crate::dispatch::circuit::Circuit;
+use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::Feeder;
-use crate::dispatch::middleware::finalize::{self, Finalized};
-use crate::dispatch::middleware::pause::Pausable;
-use crate::dispatch::middleware::reuse::Reusable;
-use crate::dispatch::middleware::slow_lane::{Lane, Slowed};
+use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
+use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
 use crate::dispatch::ports::waited_for;
+use crate::dispatch::reconcile::Reconcile;
 use crate::dispatch::route::{Route, Stores};
-use crate::dispatch::{Dispatch, Reconcile};
 use crate::observe::metrics::counted;
 use crate::observe::status::ControllerState;
 use crate::phases::Phases;
@@ -44,15 +44,15 @@ impl Controller {
     pub(super) fn start(
         &self,
         mut watching: Watching,
-        inherited: Option<&Place>,
+        inherited: Option<&ActiveRound>,
         phases: &Phases,
-    ) -> (Running, Arc<Place>) {
+    ) -> (Running, Arc<ActiveRound>) {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
         let watches = watching.specs();
-        let scope = Scope::of(&watching.primary, watching.primary_specs());
+        let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
-        let place = Arc::new(Place {
+        let place = Arc::new(ActiveRound {
             queue: queue.clone(),
             gate: dispatch.gate.clone(),
             setbacks: dispatch.setbacks.clone(),
@@ -63,7 +63,7 @@ impl Controller {
             relieved: CancellationToken::new(),
             phases: phases.clone(),
         });
-        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.lasting.workers.clone(), phases);
+        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.handover.workers.clone(), phases);
         for (subscription, route) in subscriptions {
             let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
@@ -102,7 +102,7 @@ impl Controller {
         }
         running.feed("outages", move || {
             let dispatch = dispatch.clone();
-            async move { dispatch.outages.follow(|began| dispatch.recover(began)).await }
+            async move { dispatch.call_gate.outages().follow(|began| dispatch.recover(began)).await }
         });
         (running, place)
     }
@@ -129,7 +129,7 @@ impl Controller {
         &self,
         watching: Watching,
         subscriptions: &[(Subscription, Route)],
-        inherited: Option<&Place>,
+        inherited: Option<&ActiveRound>,
         phases: &Phases,
     ) -> Dispatch {
         let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
@@ -144,21 +144,31 @@ impl Controller {
             replica: self.host.replica.clone(),
             grants: live,
             impersonate,
-            fence: self.tenure.fence.clone(),
+            fence: self.term.fence.clone(),
         });
         // What runs now is judged anew.
-        let (circuit, lane) = (Circuit::default(), Lane::new(self.host.guards.clone(), self.host.recorder.clone()));
-        self.lasting.heard.shows(&self.voice, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
-        let instances = self.host.policies.instances(self.plugin.name());
-        let plugin = Box::new(Reusable::new(self.callee(&primaries, declared), instances));
-        let (status, events) = (self.lasting.status().clone(), self.host.recorder.clone());
-        let mut plugin: Box<dyn Reconcile> = Box::new(Guarded::new(plugin, circuit.clone(), status, events));
-        if let Some(primary) = readable.first().filter(|_| options.finalizer) {
-            plugin = Finalized::new(plugin, &principal, keeping, primary.spec.clone());
-        }
+        let (circuit, lane) =
+            (Circuit::default(), SlowLaneKeys::new(self.host.guards.clone(), self.host.recorder.clone()));
+        self.handover
+            .reporter
+            .show(&self.report, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
+        let finalizer = readable.first().filter(|_| options.finalizer).map(|primary| KeptFinalizer {
+            plugin: &principal,
+            grants: keeping,
+            spec: primary.spec.clone(),
+        });
+        let middleware = Middleware {
+            instances: self.host.policies.instances(self.plugin.name()),
+            circuit: circuit.clone(),
+            status: self.handover.status().clone(),
+            events: self.host.recorder.clone(),
+            finalizer,
+            lane: lane.clone(),
+        };
+        let plugin = middleware.around(self.callee(&primaries, declared));
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
-            plugin: Box::new(Pausable::new(Box::new(Slowed::new(plugin, lane.clone())))),
+            plugin,
             threads: self.plugin.threads().clone(),
             share: self.share.clone(),
             controller: self.declared().name.as_str().into(),
@@ -166,19 +176,18 @@ impl Controller {
             primaries,
             principal,
             ports: self.ports(readable, followed, gate.as_ref(), &lane),
-            status: self.lasting.status().clone(),
+            status: self.handover.status().clone(),
             config: self.configured.clone(),
             queue,
             gate,
             limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
             place_worth: self.host.place_worth,
-            outages: self
-                .host
-                .outages
-                .with_pause(self.host.policies.pause(self.plugin.name()))
-                .with_circuit(circuit.clone()),
-            circuit,
+            call_gate: CallGate::new(
+                self.host.outages.clone(),
+                Some(self.host.policies.pause(self.plugin.name())),
+                circuit,
+            ),
             setbacks: inherited.map(|place| place.setbacks.clone()).unwrap_or_default(),
             record: self.record.clone(),
             retired: CancellationToken::new(),
@@ -190,18 +199,23 @@ impl Controller {
     }
 
     /// The queue of the generation before, with all that it knows of each key; or a new one.
-    fn queue(&self, limiter: ItemExponential, inherited: Option<&Place>) -> Queue<ObjectKey> {
-        if let Some(Place { queue, .. }) = inherited {
+    fn queue(&self, limiter: ItemExponential, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
+        if let Some(ActiveRound { queue, .. }) = inherited {
             queue.limit_by(limiter);
             return queue.clone();
         }
         let queue = Queue::new(Arc::new(SystemClock::new()), limiter);
-        self.lasting.heard.shows(&self.voice, |status| status.begins(queue.clone()));
+        self.handover.reporter.show(&self.report, |status| status.begins(queue.clone()));
         queue
     }
 
     /// What holds keys until the caches show what they have written. None: that is switched off.
-    fn gate(&self, readable: &[Readable], queue: &Queue<ObjectKey>, inherited: Option<&Place>) -> Option<Arc<Gate>> {
+    fn gate(
+        &self,
+        readable: &[Readable],
+        queue: &Queue<ObjectKey>,
+        inherited: Option<&ActiveRound>,
+    ) -> Option<Arc<Gate>> {
         if !self.host.features.enabled(Feature::AutomaticExpectations) {
             return None;
         }
@@ -210,12 +224,12 @@ impl Controller {
         let gate = kept.unwrap_or_else(|| {
             let gate = Gate::new(Expecting::caches(readable), queue.clone(), Arc::new(SystemClock::new()));
             // What the keys of the last round were still to see is not known of the caches of this one.
-            let left = self.lasting.former.follow(gate.clone());
-            gate.doubt(if self.lasting.was_replaced() { Vec::new() } else { left });
+            let left = self.handover.prior.follow(gate.clone());
+            gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
             gate
         });
         let caches = watches.iter().map(ToString::to_string).collect();
-        self.lasting.heard.shows(&self.voice, |status| status.holds_by(&gate, caches));
+        self.handover.reporter.show(&self.report, |status| status.holds_by(&gate, caches));
         Some(gate)
     }
 
@@ -225,11 +239,11 @@ impl Controller {
         readable: Vec<Readable>,
         followed: Vec<Followed>,
         gate: Option<&Arc<Gate>>,
-        lane: &Arc<Lane>,
+        lane: &Arc<SlowLaneKeys>,
     ) -> Ports {
         let guards = &self.host.guards;
         let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
-        let mut writer = writer.telling(lane.listener(self.lasting.status().clone()));
+        let mut writer = writer.telling(lane.listener(self.handover.status().clone()));
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
@@ -255,14 +269,14 @@ impl Controller {
         }
         let owns = &self.declared().owns;
         let mut watches = declared.into_iter().skip(1); // The primary.
-        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| Owned {
+        let owned = owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| OwnedWatch {
             kind: watch.object_kind(),
             strategy: watch.core_strategy(),
             watches,
         });
         let owned = owned.collect();
-        let related = watches.map(|(route, watches)| Related { route, watches }).collect();
-        Box::new(Composite { plugin, surroundings: Surroundings { primaries: primaries.clone(), owned, related } })
+        let related = watches.map(|(route, watches)| RelatedWatch { route, watches }).collect();
+        Box::new(Composite { plugin, observed_state: ObservedState { primaries: primaries.clone(), owned, related } })
     }
 
     /// Starts the workers.
@@ -275,7 +289,7 @@ impl Controller {
         for _ in 0..workers {
             running.work();
         }
-        self.lasting.heard.shows(&self.voice, |status| status.works_with(workers));
+        self.handover.reporter.show(&self.report, |status| status.works_with(workers));
         self.say(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.plugin.name(), controller = %running.dispatch.controller,

@@ -15,7 +15,7 @@ use super::*;
 use crate::files::{Change, Content};
 use crate::leadership::LeaseMode;
 use crate::observe::status::PluginState;
-use crate::plugins::serve::{Generation, Past};
+use crate::plugins::serve::{Generation, ServingState};
 use crate::plugins::stage::{Stage, until};
 use crate::policies::GrantMode;
 
@@ -23,7 +23,7 @@ use crate::policies::GrantMode;
 struct Scene {
     stage: Stage,
     _generations: [Generation; 2],
-    tenure: Tenure,
+    term: PluginTerm,
     phases: Phases,
     one: Controller,
     next: Controller,
@@ -44,20 +44,20 @@ impl Scene {
         let (one, next) = (stage.load(1).await, stage.load(2).await);
         let (serving, _) = stage.serving(&one, mpsc::unbounded_channel().0, stage.phases.stop.child_token());
         stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
-        let tenure = Tenure::unshared(&serving.phases.stop);
-        let (phases, mut past) = (serving.phases.of_tenure(tenure.ends.clone()), Past::default());
+        let term = PluginTerm::unshared(&serving.phases.stop);
+        let (phases, mut past) = (serving.phases.of_term(term.ends.clone()), ServingState::default());
         let mut generation = |plugin| serving.generation(plugin, &mut past).expect("it can be configured");
         let generations = [one, next].map(&mut generation);
         let [one, next] = generations.each_ref().map(|generation| &generation.controllers[0]);
         let (ready, turn) = (watch::channel(true).1, CancellationToken::new());
         let changed = Arc::default();
-        let (one, next) = (one.under(&tenure, ready.clone(), &changed), next.after(&tenure, ready, &turn, &changed));
-        Self { stage, _generations: generations, tenure, phases, one, next, turn, changed }
+        let (one, next) = (one.under(&term, ready.clone(), &changed), next.after(&term, ready, &turn, &changed));
+        Self { stage, _generations: generations, term, phases, one, next, turn, changed }
     }
 
     /// What is shown of the controller.
     fn shown(&self) -> (ControllerState, Option<String>) {
-        self.one.lasting().status().state()
+        self.one.handover().status().state()
     }
 
     /// Takes over what is the plugin's policy now. None: there is none.
@@ -73,13 +73,13 @@ impl Scene {
 
     /// Phases that end when the generation is stopped.
     fn generation(&self) -> Phases {
-        self.phases.of_generation(self.tenure.ends.child_token())
+        self.phases.of_generation(self.term.ends.child_token())
     }
 
     /// Both, as soon as the one is at work and the next is ready.
     async fn ready<'a>(&'a self, of_one: &'a Phases, of_next: &'a Phases) -> (Run<'a>, Run<'a>) {
         let (mut one, mut next) = (self.one.run(of_one).boxed(), self.next.run(of_next).boxed());
-        meanwhile(&mut one, || self.one.lasting.is_at_work()).await;
+        meanwhile(&mut one, || self.one.handover.is_at_work()).await;
         tokio::select! {
             end = &mut one => panic!("nothing stops it: {end:?}"),
             () = meanwhile(&mut next, || self.next.is_ready()) => {}
@@ -116,8 +116,8 @@ async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
     scene.next.take_over();
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
-    let lasting = scene.one.lasting();
-    assert!(!lasting.was_replaced(), "what keys were to see is the affair of whatever begins next");
+    let handover = scene.one.handover();
+    assert!(!handover.was_replaced(), "what keys were to see is the affair of whatever begins next");
 }
 
 /// Whatever ends it: here it is dropped, by a panic its round would be.
@@ -173,19 +173,19 @@ async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() 
 async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
-    let (mut one, lasting) = (scene.one.run(&of_one).boxed(), scene.one.lasting());
+    let (mut one, handover) = (scene.one.run(&of_one).boxed(), scene.one.handover());
     let begins = poll_fn(|context| {
-        assert!(one.poll_unpin(context).is_pending() && !lasting.is_at_work(), "nothing would have waited for it");
-        if lasting.calls().now_or_never().is_none() { Poll::Ready(()) } else { Poll::Pending }
+        assert!(one.poll_unpin(context).is_pending() && !handover.is_at_work(), "nothing would have waited for it");
+        if handover.calls().now_or_never().is_none() { Poll::Ready(()) } else { Poll::Pending }
     });
     soon(begins).await;
     scene.next.take_over();
     of_one.stop.cancel();
     scene.turn.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
-    assert!(!lasting.is_at_work());
+    assert!(!handover.is_at_work());
     let mut next = scene.next.run(&of_next).boxed();
-    meanwhile(&mut next, || lasting.is_at_work()).await;
+    meanwhile(&mut next, || handover.is_at_work()).await;
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
     });
     let call = CancellationToken::new();
     one.workers.spawn(call.clone().cancelled_owned());
-    let gone = Loss::NotServed(ObjectKind::new("v1", "ConfigMap"));
+    let gone = KindLoss::NotServed(ObjectKind::new("v1", "ConfigMap"));
     let mut lost = pin!(one.lose(running, gone, &phases));
     phases.stop.cancel();
     assert!(lost.as_mut().now_or_never().is_none(), "a call runs");
@@ -223,11 +223,13 @@ async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
     let before = plugin.state();
     let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
     let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
-    for loss in [Loss::NotServed(ObjectKind::new("v1", "ConfigMap")), Loss::OverBudget(Arc::new(excess.clone()))] {
+    for loss in
+        [KindLoss::NotServed(ObjectKind::new("v1", "ConfigMap")), KindLoss::OverBudget(Arc::new(excess.clone()))]
+    {
         scene.one.tell(&loss);
         assert_eq!((scene.shown(), plugin.state()), (waits("for a policy"), before));
     }
-    scene.next.tell(&Loss::OverBudget(Arc::new(excess)));
+    scene.next.tell(&KindLoss::OverBudget(Arc::new(excess)));
     assert_eq!((scene.shown().0, plugin.state()), (ControllerState::Stopped, PluginState::Suspended));
 }
 
@@ -236,7 +238,7 @@ async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
 async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_told_to_end() {
     let scene = Scene::new().await;
     let (phases, ready) = (scene.generation(), watch::channel(false).1);
-    let one = scene.one.under(&scene.tenure, ready, &scene.changed);
+    let one = scene.one.under(&scene.term, ready, &scene.changed);
     let mut run = one.run(&phases).boxed();
     assert!(run.as_mut().now_or_never().is_none(), "its plugin would end with it, without a word");
     phases.stop.cancel();
@@ -249,7 +251,7 @@ async fn what_a_controller_has_waited_for_is_not_what_it_waits_for_once_that_is_
     scene.next.say(ControllerState::Waiting, Some("its kind is not served".to_owned()));
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (_one, _next) = scene.ready(&of_one, &of_next).await;
-    assert_eq!(scene.next.voice.last(), (ControllerState::Starting, None));
+    assert_eq!(scene.next.report.last(), (ControllerState::Starting, None));
 }
 
 #[tokio::test]
@@ -257,7 +259,7 @@ async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
     let scene = Scene::new().await;
     let phases = scene.generation();
     let mut one = scene.one.run(&phases).boxed();
-    meanwhile(&mut one, || scene.one.lasting.is_at_work()).await;
+    meanwhile(&mut one, || scene.one.handover.is_at_work()).await;
     assert!(scene.changed.notified().now_or_never().is_none());
     phases.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);

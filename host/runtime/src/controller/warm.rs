@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, join_all};
 use windlass_core::freshness::Proof;
 use windlass_core::progress::{Progress as _, Stamp};
 
-use super::watching::{Loss, Watching};
+use super::watching::{KindLoss, Watching};
 use super::{Controller, FIRST_RETRY};
 use crate::admission::Admitted;
 use crate::observe::status::ControllerState;
@@ -25,8 +25,8 @@ impl Controller {
         let (synced, informers): (BoxFuture<'static, ()>, _) = (watching.synced().boxed(), self.host.informers.clone());
         let (readable, since) = (watching.readable.clone(), watching.since);
         // The calls of the round at work have read these.
-        let read = self.lasting.place().map(|place| place.watches.clone()).unwrap_or_default();
-        let is_first = !self.tenure.is_shared && !self.lasting.former.has_run();
+        let read = self.handover.place().map(|place| place.watches.clone()).unwrap_or_default();
+        let is_first = !self.term.is_shared && !self.handover.prior.has_run();
         async move {
             synced.await;
             if is_first {
@@ -66,11 +66,11 @@ impl Controller {
                 loss = gone => loss,
                 () = drained => continue,
             };
-            if let Loss::OverBudget(_) = loss {
+            if let KindLoss::OverBudget(_) = loss {
                 return std::future::pending().await;
             }
             tokio::time::sleep(jittered(FIRST_RETRY)).await;
-            if let Loss::NotServed(kind) | Loss::Redefined(kind) = loss {
+            if let KindLoss::NotServed(kind) | KindLoss::Redefined(kind) = loss {
                 self.host.discovery.invalidate(kind.group());
             }
         }

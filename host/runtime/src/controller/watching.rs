@@ -43,7 +43,7 @@ pub(super) struct Watching {
 
 /// Why a controller cannot go on although the host does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Loss {
+pub(super) enum KindLoss {
     /// A kind is no longer served.
     NotServed(ObjectKind),
     /// The definition of a kind was removed, or is now another one.
@@ -54,7 +54,7 @@ pub(super) enum Loss {
     Revoked(Revoked),
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for KindLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotServed(kind) => write!(f, "the API server no longer serves {kind}"),
@@ -115,13 +115,13 @@ impl Controller {
         &self,
         watching: &Watching,
         terms: Terms,
-    ) -> (BoxFuture<'static, Infallible>, impl Future<Output = Loss> + Send + 'static) {
+    ) -> (BoxFuture<'static, Infallible>, impl Future<Output = KindLoss> + Send + 'static) {
         let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
         let (broken, revoked) = oneshot::channel();
         let bound = async move { terms.keep(&host.policies, &host.reviews, &plugin, &live, broken).await }.boxed();
         let revoked = async move {
             match revoked.await {
-                Ok(revoked) => Loss::Revoked(revoked),
+                Ok(revoked) => KindLoss::Revoked(revoked),
                 // What would tell is polled as long as this is.
                 Err(_) => std::future::pending().await,
             }
@@ -135,61 +135,61 @@ impl Controller {
         &self,
         watching: &Watching,
         definitions: &Definitions,
-        revoked: impl Future<Output = Loss> + Send + 'static,
-    ) -> BoxFuture<'static, Loss> {
+        revoked: impl Future<Output = KindLoss> + Send + 'static,
+    ) -> BoxFuture<'static, KindLoss> {
         let budget = self.budget.clone();
-        let excess = async move { Loss::OverBudget(budget.exceeded().await) };
+        let excess = async move { KindLoss::OverBudget(budget.exceeded().await) };
         // First the policies: what they revoke must not wait for anything.
-        let mut losses: Vec<BoxFuture<'static, Loss>> = vec![revoked.boxed(), excess.boxed()];
+        let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
-            losses.push(not_served(subscription).map(|()| Loss::NotServed(kind)).boxed());
+            losses.push(not_served(subscription).map(|()| KindLoss::NotServed(kind)).boxed());
         }
         for (kind, name) in &watching.defined {
             self.host.kinds.want();
             let kind = kind.clone();
-            losses.push(self.host.kinds.replaced(name, definitions).map(|()| Loss::Redefined(kind)).boxed());
+            losses.push(self.host.kinds.replaced(name, definitions).map(|()| KindLoss::Redefined(kind)).boxed());
         }
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
     /// Says that the controller stops, and why.
-    pub(super) fn tell(&self, loss: &Loss) {
+    pub(super) fn tell(&self, loss: &KindLoss) {
         let (plugin, controller) = (self.plugin.name(), &self.declared().name);
         match loss {
-            Loss::OverBudget(excess) => {
+            KindLoss::OverBudget(excess) => {
                 // Not one in whose place another generation is by now, which may need less.
-                self.lasting.heard.shows(&self.voice, |_| {
+                self.handover.reporter.show(&self.report, |_| {
                     self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
                 });
                 self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
             }
-            Loss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),
-            Loss::NotServed(_) | Loss::Redefined(_) => self.say(ControllerState::Starting, None),
+            KindLoss::Revoked(_) => self.say(ControllerState::Waiting, Some("for its grants".to_owned())),
+            KindLoss::NotServed(_) | KindLoss::Redefined(_) => self.say(ControllerState::Starting, None),
         }
         match loss {
-            Loss::NotServed(kind) => tracing::warn!(
+            KindLoss::NotServed(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the API server no longer serves one of its kinds"
             ),
-            Loss::Redefined(kind) => tracing::warn!(
+            KindLoss::Redefined(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
             ),
-            Loss::OverBudget(excess) => tracing::error!(
+            KindLoss::OverBudget(excess) => tracing::error!(
                 %plugin, controller, error = %excess, "plugin suspended until it is replaced: it caches too much"
             ),
-            Loss::Revoked(Revoked::All) => tracing::warn!(
+            KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
             ),
-            Loss::Revoked(Revoked::Watch(denial)) => tracing::warn!(
+            KindLoss::Revoked(Revoked::Watch(denial)) => tracing::warn!(
                 %plugin, controller, error = %denial, "controller stopped: one of its watches was revoked"
             ),
-            Loss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
+            KindLoss::Revoked(Revoked::Refused(refusal)) => tracing::warn!(
                 %plugin, controller, error = %refusal, "controller stopped: its account may not watch what it watches"
             ),
-            Loss::Revoked(Revoked::Scope) => tracing::info!(
+            KindLoss::Revoked(Revoked::Scope) => tracing::info!(
                 %plugin, controller, "controller stopped: its watches are granted in other namespaces now"
             ),
-            Loss::Revoked(Revoked::Account) => tracing::info!(
+            KindLoss::Revoked(Revoked::Account) => tracing::info!(
                 %plugin, controller, "controller stopped: its policy names another service account"
             ),
         }

@@ -18,17 +18,17 @@ pub(super) const SLOW_LANE: Duration = Duration::from_secs(1000);
 
 /// How a key that failed is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum RetryLane {
     /// After its backoff.
     Backoff,
     /// Rarely: its counted retries are used up.
     Slow,
 }
 
-pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Lane {
+pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> RetryLane {
     match retry {
-        Retry::Counted if counted_so_far >= max_retries => Lane::Slow,
-        Retry::Counted | Retry::Uncounted => Lane::Backoff,
+        Retry::Counted if counted_so_far >= max_retries => RetryLane::Slow,
+        Retry::Counted | Retry::Uncounted => RetryLane::Backoff,
     }
 }
 
@@ -76,7 +76,7 @@ impl Dispatch {
         let error = describe(result);
         let attempt = self.queue.num_requeues(key);
         match lane(retry, attempt, self.max_retries) {
-            Lane::Backoff => {
+            RetryLane::Backoff => {
                 let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
                 if retry == Retry::Uncounted {
                     self.setbacks().note(key.clone(), Instant::now());
@@ -84,7 +84,7 @@ impl Dispatch {
                 self.status.failed(key, &error);
                 tracing::warn!(error, attempt, ?retry_in, "failed");
             }
-            Lane::Slow => {
+            RetryLane::Slow => {
                 self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, &error);
                 tracing::error!(error, attempt, retry_in = ?SLOW_LANE, "gave up: it is tried rarely from now on");

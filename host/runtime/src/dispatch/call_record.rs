@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::probation::{self, CallRecord, ProbationVerdict, Recent};
+use windlass_core::probation::{self, CallCounts, ProbationVerdict, Recent};
 
 /// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ struct Counted {
 struct Probation {
     /// When the first call ended since calls could be made. None: none has.
     since: Option<Instant>,
-    record: CallRecord,
+    record: CallCounts,
     /// Of the one before it.
-    former: CallRecord,
+    former: CallCounts,
 }
 
 /// How a probation has ended.
@@ -82,13 +82,13 @@ impl CallRecord {
     }
 
     /// How its last calls have ended.
-    pub(crate) fn record(&self) -> CallRecord {
+    pub(crate) fn record(&self) -> CallCounts {
         self.lock().recent.record()
     }
 
     /// It has to prove itself from now on, after one whose last calls were `former`.
-    pub(crate) fn begin_probation(&self, former: CallRecord) {
-        let probation = Probation { since: None, record: CallRecord::default(), former };
+    pub(crate) fn begin_probation(&self, former: CallCounts) {
+        let probation = Probation { since: None, record: CallCounts::default(), former };
         let mut counted = self.lock();
         (counted.probation, counted.judged) = (Some(probation), None);
     }
@@ -143,7 +143,7 @@ mod tests {
 
     fn after(calls: u64, failures: u64) -> Arc<CallRecord> {
         let record = CallRecord::new();
-        record.begin_probation(CallRecord { calls, failures });
+        record.begin_probation(CallCounts { calls, failures });
         record
     }
 
@@ -190,7 +190,7 @@ mod tests {
         );
         (0..9).for_each(|_| record.called(Some("late")));
         assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
-        assert_eq!(record.record(), CallRecord { calls: 10, failures: 9 });
+        assert_eq!(record.record(), CallCounts { calls: 10, failures: 9 });
     }
 
     #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ mod tests {
         let (well, badly) = (record.clone(), record.clone());
         badly.called(Some("trapped"));
         assert!(matches!(badly.judged().now_or_never(), Some(Judged::Failed(why)) if why.contains("5 of its first 5")));
-        well.begin_probation(CallRecord { calls: 9, failures: 0 });
+        well.begin_probation(CallCounts { calls: 9, failures: 0 });
         well.called(None);
         well.rests();
         well.called(None);

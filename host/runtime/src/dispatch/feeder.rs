@@ -16,12 +16,12 @@ use crate::dispatch::route::{Route, Stores, priority};
 const BURST: usize = 1_000;
 
 /// Where events come from: a subscription, or a test.
-pub(crate) trait Source: Send {
+pub(crate) trait EventSource: Send {
     /// The next event; None: there will be none. Nothing is lost when the future is dropped.
     fn next(&mut self) -> impl Future<Output = Option<WatchEvent>> + Send;
 }
 
-impl Source for Subscription {
+impl EventSource for Subscription {
     fn next(&mut self) -> impl Future<Output = Option<WatchEvent>> + Send {
         Self::next(self)
     }
@@ -41,7 +41,7 @@ pub(crate) struct Feeder<S> {
     in_hand: Option<(WatchEvent, u32)>,
 }
 
-impl<S: Source> Feeder<S> {
+impl<S: EventSource> Feeder<S> {
     pub(crate) fn new(source: S, route: Route, queue: Queue<ObjectKey>, primaries: Stores) -> Self {
         Self { source, route, queue, primaries, in_hand: None }
     }
@@ -98,7 +98,7 @@ impl<S: Source> Feeder<S> {
 }
 
 /// Takes a burst of the events that are there already. Returns how many.
-fn skip_burst(source: &mut impl Source) -> usize {
+fn skip_burst(source: &mut impl EventSource) -> usize {
     // Not as a cooperative task: its turn would be over after fewer events.
     let mut next = || tokio::task::unconstrained(source.next()).now_or_never().flatten();
     (0..BURST).take_while(|_| next().is_some()).count()
@@ -146,7 +146,7 @@ mod tests {
     /// Its events in their order; it panics where there is none.
     struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
 
-    impl Source for Scripted {
+    impl EventSource for Scripted {
         async fn next(&mut self) -> Option<WatchEvent> {
             self.0.next().map(|event| event.expect("an event"))
         }
@@ -186,7 +186,7 @@ mod tests {
         WatchEvent::Deleted(Tombstone { last: labelled(primary), final_state_unknown: false })
     }
 
-    impl Source for mpsc::UnboundedReceiver<WatchEvent> {
+    impl EventSource for mpsc::UnboundedReceiver<WatchEvent> {
         async fn next(&mut self) -> Option<WatchEvent> {
             self.recv().await
         }

@@ -34,16 +34,16 @@ pub struct GuardSettings {
 
 /// What is kept of all plugins. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Guards(Arc<Shared>);
+pub(crate) struct Guards(Arc<GuardsInner>);
 
-struct Shared {
+struct GuardsInner {
     settings: GuardSettings,
     clock: SystemClock,
-    plugins: Mutex<BTreeMap<Arc<str>, Kept>>,
+    plugins: Mutex<BTreeMap<Arc<str>, PluginGuards>>,
 }
 
 /// What is kept of one.
-struct Kept {
+struct PluginGuards {
     writes: WriteBudget,
     tally: LoopDetector<ObjectRef>,
     events: TokenBucket,
@@ -58,7 +58,7 @@ impl fmt::Debug for Guards {
 
 impl Guards {
     pub(crate) fn new(settings: GuardSettings) -> Self {
-        Self(Arc::new(Shared { settings, clock: SystemClock::new(), plugins: Mutex::default() }))
+        Self(Arc::new(GuardsInner { settings, clock: SystemClock::new(), plugins: Mutex::default() }))
     }
 
     /// The budget of writes of `plugin`.
@@ -94,9 +94,9 @@ impl Guards {
         self.plugins().remove(plugin);
     }
 
-    fn with<T>(&self, plugin: &Arc<str>, look: impl FnOnce(&mut Kept, Moment) -> T) -> T {
+    fn with<T>(&self, plugin: &Arc<str>, look: impl FnOnce(&mut PluginGuards, Moment) -> T) -> T {
         let GuardSettings { writes, hot_loop_writes } = self.0.settings;
-        let new = || Kept {
+        let new = || PluginGuards {
             writes: WriteBudget::new(writes),
             tally: LoopDetector::new(hot_loop_writes),
             events: TokenBucket::new(EVENTS_PER_SECOND, EVENTS_BURST),
@@ -105,7 +105,7 @@ impl Guards {
         look(self.plugins().entry(plugin.clone()).or_insert_with(new), self.0.clock.now())
     }
 
-    fn plugins(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Kept>> {
+    fn plugins(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, PluginGuards>> {
         self.0.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 mod aftermath;
+pub(crate) mod call_gate;
 pub(crate) mod call_record;
 pub(crate) mod circuit;
 pub(crate) mod composite;
@@ -15,14 +16,15 @@ pub(crate) mod middleware;
 pub(crate) mod outage;
 pub(crate) mod overdue;
 pub(crate) mod ports;
+pub(crate) mod reconcile;
 pub(crate) mod route;
+pub(crate) mod setbacks;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -39,14 +41,16 @@ use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
 use windlass_core::queue::Queue;
 use windlass_core::settle::{self, Hold};
-use windlass_wasm::{CallLimits, Called, CpuTime, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, CpuTime, Request};
 
-use self::middleware::slow_lane::Lane;
+use self::middleware::slow_lane::SlowLaneKeys;
+use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::circuit::{Circuit, Pass};
 use crate::dispatch::configured::Configured;
-use crate::dispatch::outage::{Outages, Setbacks};
+use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::route::Stores;
+use crate::dispatch::setbacks::Setbacks;
 use crate::observe::status::{CallGuards, ControllerStatus};
 use crate::phases::Dropped;
 use crate::supervise::Panics;
@@ -59,30 +63,6 @@ const SHORT_OUTAGE: Duration = Duration::from_secs(1);
 
 /// A worker whose keys, permits and calls are all there at once would never leave its thread to its neighbours.
 const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
-
-/// What a worker calls: a plugin, or a test's stand-in for one.
-pub(crate) trait Reconcile: Send + Sync {
-    /// Makes one call.
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called>;
-}
-
-impl Reconcile for Arc<Plugin> {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        Plugin::reconcile(self, request, ports, call, limits).boxed()
-    }
-}
 
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {
@@ -104,10 +84,8 @@ pub(crate) struct Dispatch {
     pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) limits: CallLimits,
     pub(crate) max_retries: u32,
-    /// While the API server does not answer, no call is begun, and none while the circuit is open.
-    pub(crate) outages: Outages,
-    /// Is asked for each call.
-    pub(crate) circuit: Circuit,
+    /// Says when calls may be made, and admits each.
+    pub(crate) call_gate: CallGate,
     /// Keys that an outage may have set back, by whichever generation.
     pub(crate) setbacks: Arc<Mutex<Setbacks>>,
     /// How the generation's calls end.
@@ -127,7 +105,7 @@ pub(crate) struct Dispatch {
     pub(crate) status: Arc<ControllerStatus>,
 }
 
-impl CallGuards for (Circuit, Arc<Lane>) {
+impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
     fn breaker(&self) -> breaker::BreakerState {
         self.0.state()
     }
@@ -155,12 +133,12 @@ fn charge(cpu: Duration, lasted: Duration, place_worth: f64) -> Duration {
 struct InHand<'a> {
     queue: &'a Queue<ObjectKey>,
     key: ObjectKey,
-    end: Ended,
+    end: KeyEnd,
 }
 
 /// What a worker has done with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum KeyEnd {
     Done,
     /// It is not to run before the gate lets it.
     Held,
@@ -171,9 +149,9 @@ enum Ended {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         match self.end {
-            Ended::Done => self.queue.done(&self.key),
-            Ended::Held => self.queue.park(&self.key),
-            Ended::GivenBack => self.queue.give_back(&self.key),
+            KeyEnd::Done => self.queue.done(&self.key),
+            KeyEnd::Held => self.queue.park(&self.key),
+            KeyEnd::GivenBack => self.queue.give_back(&self.key),
         }
     }
 }
@@ -183,9 +161,9 @@ impl Dispatch {
     pub(crate) async fn work(&self) {
         let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
-            let mut in_hand = InHand { queue: &self.queue, key, end: Ended::Done };
+            let mut in_hand = InHand { queue: &self.queue, key, end: KeyEnd::Done };
             if self.is_held(&in_hand.key) {
-                in_hand.end = Ended::Held;
+                in_hand.end = KeyEnd::Held;
                 continue;
             }
             let (key, trace_id) = (&in_hand.key, trace_id());
@@ -245,7 +223,7 @@ impl Dispatch {
             }
             tokio::select! {
                 biased;
-                () = self.outages.begun() => {}
+                () = self.call_gate.closed() => {}
                 // Dropping this loses no key.
                 key = self.queue.get() => return key,
             }
@@ -253,22 +231,20 @@ impl Dispatch {
     }
 
     /// Waits for a permit for a call that can be made now. None: no further call is to be made.
-    async fn permit(&self, key: &ObjectKey) -> Option<(CallPermit, Pass)> {
+    async fn permit(&self) -> Option<(CallPermit, Pass)> {
         tokio::select! {
             biased;
             () = self.retired.cancelled() => None,
             () = self.last_call.cancelled() => None,
-            permit = self.callable_permit(key) => permit,
+            permit = self.callable_permit() => permit,
         }
     }
 
     /// None: the host stops, and the API server is unreachable.
-    async fn callable_permit(&self, key: &ObjectKey) -> Option<(CallPermit, Pass)> {
-        while self.is_callable().await || self.outages.is_over() {
+    async fn callable_permit(&self) -> Option<(CallPermit, Pass)> {
+        while self.is_callable().await || self.call_gate.may_call() {
             let permit = self.share.acquire().await;
-            if self.outages.is_over()
-                && let Some(pass) = self.circuit.admit(key)
-            {
+            if let Some(pass) = self.call_gate.admit() {
                 return Some((permit, pass));
             }
             permit.unused();
@@ -278,42 +254,42 @@ impl Dispatch {
 
     /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
     async fn is_callable(&self) -> bool {
-        if !self.outages.is_over() {
+        if !self.call_gate.may_call() {
             self.record.rests();
         }
-        self.stop.run_until_cancelled(self.outages.over()).await.is_some()
+        self.stop.run_until_cancelled(self.call_gate.open()).await.is_some()
     }
 
     /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
     /// may be processed again.
-    async fn process(&self, key: &ObjectKey, trace_id: &str) -> Ended {
+    async fn process(&self, key: &ObjectKey, trace_id: &str) -> KeyEnd {
         let (hold, settled) = settle::hold();
         // A panic of the host's own fails this key like a trap of the guest's would, and no other.
         let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
         let ended = run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
-            Ended::Done
+            KeyEnd::Done
         });
         settled.wait().await;
         ended
     }
 
-    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> Ended {
+    async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
         if self.principal.grants().hides(key) {
-            return Ended::Done; // What lives beside the host is no plugin's affair, not even to look at.
+            return KeyEnd::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
-        let Some((permit, _pass)) = self.permit(key).await else {
+        let Some((permit, pass)) = self.permit().await else {
             if self.retired.is_cancelled() {
-                return Ended::GivenBack;
+                return KeyEnd::GivenBack;
             }
             self.dropped.add(1);
-            return Ended::Done;
+            return KeyEnd::Done;
         };
         if self.is_held(key) {
             // An old state has turned up while the key waited for its permit.
             permit.unused();
-            return Ended::Held;
+            return KeyEnd::Held;
         }
         self.setbacks().clear(key);
         let primary = self.primaries.get(key);
@@ -321,7 +297,7 @@ impl Dispatch {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
             // the plugin that the primary has gone.
             permit.unused();
-            return Ended::Done;
+            return KeyEnd::Done;
         }
         let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
         let request = self.request(key, primary.as_ref(), trace_id);
@@ -330,7 +306,13 @@ impl Dispatch {
         let _active = self.status.call();
         // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one observes.
         let work = CpuTime::default();
-        let call = self.plugin.reconcile(request, &self.ports, context.clone(), self.limits.clone());
+        let call = self.plugin.reconcile(Call {
+            request,
+            ports: &self.ports,
+            context: context.clone(),
+            limits: self.limits.clone(),
+            round: pass.round(),
+        });
         let Called { result, cpu } = work.metered(call).await;
         permit.finish(charge(cpu.max(work.used()), started.elapsed(), self.place_worth));
         if !matches!(result, CallResult::NotCalled { .. }) {
@@ -338,7 +320,7 @@ impl Dispatch {
         }
         tracing::debug!(target: LOG, elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
-        Ended::Done
+        KeyEnd::Done
     }
 
     fn context(

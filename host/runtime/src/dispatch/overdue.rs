@@ -47,7 +47,7 @@ pub(crate) struct Overdue<C> {
 }
 
 /// A proof that has ended.
-struct Ended {
+struct EndedProof {
     cache: usize,
     began: Stamp,
     proven: bool,
@@ -71,7 +71,7 @@ impl<C: Caches> Overdue<C> {
                     }
                     self.expired(expired, &tell);
                 }
-                Some(Ended { cache, began, proven }) = proofs.next(), if !proofs.is_empty() => {
+                Some(EndedProof { cache, began, proven }) = proofs.next(), if !proofs.is_empty() => {
                     proving.remove(&cache);
                     if proven {
                         self.gate.proven(cache, began);
@@ -85,10 +85,10 @@ impl<C: Caches> Overdue<C> {
         }
     }
 
-    async fn prove(&self, cache: usize) -> Ended {
+    async fn prove(&self, cache: usize) -> EndedProof {
         let began = Stamp::take();
         let proven = self.caches.prove(&self.watches[cache]).await;
-        Ended { cache, began, proven }
+        EndedProof { cache, began, proven }
     }
 
     fn expired(&self, expired: Vec<HeldKey>, tell: &impl Fn(&HeldKey, &WatchSpec, &str)) {

@@ -27,14 +27,15 @@ use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
 
-use super::aftermath::{Lane, SLOW_LANE, lane};
+use super::aftermath::{RetryLane, SLOW_LANE, lane};
 use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;
 use crate::dispatch::call_record::Judged;
-use crate::dispatch::circuit::Guarded;
+use crate::dispatch::middleware::breaker::BreakerRecord;
 use crate::dispatch::outage::Switch;
 use crate::dispatch::ports;
+use crate::dispatch::reconcile::Call;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 use crate::phases::Phases;
@@ -43,13 +44,13 @@ use crate::supervise::supervise;
 
 #[test]
 fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
-    assert_eq!(lane(Retry::Counted, 14, 15), Lane::Backoff);
-    assert_eq!(lane(Retry::Counted, 15, 15), Lane::Slow);
+    assert_eq!(lane(Retry::Counted, 14, 15), RetryLane::Backoff);
+    assert_eq!(lane(Retry::Counted, 15, 15), RetryLane::Slow);
 }
 
 #[test]
 fn an_uncounted_failure_never_goes_to_the_slow_lane() {
-    assert_eq!(lane(Retry::Uncounted, 99, 15), Lane::Backoff);
+    assert_eq!(lane(Retry::Uncounted, 99, 15), RetryLane::Backoff);
 }
 
 #[test]
@@ -60,24 +61,19 @@ fn a_trace_id_has_the_form_of_w3c_trace_context() {
 }
 
 /// A call, and the way to answer it. Dropped without an answer, the call panics.
-struct Call {
+struct PlayedCall {
     request: Request,
     answer: oneshot::Sender<CallResult>,
 }
 
 /// Hands its calls to the test.
-struct Played(mpsc::UnboundedSender<Call>);
+struct Played(mpsc::UnboundedSender<PlayedCall>);
 
 impl Reconcile for Played {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        _: &'a Ports,
-        _: Arc<CallContext>,
-        _: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { request, .. } = call;
         let (answer, answered) = oneshot::channel();
-        self.0.send(Call { request, answer }).expect("the test listens");
+        self.0.send(PlayedCall { request, answer }).expect("the test listens");
         async { Called { result: answered.await.expect("told to panic"), cpu: Duration::from_millis(1) } }.boxed()
     }
 }
@@ -93,7 +89,7 @@ fn unreachable_server() -> CallResult {
 /// A dispatch with supervised workers, and what the test plays of its surroundings.
 struct Stage {
     dispatch: Arc<Dispatch>,
-    calls: mpsc::UnboundedReceiver<Call>,
+    calls: mpsc::UnboundedReceiver<PlayedCall>,
     fair: Fair,
     /// The share of another plugin, to take permits away.
     other: CpuShare,
@@ -130,7 +126,7 @@ impl Stage {
         let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
         let played = Box::new(Played(sender));
         let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(Guarded::new(played, circuit.clone(), status.clone(), ports.events.clone())),
+            plugin: Box::new(BreakerRecord::new(played, circuit.clone(), status.clone(), ports.events.clone())),
             threads: Handle::current(),
             share,
             controller: "a".into(),
@@ -143,8 +139,7 @@ impl Stage {
             gate: None,
             limits: CallLimits::default(),
             max_retries: 15,
-            outages: outages.with_circuit(circuit.clone()),
-            circuit,
+            call_gate: CallGate::new(outages, None, circuit),
             setbacks: Arc::default(),
             record: CallRecord::new(),
             stop: CancellationToken::new(),
@@ -168,7 +163,7 @@ impl Stage {
         Self::with_clock(workers, 8, Arc::new(SystemClock::new()))
     }
 
-    async fn call(&mut self) -> Call {
+    async fn call(&mut self) -> PlayedCall {
         self.calls.recv().await.expect("the workers go on")
     }
 
@@ -213,7 +208,7 @@ async fn no_call_begins_while_the_api_server_is_unreachable() {
 async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
     let mut stage = Stage::new(1);
     let record = stage.dispatch.record.clone();
-    record.begin_probation(probation::CallRecord { calls: 100, failures: 0 });
+    record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
     stage.dispatch.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
     assert!(stage.is_quiet().await);
@@ -242,7 +237,7 @@ async fn a_call_that_is_not_made_is_none_that_ends_well() {
         assert!(stage.is_quiet().await);
     }
     assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
-    assert_eq!(record.record(), probation::CallRecord { calls: 1, failures: 1 });
+    assert_eq!(record.record(), probation::CallCounts { calls: 1, failures: 1 });
     let metrics = &stage.dispatch.status.metrics;
     assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
     let began = Instant::now();
@@ -391,7 +386,7 @@ async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
 }
 
 /// A round with a call, a key that waits for its permit in a worker's hands, and one that waits for a worker. The host goes on.
-async fn all_at_work() -> (Stage, Running, Phases, Call) {
+async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let host = Phases::of(CancellationToken::new());
     let phases = host.of_plugin(CancellationToken::new());

@@ -1,4 +1,4 @@
-//! From a name to a connection, by way of the check of every address.
+//! Resolves a name, checks every address, and connects.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use windlass_core::egress::{self, AddressDenied, AddressReach, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::http::{HttpError, HttpReason};
 
-use super::{Shared, Turn, failed};
+use super::{EgressInner, Turn, failed};
 
-/// How long the API server's addresses are taken to stay the same.
+/// How long the API server's addresses are cached.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
-/// How many addresses of one name are looked at.
+/// The most addresses of one name that are checked.
 const MOST_ADDRESSES: usize = 16;
 
 /// Finds the addresses of a name: the system, or a test.
@@ -53,7 +53,7 @@ impl ApiServer {
         Self { host, port, known: Mutex::default() }
     }
 
-    /// Its addresses. What was known before holds on where the name cannot be resolved.
+    /// Its addresses. If the name cannot be resolved, the addresses known before still hold.
     async fn addresses(&self, resolver: &dyn Resolve) -> Arc<[SocketAddr]> {
         let Some(host) = &self.host else { return Arc::default() };
         if let Ok(address) = host.parse::<IpAddr>() {
@@ -75,7 +75,7 @@ impl ApiServer {
     }
 }
 
-impl Shared {
+impl EgressInner {
     /// The addresses of `target`, all of which may be connected to. If one may not, none is: a name that leads to
     /// both sides of a fence is not one to be trusted with the other.
     pub(super) async fn checked_addresses(
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// Whether `socket` is at an address of this machine: what is sent to one's own address comes from it, too. Connecting a
+/// True if `socket` is at an address of this machine: a packet to one's own address has that address as its source. Connecting a
 /// UDP socket sends nothing; it asks the system for the route.
 fn is_own(socket: SocketAddr) -> bool {
     let any: IpAddr = if socket.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -1,4 +1,4 @@
-//! HTTP requests of plugins (`http.fetch`): whether one may go out is decided in `core::egress`, how it does is here.
+//! HTTP requests of plugins (`http.fetch`). `core::egress` decides which may go out; this module sends them.
 //!
 //! Each fetch stands alone: its own look-up, its own connection, nothing kept for the next one or for another plugin. The
 //! name is resolved once, every address that it has is checked, and the connection goes to an address that was checked,
@@ -32,7 +32,7 @@ use self::prepare::{Outgoing, prepare};
 use self::tls::Trust;
 use crate::observe::metrics::HttpTotals;
 
-/// What a fetch may use.
+/// The limits of a fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpLimits {
     /// The whole exchange, from the look-up to the last byte.
@@ -65,15 +65,15 @@ impl Default for HttpLimits {
 
 /// Carries out the HTTP requests of plugins. Clones share the turns.
 #[derive(Clone)]
-pub(crate) struct Egress(Arc<Shared>);
+pub(crate) struct Egress(Arc<EgressInner>);
 
-struct Shared {
+struct EgressInner {
     limits: HttpLimits,
     trust: Trust,
     resolver: Arc<dyn Resolve>,
     api_server: ApiServer,
     totals: HttpTotals,
-    /// By plugin: who takes its turn.
+    /// The semaphore of each plugin.
     turns: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
@@ -89,11 +89,11 @@ impl Egress {
         api_server: ApiServer,
         totals: HttpTotals,
     ) -> Self {
-        Self(Arc::new(Shared { limits, trust, resolver, api_server, totals, turns: Mutex::default() }))
+        Self(Arc::new(EgressInner { limits, trust, resolver, api_server, totals, turns: Mutex::default() }))
     }
 }
 
-impl Shared {
+impl EgressInner {
     async fn carry_out(&self, call: &CallContext, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let grants = &call.principal.grants;
         let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
@@ -140,7 +140,13 @@ impl Shared {
     }
 
     /// Counts how a fetch ended and tells of it. Neither path nor query is told, nor any header: they may hold secrets.
-    fn tell(&self, call: &CallContext, told: &Told, result: &Result<HttpResponse, HttpError>, took: Duration) {
+    fn tell(
+        &self,
+        call: &CallContext,
+        told: &RequestSummary,
+        result: &Result<HttpResponse, HttpError>,
+        took: Duration,
+    ) {
         let plugin = &call.principal.plugin;
         let reason = result.as_ref().err().map(|error| reason(error.reason));
         self.totals.count(plugin, reason.unwrap_or("ok"));
@@ -156,13 +162,13 @@ impl Shared {
     }
 }
 
-/// What the log may say of a request.
-struct Told {
+/// The parts of a request that may be logged.
+struct RequestSummary {
     method: String,
     target: String,
 }
 
-impl Told {
+impl RequestSummary {
     fn of(request: &HttpRequest) -> Self {
         let target =
             HttpTarget::parse(&request.url).map_or_else(|_| "malformed".to_owned(), |target| target.to_string());
@@ -179,7 +185,7 @@ impl Http for Egress {
     ) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
         let egress = self.0.clone();
         async move {
-            let (told, began) = (Told::of(&request), Instant::now());
+            let (told, began) = (RequestSummary::of(&request), Instant::now());
             let result = egress.carry_out(&call, request).await;
             egress.tell(&call, &told, &result, began.elapsed());
             result

@@ -1,4 +1,4 @@
-//! What a plugin hands over, made into a request that says what it was meant to say and nothing beside.
+//! Makes a plugin's request into one that says what the plugin meant, and nothing else.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};

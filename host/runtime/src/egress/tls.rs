@@ -1,4 +1,4 @@
-//! Whom a plugin's HTTPS connections trust: what the platform trusts, and the authorities that the operator adds.
+//! The authorities that plugins' HTTPS connections trust: the platform's, and those that the operator adds.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ pub enum TrustError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// It holds none.
@@ -44,7 +44,7 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// What the platform trusts, and the authorities in the PEM file `added`.
+    /// Trusts the platform's authorities and those in the PEM file `added`.
     pub(crate) fn with(added: Option<&Path>) -> Result<Self, TrustError> {
         let Some(path) = added else { return Ok(Self::default()) };
         let unreadable = |reason: String| TrustError::Unreadable { path: path.to_owned(), reason };

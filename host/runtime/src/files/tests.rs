@@ -76,7 +76,7 @@ async fn the_same_bytes_again_are_no_change() {
     assert_eq!(told(&mut files).await, told_of("b.txt", true));
 }
 
-/// What the kubelet does with a mounted `ConfigMap`.
+/// Updates the files as the kubelet does with a mounted `ConfigMap`.
 fn publish(directory: &Path, version: &str, text: Option<&str>) {
     let data = directory.join(format!("..{version}"));
     std::fs::create_dir(&data).expect("made");

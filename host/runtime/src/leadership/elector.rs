@@ -14,13 +14,13 @@ use windlass_core::settle;
 use windlass_core::sharing::{Membership, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
 
-use super::fence::{LeaseFence, Reach};
-use super::{Standing, Tenure};
+use super::fence::{LeaseFence, TermReach};
+use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER;
 
 /// What happened to one lease, for metrics.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct LeaseFigures {
     pub(super) held: AtomicBool,
     /// How often it was won or lost here.
     pub(super) transitions: AtomicU64,
@@ -41,12 +41,12 @@ pub(super) struct Elector {
     /// What the watch shows of it.
     pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
-    pub(super) standing: watch::Sender<Standing>,
-    pub(super) figures: Arc<Figures>,
+    pub(super) standing: watch::Sender<LeaseStanding>,
+    pub(super) figures: Arc<LeaseFigures>,
     /// The host stops: whoever has a tenure ends, and then it is let go of.
     pub(super) stop: CancellationToken,
     /// Its tenure, while it lasts.
-    pub(super) current: Option<Current>,
+    pub(super) current: Option<HeldTerm>,
     /// Since when another is to have the lease. It stays so until it has gone from here, however that comes about.
     pub(super) letting_go: Option<Moment>,
     /// The last failure that was logged.
@@ -54,8 +54,8 @@ pub(super) struct Elector {
 }
 
 /// A tenure as the elector has it.
-pub(super) struct Current {
-    reach: Arc<Reach>,
+pub(super) struct HeldTerm {
+    reach: Arc<TermReach>,
     ends: CancellationToken,
     lost: CancellationToken,
     /// Completes when nobody has the tenure any more. None: it has.
@@ -93,7 +93,7 @@ impl Elector {
         let keep = LeaseWish::Hold { after: std::time::Duration::ZERO };
         if is_stopping {
             // Whoever has not taken it yet need not.
-            self.standing.send_if_modified(|standing| standing.tenure.take().is_some());
+            self.standing.send_if_modified(|standing| standing.term.take().is_some());
         }
         self.go_on_letting_go(now);
         let lets_go = is_stopping || self.letting_go.is_some();
@@ -120,7 +120,7 @@ impl Elector {
         tracing::info!(lease = %self.lease, "handing over: another replica is to run its plugins; what runs here ends first");
         self.letting_go = Some(now);
         current.ends.cancel();
-        self.standing.send_modify(|standing| standing.tenure = None);
+        self.standing.send_modify(|standing| standing.term = None);
     }
 
     /// Waits neither for ever for what does not end, for nobody runs the plugins meanwhile, nor takes back what is not gone yet.
@@ -198,7 +198,7 @@ impl Elector {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         let message = error.to_string();
         if self.told != message {
-            let until_lost = self.election.tenure().map(|tenure| tenure.until().0.saturating_sub(self.clock.now().0));
+            let until_lost = self.election.tenure().map(|term| term.until().0.saturating_sub(self.clock.now().0));
             tracing::warn!(lease = %self.lease, error = message, ?until_lost, "a lease cannot be renewed or looked at");
             self.told = message;
         }
@@ -210,8 +210,8 @@ impl Elector {
             self.lose(&loss);
         }
         match (self.election.tenure(), &self.current) {
-            (Some(tenure), Some(current)) => current.reach.set(Some(tenure)),
-            (Some(tenure), None) => self.gain(tenure),
+            (Some(term), Some(current)) => current.reach.set(Some(term)),
+            (Some(term), None) => self.gain(term),
             (None, _) => {}
         }
         let holder = self.election.holder().cloned();
@@ -222,22 +222,22 @@ impl Elector {
         });
     }
 
-    fn gain(&mut self, tenure: windlass_core::lease::LeaseTerm) {
+    fn gain(&mut self, term: windlass_core::lease::LeaseTerm) {
         let (hold, settled) = settle::hold();
-        let reach = Arc::new(Reach::default());
-        reach.set(Some(tenure));
+        let reach = Arc::new(TermReach::default());
+        reach.set(Some(term));
         let (ends, lost) = (self.stop.child_token(), CancellationToken::new());
         let (lease, clock) = (self.lease.clone(), self.clock.clone());
         let fence = Arc::new(LeaseFence { lease, clock, reach: reach.clone(), _hold: hold });
-        let given = Tenure { fence: Fenced::by(fence), ends: ends.clone(), lost: lost.clone(), is_shared: true };
+        let given = PluginTerm { fence: Fenced::by(fence), ends: ends.clone(), lost: lost.clone(), is_shared: true };
         let settled = Some(settled.wait().boxed());
-        self.current = Some(Current { reach, ends, lost, settled });
+        self.current = Some(HeldTerm { reach, ends, lost, settled });
         self.count(true);
         if self.kind == LeaseKind::Plugins {
             tracing::info!(lease = %self.lease, holder = %self.me, "lease won: its plugins run here");
             // A host that stops begins nothing.
             if !self.stop.is_cancelled() {
-                self.standing.send_modify(|standing| standing.tenure = Some(given));
+                self.standing.send_modify(|standing| standing.term = Some(given));
             }
         }
     }
@@ -247,7 +247,7 @@ impl Elector {
         current.reach.set(None);
         current.lost.cancel();
         current.ends.cancel();
-        self.standing.send_modify(|standing| standing.tenure = None);
+        self.standing.send_modify(|standing| standing.term = None);
         self.count(false);
         let lease = &self.lease;
         match loss {

@@ -12,12 +12,12 @@ use windlass_core::settle::Hold;
 
 /// How far a tenure reaches, as it is renewed.
 #[derive(Debug, Default)]
-pub(super) struct Reach(Mutex<Option<LeaseTerm>>);
+pub(super) struct TermReach(Mutex<Option<LeaseTerm>>);
 
-impl Reach {
+impl TermReach {
     /// It was renewed. None: it is over.
-    pub(super) fn set(&self, tenure: Option<LeaseTerm>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tenure;
+    pub(super) fn set(&self, term: Option<LeaseTerm>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = term;
     }
 
     fn get(&self) -> Option<LeaseTerm> {
@@ -29,13 +29,13 @@ impl Reach {
 pub(super) struct LeaseFence {
     pub(super) lease: Arc<str>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) reach: Arc<Reach>,
+    pub(super) reach: Arc<TermReach>,
     pub(super) _hold: Hold,
 }
 
 impl Fence for LeaseFence {
     fn may_start(&self) -> Result<Duration, LeaseLost> {
-        let limit = self.reach.get().and_then(|tenure| tenure.may_start(self.clock.now()));
+        let limit = self.reach.get().and_then(|term| term.may_start(self.clock.now()));
         limit.ok_or_else(|| LeaseLost { lease: self.lease.clone() })
     }
 }

@@ -9,21 +9,21 @@ use prometheus_client::encoding::DescriptorEncoder;
 use tokio::sync::watch;
 use windlass_core::sharing::Membership;
 
-use super::elector::Figures;
-use super::seats::Places;
+use super::elector::LeaseFigures;
+use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode};
 use crate::observe::metrics::{counters, gauges};
 
 /// What is shown of them.
-struct Shown {
-    places: Places,
+struct LeaseCollector {
+    slots: LeaseSlots,
     has_leases: bool,
     membership: watch::Receiver<Membership>,
 }
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for LeaseCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shown")
+        f.write_str("LeaseCollector")
     }
 }
 
@@ -31,20 +31,20 @@ impl Leadership {
     /// What shows them.
     pub(crate) fn collector(&self) -> Box<dyn Collector> {
         let has_leases = self.settings.mode != LeaseMode::None;
-        Box::new(Shown { places: self.places.clone(), has_leases, membership: self.membership.subscribe() })
+        Box::new(LeaseCollector { slots: self.slots.clone(), has_leases, membership: self.membership.subscribe() })
     }
 }
 
-impl Collector for Shown {
+impl Collector for LeaseCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         if !self.has_leases {
             return Ok(());
         }
-        let leases = self.places.lock().iter().map(|(lease, place)| (lease.clone(), place.figures.clone())).collect();
-        let leases: Vec<(Arc<str>, Arc<Figures>)> = leases;
+        let leases = self.slots.lock().iter().map(|(lease, slot)| (lease.clone(), slot.figures.clone())).collect();
+        let leases: Vec<(Arc<str>, Arc<LeaseFigures>)> = leases;
         let encoder = &mut encoder;
         let held = |label: &'static str| {
-            let of = move |(lease, figures): &(Arc<str>, Arc<Figures>)| {
+            let of = move |(lease, figures): &(Arc<str>, Arc<LeaseFigures>)| {
                 (vec![(label, lease.to_string())], i64::from(figures.held.load(Ordering::Relaxed)))
             };
             leases.iter().map(of)

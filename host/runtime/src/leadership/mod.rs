@@ -1,7 +1,7 @@
 //! Which plugins this process runs (§3.8): plugins go by leases, and run while theirs is held here.
 //!
 //! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for one lease,
-//! [`replicas`] follows who else there is, [`seats`] knows which plugins go by which lease, [`serve`] runs a plugin from one tenure to the next. What may be written is asked of
+//! [`replicas`] follows who else there is, [`plugin_leases`] knows which plugins go by which lease, [`serve`] runs a plugin from one tenure to the next. What may be written is asked of
 //! the [`fence`] by the writer, last before sending. Nothing here knows what a controller does.
 
 mod elector;
@@ -9,8 +9,8 @@ mod fence;
 mod metrics;
 mod rejected;
 mod replicas;
-mod seats;
 mod settings;
+mod slots;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,11 +28,11 @@ use windlass_kube::client::Connection;
 use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
 
 use self::elector::Elector;
-pub(crate) use self::rejected::Rejected;
+pub(crate) use self::rejected::RejectedPlugins;
 use self::replicas::Replicas;
-pub(crate) use self::seats::Seat;
-use self::seats::{Place, Places};
 pub use self::settings::{LeaseMode, LeaseSettings};
+pub(crate) use self::slots::PluginLease;
+use self::slots::{LeaseSlot, LeaseSlots};
 use crate::clock::BootClock;
 use crate::supervise::{Panics, supervise};
 
@@ -43,7 +43,7 @@ const RELEASE: Duration = Duration::from_secs(3);
 
 /// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go of.
 #[derive(Clone, Debug)]
-pub(crate) struct Tenure {
+pub(crate) struct PluginTerm {
     /// What every principal of the plugin carries.
     pub(crate) fence: Fenced,
     /// It is to end: what runs may end in order, as when the host stops.
@@ -54,7 +54,7 @@ pub(crate) struct Tenure {
     pub(crate) is_shared: bool,
 }
 
-impl Tenure {
+impl PluginTerm {
     /// One that nobody else can have, until `stop`.
     pub(crate) fn unshared(stop: &CancellationToken) -> Self {
         Self { fence: Fenced::default(), ends: stop.child_token(), lost: CancellationToken::new(), is_shared: false }
@@ -63,9 +63,9 @@ impl Tenure {
 
 /// Where a lease stands.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct LeaseStanding {
     /// Held here, and whoever goes by it may begin.
-    tenure: Option<Tenure>,
+    term: Option<PluginTerm>,
     /// Who holds it, as far as is known.
     pub(crate) holder: Option<Arc<str>>,
 }
@@ -76,8 +76,8 @@ pub(crate) struct Leadership {
     me: Arc<str>,
     clock: Arc<dyn Clock>,
     leases: Leases,
-    places: Places,
-    rejected: watch::Sender<Rejected>,
+    slots: LeaseSlots,
+    rejected: watch::Sender<RejectedPlugins>,
     /// The first list of leases is there, or cannot be had.
     listed: CancellationToken,
     /// This replica has all its plugins, and others may count on it.
@@ -109,7 +109,7 @@ impl Leadership {
             me: replica.clone(),
             clock,
             leases,
-            places: Places::default(),
+            slots: LeaseSlots::default(),
             rejected: watch::Sender::default(),
             listed: CancellationToken::new(),
             joined: CancellationToken::new(),
@@ -159,7 +159,7 @@ impl Leadership {
             duration: self.settings.timing.duration(),
             members: Members::new(self.me.clone(), self.clock.now()),
             membership: self.membership.clone(),
-            places: self.places.clone(),
+            slots: self.slots.clone(),
             versions: HashMap::new(),
         };
         self.follow(informers, panics, replicas);
@@ -178,7 +178,7 @@ impl Leadership {
         &self,
         lease: Arc<str>,
         kind: LeaseKind,
-        place: &Place,
+        slot: &LeaseSlot,
         sightings: watch::Receiver<FoundLease>,
         stop: CancellationToken,
     ) -> Elector {
@@ -187,7 +187,7 @@ impl Leadership {
         let part = || Part::new(lease.clone(), self.me.clone(), *stability, timing.retry_period());
         Elector {
             part: is_shared.then(part),
-            figures: place.figures.clone(),
+            figures: slot.figures.clone(),
             lease,
             kind,
             me: self.me.clone(),
@@ -196,7 +196,7 @@ impl Leadership {
             clock: self.clock.clone(),
             sightings,
             members: self.membership.subscribe(),
-            standing: place.standing(),
+            standing: slot.standing(),
             stop,
             current: None,
             letting_go: None,

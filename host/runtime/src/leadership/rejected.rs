@@ -9,17 +9,17 @@ use windlass_core::lease::FoundLease;
 use windlass_kube::Leases;
 
 use super::{Leadership, LeaseMode};
-use crate::rejections::{Rejection, Verdicts};
+use crate::rejections::{Rejection, RejectionVerdicts};
 
 /// What stands before the plugin's name in an annotation's.
 const PREFIX: &str = "rejected.windlass.dev/";
 /// How long one request may take.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Of each plugin, the last.
-pub(crate) type Rejected = BTreeMap<Arc<str>, Rejection>;
+pub(crate) type RejectedPlugins = BTreeMap<Arc<str>, Rejection>;
 
 /// What the lease says. What cannot be read is passed over.
-pub(super) fn read(found: &FoundLease) -> Rejected {
+pub(super) fn read(found: &FoundLease) -> RejectedPlugins {
     let notes = Leases::notes(found).into_iter();
     notes
         .filter_map(|(note, value)| Some((note.strip_prefix(PREFIX)?.into(), serde_json::from_str(&value).ok()?)))
@@ -28,7 +28,7 @@ pub(super) fn read(found: &FoundLease) -> Rejected {
 
 impl Leadership {
     /// What all replicas know to be rejected.
-    pub(crate) fn rejected(&self) -> watch::Receiver<Rejected> {
+    pub(crate) fn rejected(&self) -> watch::Receiver<RejectedPlugins> {
         self.rejected.subscribe()
     }
 
@@ -40,7 +40,7 @@ impl Leadership {
     }
 
     /// Has all replicas know these `verdicts` about `plugin`. Err: they do not, and why.
-    pub(crate) async fn tell(&self, plugin: &str, verdicts: &Verdicts) -> Result<(), String> {
+    pub(crate) async fn tell(&self, plugin: &str, verdicts: &RejectionVerdicts) -> Result<(), String> {
         if self.settings.mode == LeaseMode::None {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Leadership {
 }
 
 /// What the lease is to say of a plugin, where it says `there` now.
-fn over(verdicts: &Verdicts, there: Option<&str>) -> Option<String> {
+fn over(verdicts: &RejectionVerdicts, there: Option<&str>) -> Option<String> {
     let known = there.and_then(|text| serde_json::from_str::<Rejection>(text).ok());
     let all_know = verdicts.over(known.clone());
     // As it was written, perhaps by another version.
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rejections::{JudgedAt, Verdict};
+    use crate::rejections::{JudgedAt, RejectionVerdict};
 
     #[test]
     fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {
@@ -79,24 +79,24 @@ mod tests {
         }});
         let lease = json!({"metadata": metadata}).to_string();
         assert_eq!(read(&Leases::watched(&lease)), BTreeMap::from([("webapp".into(), rejection)]));
-        assert_eq!(read(&None), Rejected::new());
+        assert_eq!(read(&None), RejectedPlugins::new());
     }
 
     #[test]
     fn what_another_version_has_written_stays_as_it_is_unless_there_is_news() {
         let there = Some(r#"{"digest": "d1", "because": "it traps", "since": "today"}"#);
         let told = |verdict| {
-            let mut verdicts = Verdicts::default();
+            let mut verdicts = RejectionVerdicts::default();
             verdicts.add(verdict);
             verdicts
         };
-        let pardoned = |digest: &str| told(Verdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+        let pardoned = |digest: &str| told(RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
         let (d1, d2) = (pardoned("d1"), pardoned("d2"));
         assert_eq!(over(&d2, there).as_deref(), there);
         assert_eq!(over(&d1, there), None);
         assert_eq!(over(&d1, Some("no JSON")).as_deref(), Some("no JSON"));
         let rejection = Rejection::new("d3".into(), "it traps".into(), None);
-        let written = over(&told(Verdict::Rejected(rejection.clone())), there).expect("news");
+        let written = over(&told(RejectionVerdict::Rejected(rejection.clone())), there).expect("news");
         assert_eq!(serde_json::from_str::<Rejection>(&written).expect("a rejection"), rejection);
     }
 }

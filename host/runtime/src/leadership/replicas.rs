@@ -12,8 +12,8 @@ use windlass_core::sharing::{Members, Membership};
 use windlass_core::watch::WatchEvent;
 use windlass_kube::{Leases, Subscription};
 
-use super::rejected::{self, Rejected};
-use super::seats::Places;
+use super::rejected::{self, RejectedPlugins};
+use super::slots::LeaseSlots;
 
 /// How many lease durations after its death a replica's lease is cleared away.
 const LONG_DEAD: u32 = 10;
@@ -29,10 +29,10 @@ pub(super) struct Replicas {
     pub(super) members: Members,
     pub(super) membership: watch::Sender<Membership>,
     /// Of each elector's lease.
-    pub(super) places: Places,
+    pub(super) slots: LeaseSlots,
     /// Which says what was rolled back.
     pub(super) rejected_lease: String,
-    pub(super) rejected: watch::Sender<Rejected>,
+    pub(super) rejected: watch::Sender<RejectedPlugins>,
     /// The last states of members' leases, for whoever clears them away.
     pub(super) versions: HashMap<Arc<str>, LeaseVersion>,
 }
@@ -60,8 +60,8 @@ impl Replicas {
             WatchEvent::Applied { new, .. } => (new.header.key.name.clone(), Leases::watched(&new.text())),
             WatchEvent::Deleted(tombstone) => (tombstone.last.header.key.name.clone(), None),
         };
-        if let Some(place) = self.places.lock().get(&name) {
-            place.sightings.send_replace(found.clone());
+        if let Some(slot) = self.slots.lock().get(&name) {
+            slot.sightings.send_replace(found.clone());
         }
         if *name == *self.rejected_lease {
             self.rejected.send_replace(rejected::read(&found));

@@ -9,7 +9,7 @@ use windlass_kube::client::{self, ConnectOptions};
 
 use super::*;
 use crate::observe::status::LeaseView as _;
-use crate::rejections::{JudgedAt, Rejection, Verdict, Verdicts};
+use crate::rejections::{JudgedAt, Rejection, RejectionVerdict, RejectionVerdicts};
 
 const PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;
@@ -65,12 +65,16 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
         let leadership = Leadership::new(settings(), &connection, &name, &stop).expect("names that can be");
         leadership.start(&informers, &Panics::default());
         let take = |plugin: &String| leadership.take(&plugin.as_str().into(), &stop, &Panics::default());
-        let seats: Vec<Seat> = names.iter().map(take).collect();
+        let plugin_leases: Vec<PluginLease> = names.iter().map(take).collect();
         leadership.join();
-        replicas.push((leadership, informers, seats));
+        replicas.push((leadership, informers, plugin_leases));
     }
-    let seats = || replicas.iter().map(|(.., seats)| seats);
-    let held = || seats().map(|seats| seats.iter().filter(|seat| seat.is_held()).count()).collect::<Vec<_>>();
+    let plugin_leases = || replicas.iter().map(|(.., plugin_leases)| plugin_leases);
+    let held = || {
+        plugin_leases()
+            .map(|plugin_leases| plugin_leases.iter().filter(|plugin_lease| plugin_lease.is_held()).count())
+            .collect::<Vec<_>>()
+    };
     until(|| held().iter().sum::<usize>() == PLUGINS && held().iter().all(|held| *held > 0)).await;
 
     let (before, since) = (requests(&server), Instant::now());
@@ -98,12 +102,12 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     let known = |replica: &(Leadership, Informers)| replica.0.rejected().borrow().clone();
     let rejection = |digest: &str| Rejection::new(digest.into(), "it traps".into(), None);
     let verdict = |verdict| {
-        let mut verdicts = Verdicts::default();
+        let mut verdicts = RejectionVerdicts::default();
         verdicts.add(verdict);
         verdicts
     };
-    let rejected = |digest| verdict(Verdict::Rejected(rejection(digest)));
-    let pardoned = |digest: &str| verdict(Verdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
+    let rejected = |digest| verdict(RejectionVerdict::Rejected(rejection(digest)));
+    let pardoned = |digest: &str| verdict(RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt::now() });
     other.0.tell("c", &pardoned("d3")).await.expect("the server answers");
     let lease = settings().rejected_lease();
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
@@ -111,7 +115,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     let (d1, d2) = (rejected("d1"), rejected("d2"));
     let told = tokio::join!(one.0.tell("a", &d1), other.0.tell("b", &d2));
     assert_eq!(told, (Ok(()), Ok(())));
-    let both = Rejected::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
+    let both = RejectedPlugins::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
     until(|| known(&one) == both && known(&other) == both).await;
     // One whose file changes late: what it pardons was rejected before.
     other.0.tell("a", &pardoned("d0")).await.expect("the server answers");
@@ -123,7 +127,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
     // A replica that comes later.
     let third = replica("third");
     third.0.listed().await;
-    until(|| known(&third) == Rejected::from([("b".into(), rejection("d2"))])).await;
+    until(|| known(&third) == RejectedPlugins::from([("b".into(), rejection("d2"))])).await;
     stop.cancel();
 }
 
@@ -142,7 +146,7 @@ async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_st
     leadership.join();
     let (stop_a, stop_b) = (stop.child_token(), stop.child_token());
     let (a, b) = (leadership.take(&"a".into(), &stop_a, &panics), leadership.take(&"b".into(), &stop_b, &panics));
-    let (of_a, of_b) = tokio::join!(a.tenure(), b.tenure());
+    let (of_a, of_b) = tokio::join!(a.term(), b.term());
     stop_a.cancel();
     of_a.ends.cancelled().await;
     assert!(!of_b.ends.is_cancelled(), "the other's goes on");
@@ -155,10 +159,10 @@ async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_st
     of_b.ends.cancelled().await;
     // It is let go of when nothing can be written under it any more.
     let again = leadership.take(&"a".into(), &stop, &panics);
-    assert!(b.is_held(), "the former tenure still holds it");
+    assert!(b.is_held(), "the former term still holds it");
     drop(of_b);
-    let tenure = again.tenure().await;
+    let term = again.term().await;
     until(|| again.is_held()).await;
-    assert!(tenure.fence.may_start(Duration::ZERO).is_ok());
+    assert!(term.fence.may_start(Duration::ZERO).is_ok());
     stop.cancel();
 }

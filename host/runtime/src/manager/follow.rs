@@ -14,7 +14,7 @@ use crate::files::{Change, Files};
 use crate::host::Host;
 use crate::plugins::directory::Allowed;
 use crate::plugins::leftovers;
-use crate::plugins::reload::News;
+use crate::plugins::reload::DirectoryNews;
 use crate::plugins::supplies::Supplies;
 use crate::policies::PolicyFiles;
 use crate::supervise::{caught, supervise};
@@ -24,7 +24,7 @@ use crate::supervise::{caught, supervise};
 const QUIET: Duration = Duration::from_secs(1);
 
 /// The directory of plugins as it was seen first.
-pub(super) struct Seen {
+pub(super) struct FirstLook {
     pub(super) files: Files,
     pub(super) first: Vec<Change>,
     /// The digests that may run. None: all may.
@@ -32,17 +32,22 @@ pub(super) struct Seen {
 }
 
 /// Tells of what changes in the directory of plugins, and in what may be run of it, until `stop`.
-pub(super) async fn plugins(host: Arc<Host>, seen: Seen, tell: mpsc::UnboundedSender<News>, stop: CancellationToken) {
-    let Seen { files, first, allowed } = seen;
+pub(super) async fn plugins(
+    host: Arc<Host>,
+    seen: FirstLook,
+    tell: mpsc::UnboundedSender<DirectoryNews>,
+    stop: CancellationToken,
+) {
+    let FirstLook { files, first, allowed } = seen;
     let rejected = host.leadership.rejected();
     // What other replicas have rolled back is not even begun here.
     stop.run_until_cancelled(host.leadership.listed()).await;
     // Whoever listens ends with the host.
-    let _ = tell.send(News::Files(first));
+    let _ = tell.send(DirectoryNews::Files(first));
     let files = Mutex::new(files);
     let of_files = async || {
         let mut files = files.lock().await;
-        while tell.send(News::Files(files.changes().await)).is_ok() {}
+        while tell.send(DirectoryNews::Files(files.changes().await)).is_ok() {}
     };
     let list = Mutex::new(allowed.map(|allowed| (Files::follow_one(allowed.path(), Allowed::MOST_BYTES), allowed)));
     let of_list = async || {
@@ -57,14 +62,14 @@ pub(super) async fn plugins(host: Arc<Host>, seen: Seen, tell: mpsc::UnboundedSe
             if let Ok(read) = &read {
                 *known = read.clone();
             }
-            let _ = tell.send(News::Allowed(read));
+            let _ = tell.send(DirectoryNews::Allowed(read));
         }
     };
     let of_replicas = async || {
         let mut rejected = rejected.clone();
         loop {
             let now = rejected.borrow_and_update().clone();
-            let _ = tell.send(News::Rejected(now));
+            let _ = tell.send(DirectoryNews::Rejected(now));
             if rejected.changed().await.is_err() {
                 return;
             }

@@ -13,7 +13,7 @@ use windlass_kube::client::{self, Connection};
 use windlass_kube::{ConnectError, LeaseError};
 use windlass_wasm::SandboxError;
 
-use self::follow::Seen;
+use self::follow::FirstLook;
 use crate::egress::tls::{Trust, TrustError};
 use crate::files::Files;
 use crate::host::Host;
@@ -126,7 +126,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
 
 /// Stops, and says whether that was clean.
 async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
-    if !host.outages.is_over() {
+    if !host.outages.server_answers() {
         tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
     }
     let ended = async {
@@ -145,7 +145,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
 }
 
 /// All that comes before the first plugin: looks at the directory, asks the server for its version.
-async fn prepare(connection: &Connection, settings: &Settings) -> Result<Seen, HostError> {
+async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLook, HostError> {
     let mut files = Files::follow(&settings.plugins, settings.limits.file_bytes, directory::is_plugin);
     let first = files.changes().await;
     if let Some(problem) = files.problem() {
@@ -161,7 +161,7 @@ async fn prepare(connection: &Connection, settings: &Settings) -> Result<Seen, H
     }
     let version = client::check(connection).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
-    Ok(Seen { files, first, allowed })
+    Ok(FirstLook { files, first, allowed })
 }
 
 /// Serves the admin endpoint, if there is to be one, until the result is dropped.

@@ -26,7 +26,7 @@ const MOST_CONNECTIONS: usize = 64;
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
 /// The size of a request's headers.
 const HEADER_BYTES: usize = 16 << 10;
-/// How long a connection lasts. Whoever reads slowly does not hold it for ever.
+/// How long a connection lasts: a slow reader must not hold it for ever.
 const CONNECTION_LIMIT: Duration = Duration::from_mins(5);
 /// The pause after a connection could not be accepted, as when files run out.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is shown.
+/// The sources of the pages.
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) status: Status,

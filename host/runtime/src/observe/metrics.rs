@@ -1,8 +1,8 @@
-//! What the host counts, and how `/metrics` shows it: in the form `OpenMetrics`, under client-go's and controller-runtime's names where
+//! The host's counters, and how `/metrics` shows them: in the form `OpenMetrics`, under client-go's and controller-runtime's names where
 //! they have one.
 //!
-//! What happens is counted where it happens, in families that are kept here. What simply is, such as the depth of a queue,
-//! is looked up when somebody asks (`collect`). The metrics that plugins declare are in `plugin`; no plugin's can have the
+//! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, are looked up at
+//! each scrape (`collect`). The metrics that plugins declare are in `plugin`; no plugin's can have the
 //! name of another's or of the host's.
 
 mod collect;
@@ -28,7 +28,7 @@ pub(crate) use self::guests::Guests;
 pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 
-/// What labels are made of.
+/// The labels of a metric.
 type Labels = Vec<(&'static str, String)>;
 
 /// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
@@ -75,7 +75,7 @@ impl HttpTotals {
     }
 }
 
-/// What one controller's calls come to.
+/// The outcomes of one controller's calls.
 #[derive(Clone, Debug)]
 pub(crate) struct ControllerMetrics {
     pub(crate) success: Counter,

@@ -1,4 +1,4 @@
-//! What operators see: the status of plugins and controllers, metrics, and the admin endpoint that serves both.
+//! The operator's view: the status of plugins and controllers, metrics, and the admin endpoint that serves both.
 
 pub(crate) mod admin;
 pub(crate) mod metrics;

@@ -1,6 +1,6 @@
-//! What each plugin and each of its controllers is doing, for the admin endpoint.
+//! The status of each plugin and controller, for the admin endpoint.
 //!
-//! Whoever changes something writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
+//! The code that changes a state writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
 //! nobody decides anything by it. `admin` and `metrics` read.
 
 mod controller;
@@ -21,9 +21,9 @@ const MOST_ERROR_BYTES: usize = 1024;
 
 /// The status of everything. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Status(Arc<Shared>);
+pub(crate) struct Status(Arc<StatusInner>);
 
-struct Shared {
+struct StatusInner {
     plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
     /// The plugins of the directory have been loaded, or have failed to.
     loaded: AtomicBool,
@@ -34,7 +34,7 @@ struct Shared {
 impl Status {
     /// Of a host that has not loaded anything yet, and that ends with `stop`.
     pub(crate) fn new(stop: CancellationToken) -> Self {
-        Self(Arc::new(Shared { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
+        Self(Arc::new(StatusInner { plugins: Mutex::default(), loaded: AtomicBool::new(false), stop }))
     }
 
     /// The plugin `name`, which is known from now on.
@@ -68,7 +68,7 @@ impl Status {
         self.0.loaded.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the host does its work. If not, why not.
+    /// An error if the host does not do its work.
     pub(crate) fn ready(&self) -> Result<(), String> {
         if self.0.stop.is_cancelled() {
             return Err("the host stops".to_owned());

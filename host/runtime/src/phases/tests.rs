@@ -131,8 +131,8 @@ async fn a_tenure_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
     let host = Phases::of(CancellationToken::new());
     for (drain, call, lost_after, took) in [(1, 2, 99, 3), (99, 1, 99, 6), (99, 1, 2, 3), (1, 99, 99, 21)] {
         let (ends, lost) = (host.stop.child_token(), CancellationToken::new());
-        let tenure = host.of_tenure(ends.clone());
-        let running = tokio::spawn(controller(&tenure, seconds(drain), seconds(call)));
+        let term = host.of_term(ends.clone());
+        let running = tokio::spawn(controller(&term, seconds(drain), seconds(call)));
         let began = Instant::now();
         ends.cancel();
         let losing = lost.clone();
@@ -142,7 +142,7 @@ async fn a_tenure_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
         });
         let end = tokio::select! {
             end = running => end.expect("no panic"),
-            never = tenure.hand_over(&lost) => match never {},
+            never = term.hand_over(&lost) => match never {},
         };
         assert_eq!(
             (end == ControllerEnd::Cut, began.elapsed().as_secs()),
@@ -158,8 +158,8 @@ async fn a_tenure_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_of_the_host_waits_for_what_runs_in_a_tenure() {
     let host = Phases::of(CancellationToken::new());
-    let tenure = host.of_tenure(host.stop.child_token());
-    let running = tokio::spawn(controller(&tenure, seconds(3), seconds(4)));
+    let term = host.of_term(host.stop.child_token());
+    let running = tokio::spawn(controller(&term, seconds(3), seconds(4)));
     let (ended, began) =
         (async { usize::from(running.await.expect("no panic") == ControllerEnd::Cut) }, Instant::now());
     assert!(host.end(ended, ready(true), NOTHING, ready(())).await);
@@ -169,11 +169,11 @@ async fn a_stop_of_the_host_waits_for_what_runs_in_a_tenure() {
 #[tokio::test(start_paused = true)]
 async fn in_a_stop_a_tenure_has_the_limits_of_the_host_and_no_others() {
     let host = Phases::of(CancellationToken::new());
-    let tenure = host.of_tenure(host.stop.child_token());
+    let term = host.of_term(host.stop.child_token());
     // Its own queue is empty at once, and the host's last one after five seconds.
-    let calling = tokio::spawn(controller(&tenure, Duration::ZERO, seconds(24)));
+    let calling = tokio::spawn(controller(&term, Duration::ZERO, seconds(24)));
     let draining = tokio::spawn(controller(&host, seconds(9), seconds(1)));
-    let handing_over = tokio::spawn(async move { tenure.hand_over(&CancellationToken::new()).await });
+    let handing_over = tokio::spawn(async move { term.hand_over(&CancellationToken::new()).await });
     let ended = async {
         let ends = [calling.await.expect("no panic"), draining.await.expect("no panic")];
         handing_over.abort();
@@ -186,14 +186,14 @@ async fn in_a_stop_a_tenure_has_the_limits_of_the_host_and_no_others() {
 #[test]
 fn what_has_been_dropped_by_what_ended_before_is_not_the_stops() {
     let host = Phases::of(CancellationToken::new());
-    let tenure = host.of_tenure(host.stop.child_token());
-    let (ended, ending) = (tenure.dropping(), tenure.dropping());
+    let term = host.of_term(host.stop.child_token());
+    let (ended, ending) = (term.dropping(), term.dropping());
     ended.add(3);
     ending.add(2);
     drop(ended);
     assert_eq!(host.all_dropped(), 2);
     host.stop.cancel();
     drop(ending);
-    tenure.dropping().add(1);
+    term.dropping().add(1);
     assert_eq!(host.all_dropped(), 3, "the next start queues these again, and nothing before it does");
 }

@@ -25,9 +25,9 @@ use windlass_wasm::Manifest;
 use windlass_policy::regular::read_whole;
 
 pub(crate) use files::ConfigFiles;
-pub(crate) use follow::Follower;
+pub(crate) use follow::ConfigFollower;
 #[cfg(test)]
-use follow::Source;
+use follow::SecretSource;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
@@ -65,7 +65,7 @@ pub(crate) enum ConfigError {
 /// What a file says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     api_version: String,
     kind: String,
     /// Whom it is for: a file that was renamed or copied configures nobody by accident.
@@ -100,7 +100,7 @@ pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
 }
 
 /// Reads what the file at `path` says to `plugin`. None: there is no file.
-async fn read(path: &Path, plugin: &str) -> Result<Option<File>, ConfigError> {
+async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigError> {
     let path = path.to_owned();
     let file = path.clone();
     let read = tokio::task::spawn_blocking(move || read_whole(&file, LARGEST)).await;
@@ -117,8 +117,8 @@ async fn read(path: &Path, plugin: &str) -> Result<Option<File>, ConfigError> {
     }
 }
 
-fn parse(text: &str, plugin: &str) -> Result<File, String> {
-    let file: File = serde_saphyr::from_str(text).map_err(|error| one_line(&error.to_string()))?;
+fn parse(text: &str, plugin: &str) -> Result<ConfigFile, String> {
+    let file: ConfigFile = serde_saphyr::from_str(text).map_err(|error| one_line(&error.to_string()))?;
     if (&*file.api_version, &*file.kind) != (API_VERSION, KIND) {
         return Err(format!(
             "it is a {} of {}, and should be `kind: {KIND}` of `apiVersion: {API_VERSION}`",

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(crate) use self::allowed::Allowed;
 pub use self::allowed::AllowedError;
 pub(crate) use self::catalog::Catalog;
-pub(crate) use self::refusal::{NotRevived, Refusal, Why};
+pub(crate) use self::refusal::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::Digest;
 
 /// Why a directory of plugins cannot be used.
@@ -53,7 +53,7 @@ pub(crate) fn hexadecimal(digest: &[u8; 32]) -> Digest {
 
 /// A file that was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Loaded<G> {
+pub(crate) struct LoadedFile<G> {
     pub(crate) digest: Digest,
     /// The definitions that it brings.
     pub(crate) definitions: Vec<String>,
@@ -62,19 +62,19 @@ pub(crate) struct Loaded<G> {
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step<G> {
+pub(crate) enum DirectoryStep<G> {
     /// Load the file, which had this digest when it was looked at.
     Load { plugin: Arc<str>, path: PathBuf, digest: Digest },
     /// Start a plugin that does not run.
-    Start { plugin: Arc<str>, loaded: Loaded<G> },
+    Start { plugin: Arc<str>, loaded: LoadedFile<G> },
     /// Give a plugin that runs its newer generation.
-    Replace { plugin: Arc<str>, loaded: Loaded<G> },
+    Replace { plugin: Arc<str>, loaded: LoadedFile<G> },
     /// Have what runs drain and end.
-    Stop { plugin: Arc<str>, why: Why },
+    Stop { plugin: Arc<str>, why: StopReason },
     /// The generation that was to replace what runs is not to: it must not be run any more.
     Withdraw { plugin: Arc<str>, digest: Digest },
     /// The file is not taken. What runs, if any, goes on.
-    Refuse { plugin: Arc<str>, digest: Option<Digest>, refusal: Refusal, runs: bool },
+    Refuse { plugin: Arc<str>, digest: Option<Digest>, refusal: FileRefusal, runs: bool },
     /// A file that was refused has become the one that runs again.
     Agree { plugin: Arc<str> },
     /// The file is not the rejected one any more, which is forgotten.

@@ -16,6 +16,6 @@ pub(crate) mod serve;
 pub(crate) mod stage;
 pub(crate) mod supplies;
 mod swap;
+mod swap_wait;
 mod tell;
 mod unload;
-mod waiting;

@@ -20,7 +20,7 @@ use crate::dispatch::configured::Configured;
 use crate::host::Host;
 use crate::phases::Phases;
 use crate::plugins::config;
-use crate::plugins::directory::Refusal;
+use crate::plugins::directory::FileRefusal;
 use crate::plugins::install::{self, Installer};
 use crate::plugins::reports::Reports;
 use crate::plugins::serve::Serving;
@@ -34,14 +34,14 @@ const DENIALS_AGAIN: Duration = Duration::from_mins(10);
 const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
-pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, Refusal> {
+pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     let plugin = sandbox.load(path).await.map_err(|error| {
         let reason = error.problem.reason();
-        Refusal::NotLoaded { reason, message: explained(&error) }
+        FileRefusal::NotLoaded { reason, message: explained(&error) }
     })?;
     match problem(plugin.manifest()) {
         Some(problem) => {
-            Err(Refusal::NotLoaded { reason: "manifest", message: format!("{}: {problem}", path.display()) })
+            Err(FileRefusal::NotLoaded { reason: "manifest", message: format!("{}: {problem}", path.display()) })
         }
         None => Ok(plugin),
     }
@@ -79,8 +79,8 @@ pub(super) fn serving(
     reports: Reports,
     phases: Phases,
 ) -> (Serving, watch::Sender<Arc<Plugin>>) {
-    let seat = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
-    host.status.plugin(plugin.name()).goes_by(Arc::new(seat.clone()));
+    let lease = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
+    host.status.plugin(plugin.name()).goes_by(Arc::new(lease.clone()));
     let (newest, wanted) = watch::channel(plugin.clone());
     let serving = Serving {
         host: host.clone(),
@@ -89,7 +89,7 @@ pub(super) fn serving(
         share: supplies.fair.share(EQUAL),
         live: supplies.live.for_another(),
         supplies: supplies.clone(),
-        seat,
+        lease,
         phases,
         install,
     };
@@ -145,7 +145,7 @@ pub(super) fn configure(
     let schema = config::Schema::of(plugin.manifest()).ok()?;
     let (sender, configured) = watch::channel(None);
     let path = config::path_in(supplies.configs.directory(), plugin.name());
-    let follower = config::Follower {
+    let follower = config::ConfigFollower {
         plugin: plugin.name().clone(),
         changes: supplies.configs.changes_of(&path),
         path,

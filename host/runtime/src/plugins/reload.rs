@@ -19,28 +19,28 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use windlass_wasm::{Plugin, Sandbox};
 
-use self::started::Handle;
+use self::started::PluginHandle;
 use super::supplies::Supplies;
 use super::{replicas, tell};
 use crate::files::Change;
 use crate::host::Host;
-use crate::leadership::Rejected;
+use crate::leadership::RejectedPlugins;
 use crate::phases::ControllerEnd;
 use crate::phases::Phases;
-use crate::plugins::directory::{Allowed, AllowedError, Catalog, Loaded, Refusal, Step};
+use crate::plugins::directory::{Allowed, AllowedError, Catalog, DirectoryStep, FileRefusal, LoadedFile};
 use crate::plugins::reports::{Reports, Swapped};
 use crate::rejections::{Digest, Rejection, Rejections};
 
 /// What this task is told.
-pub(crate) enum News {
+pub(crate) enum DirectoryNews {
     /// Files have changed.
     Files(Vec<Change>),
     /// The list of allowed digests has changed.
     Allowed(Result<Allowed, AllowedError>),
     /// A replica has rolled something back, or tries it again.
-    Rejected(Rejected),
+    Rejected(RejectedPlugins),
     /// A file was loaded, or was not. None: it was another one by then.
-    Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, Refusal>> },
+    Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, FileRefusal>> },
     /// What ran before the rejected file is in the cache.
     Revived { rejection: Rejection, former: Arc<Plugin> },
     /// A file has been as it is for a while.
@@ -60,18 +60,18 @@ pub(crate) struct Reload {
     phases: Phases,
     catalog: Catalog<Arc<Plugin>>,
     /// What the catalog takes as done: a panic at one of them must not lose the others.
-    steps: VecDeque<Step<Arc<Plugin>>>,
+    steps: VecDeque<DirectoryStep<Arc<Plugin>>>,
     rejections: Rejections,
-    news: mpsc::UnboundedReceiver<News>,
-    tell: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedReceiver<DirectoryNews>,
+    tell: mpsc::UnboundedSender<DirectoryNews>,
     swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
     reports: Reports,
-    handles: BTreeMap<Arc<str>, Handle>,
+    handles: BTreeMap<Arc<str>, PluginHandle>,
     servings: Servings,
     /// What tells of denials.
     tellers: JoinSet<()>,
     /// What other replicas are to know.
-    replicas: mpsc::UnboundedSender<replicas::News>,
+    replicas: mpsc::UnboundedSender<replicas::VerdictNews>,
     /// Whose leftovers are to be looked for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
     /// The files have been seen once.
@@ -120,7 +120,7 @@ impl Reload {
     }
 
     /// Where news is told.
-    pub(crate) fn teller(&self) -> mpsc::UnboundedSender<News> {
+    pub(crate) fn teller(&self) -> mpsc::UnboundedSender<DirectoryNews> {
         self.tell.clone()
     }
 
@@ -152,30 +152,30 @@ impl Reload {
         (self.servings, self.tellers)
     }
 
-    fn take(&mut self, news: News) {
+    fn take(&mut self, news: DirectoryNews) {
         match news {
-            News::Files(changes) => {
+            DirectoryNews::Files(changes) => {
                 self.catalog.take(&changes);
                 self.forget_stale();
                 self.reject();
             }
-            News::Allowed(Ok(allowed)) => {
+            DirectoryNews::Allowed(Ok(allowed)) => {
                 tracing::info!(
                     file = %allowed.path().display(), digests = allowed.len(), "the list of allowed digests is in force"
                 );
                 self.catalog.allow(allowed);
             }
-            News::Allowed(Err(error)) => {
+            DirectoryNews::Allowed(Err(error)) => {
                 tracing::error!(%error, "the list of allowed digests cannot be used: the former one stays in force");
             }
-            News::Rejected(rejected) => {
+            DirectoryNews::Rejected(rejected) => {
                 self.rejections.hear(rejected);
                 self.reject();
             }
-            News::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
-            News::Revived { rejection, former } => self.revived(&rejection, &former),
-            News::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
-            News::Again { plugin } => self.catalog.again(&plugin),
+            DirectoryNews::Loaded { plugin, digest, result } => self.loaded(&plugin, &digest, result),
+            DirectoryNews::Revived { rejection, former } => self.revived(&rejection, &former),
+            DirectoryNews::Settled { plugin, digest } => self.catalog.settled(&plugin, &digest),
+            DirectoryNews::Again { plugin } => self.catalog.again(&plugin),
         }
     }
 
@@ -218,24 +218,24 @@ impl Reload {
         }
     }
 
-    fn carry_out(&mut self, step: Step<Arc<Plugin>>) {
+    fn carry_out(&mut self, step: DirectoryStep<Arc<Plugin>>) {
         match step {
-            Step::Load { plugin, path, digest } => self.load(plugin, path, digest),
-            Step::Start { loaded, .. } => self.start(&loaded.generation),
-            Step::Replace { loaded, .. } => self.deliver(&loaded.generation),
-            Step::Stop { plugin, why } => self.stop(&plugin, &why),
-            Step::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
-            Step::Refuse { plugin, digest, refusal, runs } => {
+            DirectoryStep::Load { plugin, path, digest } => self.load(plugin, path, digest),
+            DirectoryStep::Start { loaded, .. } => self.start(&loaded.generation),
+            DirectoryStep::Replace { loaded, .. } => self.deliver(&loaded.generation),
+            DirectoryStep::Stop { plugin, why } => self.stop(&plugin, &why),
+            DirectoryStep::Withdraw { plugin, digest } => self.withdraw(&plugin, &digest),
+            DirectoryStep::Refuse { plugin, digest, refusal, runs } => {
                 tell::refused(&self.host, &plugin, digest, &refusal, runs);
-                if let Refusal::Rejected { path, digest, because, former: Some(former) } = refusal
+                if let FileRefusal::Rejected { path, digest, because, former: Some(former) } = refusal
                     && !runs
                 {
                     self.revive(plugin, path, former.clone(), Rejection::new(digest, because, Some(&former)));
                 }
             }
-            Step::Agree { plugin } => tell::agreed(&self.host, &plugin),
-            Step::Pardon { plugin, digest } => self.pardon(plugin, &digest),
-            Step::Forget { plugin } => {
+            DirectoryStep::Agree { plugin } => tell::agreed(&self.host, &plugin),
+            DirectoryStep::Pardon { plugin, digest } => self.pardon(plugin, &digest),
+            DirectoryStep::Forget { plugin } => {
                 self.host.policies.unregister(&plugin);
                 self.host.status.forget(&plugin);
                 tracing::info!(%plugin, "plugin gone");
@@ -245,7 +245,7 @@ impl Reload {
 }
 
 /// `generation` as the catalog knows it.
-fn as_loaded(generation: &Arc<Plugin>) -> Loaded<Arc<Plugin>> {
+fn as_loaded(generation: &Arc<Plugin>) -> LoadedFile<Arc<Plugin>> {
     let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
-    Loaded { digest: generation.digest().clone(), definitions, generation: generation.clone() }
+    LoadedFile { digest: generation.digest().clone(), definitions, generation: generation.clone() }
 }

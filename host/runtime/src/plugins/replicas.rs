@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::tell;
 use crate::host::Host;
-use crate::rejections::{Verdict, Verdicts};
+use crate::rejections::{RejectionVerdict, RejectionVerdicts};
 use crate::supervise::caught;
 
 /// The pauses between attempts; the last is that between all further ones. Nobody waits for it.
@@ -18,24 +18,24 @@ const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
 
 /// What was decided here about a plugin.
-pub(super) type News = (Arc<str>, Verdict);
+pub(super) type VerdictNews = (Arc<str>, RejectionVerdict);
 
 /// What other replicas do not know yet, by plugin.
 #[derive(Debug, Default)]
-struct Untold(BTreeMap<Arc<str>, Telling>);
+struct UntoldVerdicts(BTreeMap<Arc<str>, PendingVerdicts>);
 
 /// What they do not know of one plugin.
 #[derive(Debug)]
-struct Telling {
-    verdicts: Verdicts,
+struct PendingVerdicts {
+    verdicts: RejectionVerdicts,
     failures: usize,
     /// When it is tried.
     due: Instant,
 }
 
 /// Tells whatever comes, until nothing more does.
-pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<News>) {
-    let mut untold = Untold::default();
+pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<VerdictNews>) {
+    let mut untold = UntoldVerdicts::default();
     loop {
         tokio::select! {
             biased;
@@ -59,25 +59,25 @@ pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<News
     }
 }
 
-impl Telling {
+impl PendingVerdicts {
     /// Whether it has failed for so long that somebody should know.
     fn is_late(&self) -> bool {
         self.failures > PAUSES.len()
     }
 }
 
-impl Untold {
+impl UntoldVerdicts {
     /// Newer than what there is of `plugin`, and told with it.
-    fn put(&mut self, plugin: Arc<str>, verdict: Verdict) {
+    fn put(&mut self, plugin: Arc<str>, verdict: RejectionVerdict) {
         let now = Instant::now();
-        let new = || Telling { verdicts: Verdicts::default(), failures: 0, due: now };
+        let new = || PendingVerdicts { verdicts: RejectionVerdicts::default(), failures: 0, due: now };
         let telling = self.0.entry(plugin).or_insert_with(new);
         telling.verdicts.add(verdict);
         telling.due = now;
     }
 
     /// The next, as soon as it is time for it. Cancel-safe.
-    async fn due(&mut self) -> (Arc<str>, Telling) {
+    async fn due(&mut self) -> (Arc<str>, PendingVerdicts) {
         let next = self.0.iter().min_by_key(|(_, telling)| telling.due);
         let Some((plugin, due)) = next.map(|(plugin, telling)| (plugin.clone(), telling.due)) else {
             return std::future::pending().await;
@@ -88,7 +88,7 @@ impl Untold {
     }
 
     /// It could not be told, and is tried again. Returns whether somebody should know that from now on.
-    fn failed(&mut self, plugin: Arc<str>, mut telling: Telling) -> bool {
+    fn failed(&mut self, plugin: Arc<str>, mut telling: PendingVerdicts) -> bool {
         let was_late = telling.is_late();
         telling.due = Instant::now() + PAUSES[telling.failures.min(PAUSES.len() - 1)];
         telling.failures += 1;
@@ -105,12 +105,12 @@ mod tests {
     use super::*;
     use crate::rejections::JudgedAt;
 
-    fn pardoned(digest: &str) -> Verdict {
-        Verdict::Pardoned { digest: digest.into(), at: JudgedAt::default() }
+    fn pardoned(digest: &str) -> RejectionVerdict {
+        RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt::default() }
     }
 
-    fn of(verdicts: &[&str]) -> Verdicts {
-        let mut all = Verdicts::default();
+    fn of(verdicts: &[&str]) -> RejectionVerdicts {
+        let mut all = RejectionVerdicts::default();
         for digest in verdicts {
             all.add(pardoned(digest));
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_other_replicas_are_to_know_of_one_plugin_is_told_at_once() {
-        let mut untold = Untold::default();
+        let mut untold = UntoldVerdicts::default();
         for (plugin, digest) in [("a", "1"), ("b", "2"), ("a", "3")] {
             untold.put(plugin.into(), pardoned(digest));
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_told_is_tried_for_ever_keeps_nobody_waiting_and_is_said_once() {
-        let (mut untold, began) = (Untold::default(), Instant::now());
+        let (mut untold, began) = (UntoldVerdicts::default(), Instant::now());
         untold.put("a".into(), pardoned("1"));
         let (plugin, failed) = untold.due().await;
         assert!(!untold.failed(plugin, failed));

@@ -16,10 +16,10 @@ use super::prepare;
 use super::supplies::Supplies;
 use super::swap::Swaps;
 use crate::controller::Ready;
-use crate::controller::{Controller, Lasting, Parts};
+use crate::controller::{Controller, GenerationParts, Handover};
 use crate::dispatch::call_record::CallRecord;
 use crate::host::Host;
-use crate::leadership::{Seat, Tenure};
+use crate::leadership::{PluginLease, PluginTerm};
 use crate::observe::status::ControllerStatus;
 use crate::phases::Phases;
 use crate::phases::{ControllerEnd, kept_up};
@@ -39,7 +39,7 @@ pub(crate) struct Serving {
     pub(crate) share: CpuShare,
     pub(crate) live: LiveReader,
     pub(crate) supplies: Arc<Supplies>,
-    pub(crate) seat: Seat,
+    pub(crate) lease: PluginLease,
     /// How the host stops, or this plugin is unloaded.
     pub(crate) phases: Phases,
     /// Installs definitions; a test's may panic.
@@ -57,19 +57,19 @@ pub(crate) struct Generation {
 
 /// What lasts as long as the plugin is served.
 #[derive(Default)]
-pub(crate) struct Past {
+pub(crate) struct ServingState {
     /// Of each controller, by its name.
-    lasting: BTreeMap<String, Arc<Lasting>>,
+    handover: BTreeMap<String, Arc<Handover>>,
     /// The digests of the generations that did not prove themselves.
     pub(crate) rejected: HashSet<Arc<str>>,
     /// What comes back if what runs does not prove itself, or has not. None: it has, or need not.
-    pub(super) former: Option<Proven>,
+    pub(super) former: Option<ProvenGeneration>,
     /// What is shown as running, and how its calls end.
     at_work: Option<(Arc<Plugin>, Arc<CallRecord>)>,
 }
 
 /// A generation that has proven itself.
-pub(super) struct Proven {
+pub(super) struct ProvenGeneration {
     pub(super) plugin: Arc<Plugin>,
     /// How its calls ended here. It is its own again when it comes back.
     pub(super) record: Arc<CallRecord>,
@@ -78,7 +78,7 @@ pub(super) struct Proven {
 impl Serving {
     /// Runs the plugin whenever it is its turn, until the host stops, whatever panics. Its controllers are shown before this is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
-        let mut past = Past::default();
+        let mut past = ServingState::default();
         let wanted = self.wanted.borrow_and_update().clone();
         let first = self.generation(wanted, &mut past);
         if let Some(first) = &first {
@@ -100,21 +100,21 @@ impl Serving {
     }
 
     /// Completes when no call runs.
-    async fn calls(all: &Mutex<(Self, Past, Option<Generation>)>) {
+    async fn calls(all: &Mutex<(Self, ServingState, Option<Generation>)>) {
         all.lock().await.1.calls().await;
     }
 
     /// With its first generation, or with the one that was at work when an attempt panicked.
-    async fn attempt(all: &Mutex<(Self, Past, Option<Generation>)>) -> ControllerEnd {
+    async fn attempt(all: &Mutex<(Self, ServingState, Option<Generation>)>) -> ControllerEnd {
         let (serving, past, first) = &mut *all.lock().await;
         match first.take().or_else(|| serving.again(past)) {
-            Some(current) => serving.tenures(current, past).await,
+            Some(current) => serving.terms(current, past).await,
             None => ControllerEnd::Impossible,
         }
     }
 
     /// What was at work, as far as it has come.
-    fn again(&self, past: &mut Past) -> Option<Generation> {
+    fn again(&self, past: &mut ServingState) -> Option<Generation> {
         let (plugin, record) = past.at_work.clone()?;
         let generation = self.generation_of(plugin, record, past)?;
         self.runs(past, &generation);
@@ -122,7 +122,7 @@ impl Serving {
     }
 
     /// `generation`; or the one that was to come back in its place, and could not any more.
-    pub(super) fn returned(&self, past: &mut Past, generation: Generation) -> Generation {
+    pub(super) fn returned(&self, past: &mut ServingState, generation: Generation) -> Generation {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
         }
@@ -133,23 +133,23 @@ impl Serving {
         former
     }
 
-    async fn tenures(&mut self, mut current: Generation, past: &mut Past) -> ControllerEnd {
+    async fn terms(&mut self, mut current: Generation, past: &mut ServingState) -> ControllerEnd {
         let stop = self.phases.stop.clone();
         loop {
             let mut wanted = self.wanted.clone();
-            let tenure = tokio::select! {
+            let term = tokio::select! {
                 biased;
                 () = stop.cancelled() => return ControllerEnd::Clean,
                 Ok(()) = wanted.changed() => {
                     self.take_up(&mut current, past);
                     continue;
                 }
-                tenure = self.stand_by(&current) => tenure,
+                term = self.stand_by(&current) => term,
             };
             let end;
-            (end, current) = Swaps::of(self, past, &tenure).serve(current).await;
-            let is_over = tenure.ends.is_cancelled();
-            drop(tenure);
+            (end, current) = Swaps::of(self, past, &term).serve(current).await;
+            let is_over = term.ends.is_cancelled();
+            drop(term);
             if stop.is_cancelled() || !is_over {
                 return end;
             }
@@ -158,7 +158,7 @@ impl Serving {
     }
 
     /// The newest generation. It has been seen from now on.
-    pub(super) fn newest(&mut self, past: &mut Past) -> Arc<Plugin> {
+    pub(super) fn newest(&mut self, past: &mut ServingState) -> Arc<Plugin> {
         let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
         if is_new {
@@ -168,14 +168,14 @@ impl Serving {
     }
 
     /// Whether the newest generation, which has been seen, is still to take the place of `current`.
-    pub(super) fn has_newer(&self, current: &Generation, past: &Past) -> bool {
+    pub(super) fn has_newer(&self, current: &Generation, past: &ServingState) -> bool {
         let newest = self.wanted.borrow();
         newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
     }
 
     /// A tenure has ended. What was to take over in it and has not is told that it waits: whatever held it back may still do so, which is
     /// seen when the one before it is at work again.
-    fn hold_back(&mut self, current: &Generation, past: &mut Past) {
+    fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
             return;
@@ -189,7 +189,7 @@ impl Serving {
     }
 
     /// What is delivered while nothing is at work here simply takes the place, as it would in a host that starts.
-    fn take_up(&mut self, current: &mut Generation, past: &mut Past) {
+    fn take_up(&mut self, current: &mut Generation, past: &mut ServingState) {
         let plugin = self.newest(past);
         if !self.has_newer(current, past) {
             return;
@@ -202,7 +202,7 @@ impl Serving {
     }
 
     /// The generation of `plugin`, whose controllers keep what they have of those before.
-    pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut Past) -> Option<Generation> {
+    pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut ServingState) -> Option<Generation> {
         self.generation_of(plugin, CallRecord::new(), past)
     }
 
@@ -210,11 +210,11 @@ impl Serving {
         &self,
         plugin: Arc<Plugin>,
         record: Arc<CallRecord>,
-        past: &mut Past,
+        past: &mut ServingState,
     ) -> Option<Generation> {
         let over = CancellationToken::new();
         let configured = prepare::configure(&self.host, &self.supplies, &plugin, &over)?;
-        let parts = Parts {
+        let parts = GenerationParts {
             host: self.host.clone(),
             plugin: plugin.clone(),
             share: self.share.clone(),
@@ -224,26 +224,26 @@ impl Serving {
             configured,
         };
         // One that is gone and comes back waits for the calls that it still has.
-        past.lasting.retain(|_, lasting| lasting.is_in_use());
+        past.handover.retain(|_, handover| handover.is_in_use());
         let declared = plugin.manifest().controllers.iter().enumerate();
         let controllers = declared.map(|(index, declared)| {
-            let lasting = past.lasting.entry(declared.name.clone()).or_insert_with(|| {
+            let handover = past.handover.entry(declared.name.clone()).or_insert_with(|| {
                 let metrics = self.host.metrics.controller(plugin.name(), &declared.name);
                 let workers = declared.options.workers;
-                Lasting::new(ControllerStatus::unlisted(plugin.name(), &declared.name, workers, metrics))
+                Handover::new(ControllerStatus::unlisted(plugin.name(), &declared.name, workers, metrics))
             });
-            Controller::new(parts.clone(), lasting.clone(), index)
+            Controller::new(parts.clone(), handover.clone(), index)
         });
         let controllers = controllers.collect();
         Some(Generation { plugin, controllers, record, _following: over.drop_guard() })
     }
 
     /// `generation` is what runs now.
-    pub(super) fn runs(&self, past: &mut Past, generation: &Generation) {
+    pub(super) fn runs(&self, past: &mut ServingState, generation: &Generation) {
         past.at_work = Some((generation.plugin.clone(), generation.record.clone()));
         let status = self.host.status.plugin(generation.plugin.name());
         for controller in &generation.controllers {
-            status.list(controller.name(), controller.lasting().status());
+            status.list(controller.name(), controller.handover().status());
         }
         status.is_now(generation.plugin.clone());
     }
@@ -254,7 +254,7 @@ impl Serving {
     }
 
     /// Waits for a tenure, with its caches filled if that is wanted.
-    async fn stand_by(&self, current: &Generation) -> Tenure {
+    async fn stand_by(&self, current: &Generation) -> PluginTerm {
         let warm = async {
             if self.host.leadership.is_warm_standby() {
                 join_all(current.controllers.iter().map(Controller::keep_warm)).await;
@@ -262,22 +262,22 @@ impl Serving {
             std::future::pending().await
         };
         let shown = async {
-            if self.seat.lease.is_some() {
+            if self.lease.lease.is_some() {
                 self.show(current).await;
             }
             std::future::pending().await
         };
         tokio::select! {
             biased;
-            tenure = self.seat.tenure() => tenure,
-            tenure = warm => tenure,
-            tenure = shown => tenure,
+            term = self.lease.term() => term,
+            term = warm => term,
+            term = shown => term,
         }
     }
 
     /// Says of each controller whom it waits for, as that changes.
     async fn show(&self, current: &Generation) {
-        let mut standing = self.seat.standing.clone();
+        let mut standing = self.lease.standing.clone();
         loop {
             let holder = standing.borrow_and_update().holder.clone();
             for controller in &current.controllers {
@@ -290,7 +290,7 @@ impl Serving {
     }
 }
 
-impl Past {
+impl ServingState {
     /// `plugin` is to run. Should it have been rolled back before, it is delivered anew because it may try again.
     pub(super) fn delivered(&mut self, plugin: &Plugin) {
         self.rejected.remove(plugin.digest());
@@ -299,7 +299,7 @@ impl Past {
     /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no measure, nor to come
     /// back. The one that has need not do so again, and beside one that was never called here nothing can be proven.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
-        let proven = || Proven { plugin: before.plugin.clone(), record: before.record.clone() };
+        let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);
         if former.plugin.digest() != next.plugin.digest() && former.record.record().calls > 0 {
             next.record.begin_probation(former.record.record());
@@ -314,6 +314,6 @@ impl Past {
 
     /// Completes when no call of any generation runs.
     async fn calls(&self) {
-        join_all(self.lasting.values().map(|lasting| lasting.calls())).await;
+        join_all(self.handover.values().map(|handover| handover.calls())).await;
     }
 }

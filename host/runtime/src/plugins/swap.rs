@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::finalizer;
 use windlass_wasm::Plugin;
 
-use super::serve::{Generation, Past, Serving};
-use super::waiting::{LOOK_AGAIN, PATIENCE, Waiting};
+use super::serve::{Generation, Serving, ServingState};
+use super::swap_wait::{LOOK_AGAIN, PATIENCE, SwapWait};
 use crate::controller::Controller;
 use crate::controller::Ready;
 use crate::dispatch::call_record::Judged;
-use crate::leadership::Tenure;
+use crate::leadership::PluginTerm;
 use crate::phases::ControllerEnd;
 use crate::phases::Phases;
 use crate::plugins::reports::Swapped;
@@ -26,8 +26,8 @@ use crate::plugins::reports::Swapped;
 /// The generations of one plugin in one tenure.
 pub(super) struct Swaps<'a> {
     serving: &'a mut Serving,
-    past: &'a mut Past,
-    tenure: &'a Tenure,
+    past: &'a mut ServingState,
+    term: &'a PluginTerm,
     phases: Phases,
     /// The controllers of all generations that have not ended.
     running: JoinSet<ControllerEnd>,
@@ -39,15 +39,15 @@ pub(super) struct Swaps<'a> {
 }
 
 /// A generation at work, or that was to be.
-struct Current {
+struct RunningGeneration {
     generation: Generation,
     /// Its controllers.
-    begun: Begun,
+    begun: StartedGeneration,
     is_on_probation: bool,
 }
 
 /// The controllers of one generation, begun.
-struct Begun {
+struct StartedGeneration {
     controllers: Vec<Controller>,
     /// Ends them.
     stop: CancellationToken,
@@ -55,7 +55,7 @@ struct Begun {
     installing: CancellationToken,
 }
 
-impl Drop for Begun {
+impl Drop for StartedGeneration {
     /// Also after a panic: an installation that waits would put the definitions of an attempt that is over in the place of others.
     fn drop(&mut self) {
         self.installing.cancel();
@@ -63,17 +63,17 @@ impl Drop for Begun {
 }
 
 /// A generation that gets ready.
-struct Next {
+struct NextGeneration {
     generation: Generation,
-    begun: Begun,
+    begun: StartedGeneration,
     turn: CancellationToken,
     /// It has run before, and need not prove itself.
     comes_back: bool,
-    waiting: Waiting,
+    waiting: SwapWait,
 }
 
 /// What has come about.
-enum Event {
+enum SwapEvent {
     /// Controllers have ended.
     Ended(Option<ControllerEnd>),
     /// There is a newer generation.
@@ -87,9 +87,9 @@ enum Event {
 }
 
 impl<'a> Swaps<'a> {
-    pub(super) fn of(serving: &'a mut Serving, past: &'a mut Past, tenure: &'a Tenure) -> Self {
-        let phases = serving.phases.of_tenure(tenure.ends.clone());
-        Self { serving, past, tenure, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
+    pub(super) fn of(serving: &'a mut Serving, past: &'a mut ServingState, term: &'a PluginTerm) -> Self {
+        let phases = serving.phases.of_term(term.ends.clone());
+        Self { serving, past, term, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
     }
 
     /// Serves to the end of the tenure, beginning with `current`. Returns how that ended, and with which generation.
@@ -101,8 +101,8 @@ impl<'a> Swaps<'a> {
         let is_on_probation = self.past.is_on_probation(&current);
         let holds_back = self.serving.has_newer(&current, self.past) || keeps_finalizers(&current.plugin);
         self.held_back = holds_back.then(|| Instant::now() + PATIENCE);
-        let mut current = Current { generation: current, begun, is_on_probation };
-        let (phases, lost) = (self.phases.clone(), self.tenure.lost.clone());
+        let mut current = RunningGeneration { generation: current, begun, is_on_probation };
+        let (phases, lost) = (self.phases.clone(), self.term.lost.clone());
         let end = tokio::select! {
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
@@ -112,26 +112,26 @@ impl<'a> Swaps<'a> {
         (end, generation)
     }
 
-    async fn follow(&mut self, current: &mut Current) -> ControllerEnd {
-        let (mut next, mut ends) = (None::<Next>, Vec::new());
+    async fn follow(&mut self, current: &mut RunningGeneration) -> ControllerEnd {
+        let (mut next, mut ends) = (None::<NextGeneration>, Vec::new());
         loop {
             match self.event(current, next.as_ref()).await {
-                Event::Ended(None) => return overall(&ends),
-                Event::Ended(Some(end)) => ends.push(end),
-                Event::Wanted => {
+                SwapEvent::Ended(None) => return overall(&ends),
+                SwapEvent::Ended(Some(end)) => ends.push(end),
+                SwapEvent::Wanted => {
                     let wanted = self.serving.wanted.borrow_and_update().clone();
                     self.want(&wanted, current, &mut next);
                 }
-                Event::Changed => {}
-                Event::Resumed => {
+                SwapEvent::Changed => {}
+                SwapEvent::Resumed => {
                     self.held_back = None;
                     if self.serving.has_newer(&current.generation, self.past) {
                         self.serving.wanted.mark_changed();
                     }
                 }
-                Event::Judged(judged) => self.judged(&judged, current, &mut next),
+                SwapEvent::Judged(judged) => self.judged(&judged, current, &mut next),
             }
-            if self.tenure.ends.is_cancelled() {
+            if self.term.ends.is_cancelled() {
                 // Whatever gets ready ends with the rest.
                 continue;
             }
@@ -148,32 +148,32 @@ impl<'a> Swaps<'a> {
     }
 
     /// The next thing that comes about.
-    async fn event(&mut self, current: &Current, next: Option<&Next>) -> Event {
-        let over = self.tenure.ends.is_cancelled();
+    async fn event(&mut self, current: &RunningGeneration, next: Option<&NextGeneration>) -> SwapEvent {
+        let over = self.term.ends.is_cancelled();
         let mut wanted = self.serving.wanted.clone();
         let look = next.filter(|_| !over).map(|next| next.waiting.look());
-        let takes = !over && self.held_back.is_none() && next.is_none_or(Next::may_be_given_up);
+        let takes = !over && self.held_back.is_none() && next.is_none_or(NextGeneration::may_be_given_up);
         tokio::select! {
             biased;
-            ended = self.running.join_next() => Event::Ended(ended.map(|end| end.unwrap_or(ControllerEnd::Cut))),
-            Ok(()) = wanted.changed(), if takes => Event::Wanted,
-            judged = current.generation.record.judged(), if !over && current.is_on_probation => Event::Judged(judged),
-            () = at_work(current, self.held_back), if !over && self.held_back.is_some() => Event::Resumed,
-            () = self.changed.notified(), if look.is_some() => Event::Changed,
-            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Event::Changed,
+            ended = self.running.join_next() => SwapEvent::Ended(ended.map(|end| end.unwrap_or(ControllerEnd::Cut))),
+            Ok(()) = wanted.changed(), if takes => SwapEvent::Wanted,
+            judged = current.generation.record.judged(), if !over && current.is_on_probation => SwapEvent::Judged(judged),
+            () = at_work(current, self.held_back), if !over && self.held_back.is_some() => SwapEvent::Resumed,
+            () = self.changed.notified(), if look.is_some() => SwapEvent::Changed,
+            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => SwapEvent::Changed,
         }
     }
 
     /// Begins the controllers of `generation`: at once, or to get ready for their `turn`.
-    fn begin(&mut self, generation: &Generation, turn: Option<&CancellationToken>) -> Option<Begun> {
+    fn begin(&mut self, generation: &Generation, turn: Option<&CancellationToken>) -> Option<StartedGeneration> {
         let serving = &*self.serving;
-        let stop = self.tenure.ends.child_token();
+        let stop = self.term.ends.child_token();
         let installing = stop.child_token();
         let ready = (serving.install)(
             &serving.host,
             &serving.supplies,
             &generation.plugin,
-            self.tenure.fence.clone(),
+            self.term.fence.clone(),
             &installing,
         )?;
         Some(self.begin_with(generation, turn, &ready, stop, installing))
@@ -186,10 +186,10 @@ impl<'a> Swaps<'a> {
         ready: &Ready,
         stop: CancellationToken,
         installing: CancellationToken,
-    ) -> Begun {
+    ) -> StartedGeneration {
         let under = |controller: &Controller| match turn {
-            None => controller.under(self.tenure, ready.clone(), &self.changed),
-            Some(turn) => controller.after(self.tenure, ready.clone(), turn, &self.changed),
+            None => controller.under(self.term, ready.clone(), &self.changed),
+            Some(turn) => controller.after(self.term, ready.clone(), turn, &self.changed),
         };
         let controllers: Vec<_> = generation.controllers.iter().map(under).collect();
         let phases = self.phases.of_generation(stop.clone());
@@ -197,11 +197,11 @@ impl<'a> Swaps<'a> {
             let (controller, phases) = (controller.clone(), phases.clone());
             self.running.spawn(async move { controller.run(&phases).await });
         }
-        Begun { controllers, stop, installing }
+        StartedGeneration { controllers, stop, installing }
     }
 
     /// `wanted` is to run.
-    fn want(&mut self, wanted: &Arc<Plugin>, current: &mut Current, next: &mut Option<Next>) {
+    fn want(&mut self, wanted: &Arc<Plugin>, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
         }
@@ -226,14 +226,14 @@ impl<'a> Swaps<'a> {
         let Some(begun) = self.begin(&generation, Some(&turn)) else { return };
         tracing::info!(%plugin, digest, "a new generation gets ready to take over");
         let comes_back = self.past.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
-        *next = Some(Next::new(generation, begun, turn, comes_back));
+        *next = Some(NextGeneration::new(generation, begun, turn, comes_back));
     }
 
     /// The definitions of what is at work are installed from now on, as others of them may have been meanwhile. Nothing of it waits for
     /// that.
-    fn keep_definitions(&self, current: &mut Current) {
-        let Current { generation, begun, .. } = current;
-        let (serving, fence) = (&*self.serving, self.tenure.fence.clone());
+    fn keep_definitions(&self, current: &mut RunningGeneration) {
+        let RunningGeneration { generation, begun, .. } = current;
+        let (serving, fence) = (&*self.serving, self.term.fence.clone());
         begun.installing.cancel();
         begun.installing = begun.stop.child_token();
         // Whether they are there, and that they are definitions, was seen when it began.
@@ -241,7 +241,7 @@ impl<'a> Swaps<'a> {
     }
 
     /// What is at work has failed, and is wanted all the same: it may prove itself once more.
-    fn try_again(&self, current: &mut Current) {
+    fn try_again(&self, current: &mut RunningGeneration) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
             current.generation.record.begin_probation(former.record.record());
             current.is_on_probation = true;
@@ -249,7 +249,7 @@ impl<'a> Swaps<'a> {
     }
 
     /// Whether `next` can take over now. If not, tells why when that takes long.
-    fn is_due(&self, next: &mut Next, current: &Current) -> bool {
+    fn is_due(&self, next: &mut NextGeneration, current: &RunningGeneration) -> bool {
         let now = Instant::now();
         let controllers = &next.begun.controllers;
         let waits = || {
@@ -280,8 +280,8 @@ impl<'a> Swaps<'a> {
     }
 
     /// The moment of the change.
-    fn swap(&mut self, current: &mut Current, next: Next) {
-        let Next { generation, begun, turn, waiting, .. } = next;
+    fn swap(&mut self, current: &mut RunningGeneration, next: NextGeneration) {
+        let NextGeneration { generation, begun, turn, waiting, .. } = next;
         self.past.succeeds(&generation, &current.generation);
         for controller in &begun.controllers {
             controller.take_over();
@@ -297,7 +297,7 @@ impl<'a> Swaps<'a> {
             former = current.generation.plugin.short_digest(), took = ?waiting.since().elapsed(), "a new generation has taken over"
         );
         let is_on_probation = self.past.is_on_probation(&generation);
-        *current = Current { generation, begun, is_on_probation };
+        *current = RunningGeneration { generation, begun, is_on_probation };
         if current.begun.installing.is_cancelled() {
             // Others may have been installed, and it did not wait for its own.
             self.keep_definitions(current);
@@ -305,7 +305,7 @@ impl<'a> Swaps<'a> {
     }
 
     /// The probation of what runs has ended.
-    fn judged(&mut self, judged: &Judged, current: &mut Current, next: &mut Option<Next>) {
+    fn judged(&mut self, judged: &Judged, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         current.is_on_probation = false;
         let plugin = &current.generation.plugin;
         let Judged::Failed(because) = judged else {
@@ -340,17 +340,17 @@ impl<'a> Swaps<'a> {
             current.begun.installing.cancel();
             // It does not wait for its definitions: those that are there may be newer, and stay where stored objects need them.
             let ready = tokio::sync::watch::channel(true).1;
-            let (stop, installing) = (self.tenure.ends.child_token(), CancellationToken::new());
+            let (stop, installing) = (self.term.ends.child_token(), CancellationToken::new());
             installing.cancel();
             let begun = self.begin_with(&generation, Some(&turn), &ready, stop, installing);
-            *next = Some(Next::new(generation, begun, turn, true));
+            *next = Some(NextGeneration::new(generation, begun, turn, true));
         }
     }
 }
 
-impl Next {
-    fn new(generation: Generation, begun: Begun, turn: CancellationToken, comes_back: bool) -> Self {
-        Self { generation, begun, turn, comes_back, waiting: Waiting::new(Instant::now()) }
+impl NextGeneration {
+    fn new(generation: Generation, begun: StartedGeneration, turn: CancellationToken, comes_back: bool) -> Self {
+        Self { generation, begun, turn, comes_back, waiting: SwapWait::new(Instant::now()) }
     }
 
     /// Whether a newer generation may take its turn. Not that of one that comes back, unless it has long been in vain.
@@ -365,15 +365,15 @@ fn keeps_finalizers(plugin: &Plugin) -> bool {
 }
 
 /// Completes when all controllers of `current` are at work; or at `until`, if they cannot.
-async fn at_work(current: &Current, until: Option<Instant>) {
-    let is_idle = |controller: &Controller| !controller.lasting().is_at_work();
+async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
+    let is_idle = |controller: &Controller| !controller.handover().is_at_work();
     while current.begun.controllers.iter().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
         sleep(LOOK_AGAIN).await;
     }
 }
 
 /// Ends what gets ready.
-fn give_up(next: &Next) {
+fn give_up(next: &NextGeneration) {
     next.begun.stop.cancel();
 }
 

@@ -14,7 +14,7 @@ use windlass_wasm::Plugin;
 
 use crate::host::Host;
 use crate::observe::status::{NotTaken, PluginState};
-use crate::plugins::directory::{NotRevived, Refusal, Why};
+use crate::plugins::directory::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::{Digest, Rejection};
 
 /// Something has come of all files that there were when the host started.
@@ -36,11 +36,11 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
 /// A file was not taken.
 ///
 /// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it says.
-pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &Refusal, runs: bool) {
+pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, refusal: &FileRefusal, runs: bool) {
     let (status, error) = (host.status.plugin(plugin), refusal.to_string());
     status.count_load(refusal.reason());
     status.has_not_taken(Some(NotTaken { digest: digest.clone(), reason: error.clone() }));
-    if let (Refusal::Rejected { because, .. }, Some(digest)) = (refusal, digest) {
+    if let (FileRefusal::Rejected { because, .. }, Some(digest)) = (refusal, digest) {
         status.has_rejected(Some(NotTaken { digest: Some(digest), reason: because.clone() }));
     }
     if runs {
@@ -53,8 +53,8 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
         status.set(PluginState::NotLoaded, Some(error.clone()));
     }
     match refusal {
-        Refusal::Rival { .. } => tracing::error!(%plugin, error, "plugin not started"),
-        Refusal::Rejected { .. } => tracing::error!(
+        FileRefusal::Rival { .. } => tracing::error!(%plugin, error, "plugin not started"),
+        FileRefusal::Rejected { .. } => tracing::error!(
             %plugin, error, "plugin not started: put another file in its place, or the one from before"
         ),
         _ => tracing::error!(%plugin, error, "plugin not loaded"),
@@ -95,20 +95,22 @@ pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
 }
 
 /// What runs is told to end.
-pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &Why) {
+pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
     let reason = match why {
-        Why::Deleted => "its file is gone".to_owned(),
-        Why::NotAllowed { digest, list } => format!("its digest {digest} is no longer in {}", list.display()),
-        Why::Rejected { because, .. } => format!("another replica has rolled it back: {because}"),
+        StopReason::Deleted => "its file is gone".to_owned(),
+        StopReason::NotAllowed { digest, list } => format!("its digest {digest} is no longer in {}", list.display()),
+        StopReason::Rejected { because, .. } => format!("another replica has rolled it back: {because}"),
     };
     host.status.plugin(plugin).set(PluginState::Ending, Some(reason));
     match why {
-        Why::Deleted => tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends"),
-        Why::NotAllowed { digest, list } => {
+        StopReason::Deleted => {
+            tracing::info!(%plugin, "the plugin's file is gone: what is queued runs, and then it ends");
+        }
+        StopReason::NotAllowed { digest, list } => {
             let list = list.display();
             tracing::warn!(%plugin, digest = &**digest, %list, "the plugin is no longer allowed: it ends");
         }
-        Why::Rejected { digest, because } => tracing::error!(
+        StopReason::Rejected { digest, because } => tracing::error!(
             %plugin, digest = &**digest, because,
             "another replica has rolled the plugin back: it ends here, where no generation before it is known"
         ),
@@ -222,9 +224,9 @@ mod tests {
     async fn what_is_told_of_a_plugin_is_shown_already() {
         let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
         let shown = Shown { status: stage.host.status.plugin(&plugin), states: Arc::default() };
-        let refusal = Refusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
+        let refusal = FileRefusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(shown.clone()), || {
-            stopping(&stage.host, &plugin, &Why::Deleted);
+            stopping(&stage.host, &plugin, &StopReason::Deleted);
             fell(&stage.host, &plugin, Duration::from_secs(1));
             shown.status.set(PluginState::Loading, None);
             refused(&stage.host, &plugin, None, &refusal, false);

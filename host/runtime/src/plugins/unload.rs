@@ -14,7 +14,7 @@ use windlass_wasm::Plugin;
 use crate::host::Host;
 use crate::observe::status::PluginState;
 use crate::phases::ControllerEnd;
-use crate::plugins::directory::Why;
+use crate::plugins::directory::StopReason;
 use crate::supervise::caught;
 
 /// How long the look for finalizers may take.
@@ -24,7 +24,7 @@ const LOOK_LIMIT: Duration = Duration::from_mins(5);
 pub(super) fn tell(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
-    why: Option<&Why>,
+    why: Option<&StopReason>,
     end: Option<ControllerEnd>,
     ran_here: bool,
     stop: &CancellationToken,
@@ -39,13 +39,13 @@ pub(super) fn tell(
     // Why it ends is said there already.
     let reason = status.reason();
     status.has_ended();
-    if let Some(Why::NotAllowed { .. } | Why::Rejected { .. }) = why {
+    if let Some(StopReason::NotAllowed { .. } | StopReason::Rejected { .. }) = why {
         status.set(PluginState::NotLoaded, reason);
     }
     let cut = end != Some(ControllerEnd::Clean);
     tracing::info!(plugin = %name, digest = plugin.short_digest(), cut, "plugin unloaded: what it has made stays in the cluster");
     let keeps = plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer);
-    if why == Some(&Why::Deleted) && keeps && ran_here {
+    if why == Some(&StopReason::Deleted) && keeps && ran_here {
         let (host, plugin) = (host.clone(), plugin.clone());
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
             caught("finalizers", &host.panics, tell_finalizers(&host, &plugin)).await;

@@ -1,14 +1,14 @@
-//! What others wait for: that something in force has changed, and that calls are paused or not.
+//! Notifies others that a policy in force has changed, and that calls are paused or resumed.
 
 use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 use windlass_wasm::Instances;
 
-use super::State;
+use super::PoliciesInForce;
 
-/// Tells of changes of what is in force.
-pub(crate) struct Changes(pub(super) watch::Receiver<State>);
+/// Notifies of changes of the policies in force.
+pub(crate) struct Changes(pub(super) watch::Receiver<PoliciesInForce>);
 
 impl Changes {
     /// Completes when something has changed.
@@ -23,7 +23,7 @@ impl Changes {
 #[derive(Clone, Debug)]
 pub(crate) struct InstancesOf {
     pub(super) plugin: String,
-    pub(super) state: watch::Receiver<State>,
+    pub(super) state: watch::Receiver<PoliciesInForce>,
 }
 
 impl InstancesOf {
@@ -33,7 +33,7 @@ impl InstancesOf {
     }
 }
 
-/// Whether one plugin's calls are paused.
+/// Tells if one plugin's calls are paused.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause {
     pub(super) plugin: String,
@@ -41,12 +41,12 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Whether they are now.
+    /// True if they are paused now.
     pub(crate) fn is_on(&self) -> bool {
         self.paused.borrow().get(&self.plugin).copied().unwrap_or_default()
     }
 
-    /// Completes when they are, or are not.
+    /// Completes when they are paused, or resumed.
     pub(crate) async fn becomes(&self, on: bool) {
         let is = |pauses: &BTreeMap<String, bool>| pauses.get(&self.plugin).copied().unwrap_or_default() == on;
         if self.paused.clone().wait_for(is).await.is_err() && self.is_on() != on {

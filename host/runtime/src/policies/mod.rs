@@ -1,7 +1,7 @@
 //! The policies that are in force: reads their files, follows them, and says what each plugin may do now.
 //!
-//! A file that cannot be read changes nothing: what was in force stays so, and where nothing was, the plugin waits. Who asks
-//! here are the controllers, which start and stop by the answer, and bind running calls to it.
+//! A file that cannot be read changes nothing: the policy in force stays; without one, the plugin waits. Controllers ask here: they
+//! start and stop by the answer, and bind running calls to it.
 
 mod changes;
 pub(crate) mod custom;
@@ -32,9 +32,9 @@ use crate::observe::status::PluginStatus;
 use windlass_policy::Policy;
 use windlass_policy::document::MOST_BYTES;
 
-/// What is in force.
+/// The policies in force.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct PoliciesInForce {
     policies: BTreeMap<String, Arc<Policy>>,
     /// Why there is none, of files that could not be used and had no predecessor.
     broken: BTreeMap<String, String>,
@@ -44,14 +44,14 @@ struct State {
 /// The policies of all plugins of the host.
 pub(crate) struct Policies {
     settings: PolicySettings,
-    state: watch::Sender<State>,
+    state: watch::Sender<PoliciesInForce>,
     pauses: watch::Sender<BTreeMap<String, bool>>,
     plugins: Mutex<BTreeMap<String, Brought>>,
-    /// Whatever plugins there were at first are among them.
+    /// True once all plugins of the first look are in `plugins`.
     knows_all: AtomicBool,
 }
 
-/// What is to be known of a loaded plugin.
+/// What the policies know of a loaded plugin.
 #[derive(Clone, Debug, Default)]
 struct Brought {
     definitions: Vec<String>,
@@ -125,7 +125,7 @@ impl Policies {
         self.claimed(former.is_some_and(|former| !former.definitions.is_empty()));
     }
 
-    /// What one plugin brings is denied to all others.
+    /// The kinds that one plugin brings are denied to all others.
     fn claimed(&self, changed: bool) {
         if changed {
             self.state.send_modify(|_| ());
@@ -140,12 +140,12 @@ impl Policies {
         }
     }
 
-    /// What the plugin was denied so far.
+    /// The plugin's denials so far.
     pub(crate) fn denials(&self, plugin: &str) -> Denials {
         self.plugins().get(plugin).map(|brought| brought.denials.clone()).unwrap_or_default()
     }
 
-    /// What the plugin may do now.
+    /// The plugin's current rights.
     pub(crate) fn standing(&self, plugin: &str) -> Standing {
         let state = self.state.borrow();
         let policy = state.policies.get(plugin);
@@ -168,12 +168,12 @@ impl Policies {
         Changes(self.state.subscribe())
     }
 
-    /// Whether the policy that is in force pauses the plugin: nothing is begun for it.
+    /// True if the policy in force pauses the plugin: no call begins.
     pub(crate) fn pauses(&self, plugin: &str) -> bool {
         self.state.borrow().policies.get(plugin).is_some_and(|policy| policy.paused)
     }
 
-    /// Whether calls of the plugin are paused.
+    /// Tells if calls of the plugin are paused.
     pub(crate) fn pause(&self, plugin: &str) -> Pause {
         Pause { plugin: plugin.to_owned(), paused: self.pauses.subscribe() }
     }
@@ -184,7 +184,7 @@ impl Policies {
     }
 
     /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.
-    fn foreign(&self, state: &State, plugin: &str) -> Vec<ForeignKind> {
+    fn foreign(&self, state: &PoliciesInForce, plugin: &str) -> Vec<ForeignKind> {
         let plugins = self.plugins();
         let own = plugins.get(plugin).map(|brought| granted(state, plugin, brought).collect::<Vec<_>>());
         let own = own.unwrap_or_default();
@@ -246,7 +246,11 @@ impl Policies {
 }
 
 /// The definitions of a plugin that the operator lets it install.
-fn granted<'a>(state: &'a State, plugin: &str, brought: &'a Brought) -> impl Iterator<Item = &'a String> + 'a {
+fn granted<'a>(
+    state: &'a PoliciesInForce,
+    plugin: &str,
+    brought: &'a Brought,
+) -> impl Iterator<Item = &'a String> + 'a {
     let policy = state.policies.get(plugin).map(|policy| policy.allowance.clone());
     let bounds: Vec<_> = policy.into_iter().chain(state.ceiling.clone()).collect();
     let holds = |bound: &Arc<Allowance>, name: &String| bound.crds.iter().any(|it| it == "*" || it == name);

@@ -1,19 +1,19 @@
-//! From files to what is in force.
+//! Reads policy files into the policies in force.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use windlass_core::grants::Allowance;
 
-use super::State;
+use super::PoliciesInForce;
 use crate::files::{Change, Content};
 use windlass_policy::regular::read_whole;
 use windlass_policy::{Policy, document};
 
-/// What a policy's file is called, after the plugin's name.
+/// The suffix of a policy's file, after the plugin's name.
 pub const SUFFIX: &str = ".policy.yaml";
 
-/// What has come of a policy's file.
+/// The outcome of reading a policy's file.
 pub(super) enum Taken {
     /// It is in force, with so many rules.
     InForce(usize),
@@ -26,7 +26,7 @@ pub(super) enum Taken {
 }
 
 /// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in force yet.
-pub(super) fn take_policy(state: &mut State, plugin: &str, change: &Change) -> Option<Taken> {
+pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
     let read = match &change.content {
         Content::Gone => {

@@ -1,31 +1,31 @@
-//! Where policies come from, and what is no use to a host.
+//! The settings of policies, and the errors that stop a host from starting.
 
 use std::path::PathBuf;
 
-/// Who says what plugins may do.
+/// The source of plugins' rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum GrantMode {
-    /// The operator: what a plugin's manifest asks for and its policy allows.
+    /// The operator: a plugin may do what its manifest asks for and its policy allows.
     Policy,
-    /// The plugin's author: whatever its manifest asks for.
+    /// The plugin's author: a plugin may do all that its manifest asks for.
     Manifest,
 }
 
 /// Where policies come from.
 #[derive(Clone, Debug)]
 pub struct PolicySettings {
-    /// Who says what plugins may do.
+    /// The source of plugins' rights.
     pub mode: GrantMode,
     /// The directory of `NAME.policy.yaml`.
     pub directory: PathBuf,
     /// The file of the ceiling over all policies.
     pub ceiling: Option<PathBuf>,
-    /// The namespace in which the host itself lives, which is nobody else's.
+    /// The host's own namespace, which is denied to all plugins.
     pub host_namespace: Option<String>,
 }
 
 impl PolicySettings {
-    /// Whether anything is left on a host that is confined to the namespace `only`.
+    /// Refuses a host that is confined to the namespace `only`, if that is its own.
     pub(crate) fn check(&self, only: Option<&str>) -> Result<(), PoliciesError> {
         match (only, self.host_namespace.as_deref()) {
             (Some(only), Some(host)) if only == host => Err(PoliciesError::OwnNamespace { namespace: only.to_owned() }),
@@ -34,7 +34,7 @@ impl PolicySettings {
     }
 }
 
-/// What cannot be done without a policy.
+/// An error of policies that stops the host from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum PoliciesError {
     /// The ceiling bounds all plugins: without it, each would have more than the operator wants.

@@ -1,16 +1,16 @@
-//! What a plugin may do now, as far as the operator has a say.
+//! A plugin's current rights, as far as the operator decides them.
 
 use std::sync::Arc;
 
 use windlass_core::grants::{Allowance, Forbidden, Grants, Layer};
 use windlass_core::principal::ServiceAccount;
 
-/// What a plugin may do now.
+/// A plugin's current rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing: no policy is in force. Why, where its file is there.
     Waiting(Option<String>),
-    /// What its manifest asks for, within this.
+    /// What its manifest asks for, within these bounds.
     Granted(Box<Bounds>),
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// What the plugin may do that asks for `asked` on a host that is confined to the namespace `only`.
+    /// The grants of a plugin that asks for `asked`, on a host confined to the namespace `only`.
     pub(crate) fn grants(&self, asked: Allowance, only: Option<&str>) -> Grants {
         let mut grants = Grants::asked(asked).within(only).without(self.forbidden.clone());
         for (layer, bound) in [(Layer::Policy, &self.policy), (Layer::Ceiling, &self.ceiling)] {

@@ -1,4 +1,4 @@
-//! What an operator sees of policies: in the log, and of each plugin in the status.
+//! Shows policies to the operator: in the log, and in each plugin's status.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Policies {
         });
     }
 
-    /// What the policies have the `plugin` do now, and why.
+    /// The state that the policies give the `plugin` now, and why.
     fn state_of(&self, plugin: &str) -> (PluginState, Option<String>) {
         match self.standing(plugin) {
             Standing::Waiting(why) => (PluginState::WaitingForPolicy, why),
@@ -63,7 +63,7 @@ impl Policies {
         }
     }
 
-    /// Says of which of the `policies` no plugin is there: their files may be misnamed.
+    /// Warns of `policies` without a plugin: their files may be misnamed.
     pub(super) fn tell_orphans(&self, policies: impl IntoIterator<Item = String>) {
         for plugin in self.orphans(policies) {
             tracing::warn!(
@@ -81,7 +81,7 @@ impl Policies {
     }
 }
 
-/// Says what has come of the file of `plugin`'s policy.
+/// Logs the outcome of reading `plugin`'s policy.
 pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
     let file = file.display();
     match taken {

@@ -1,4 +1,4 @@
-//! What is in force as files come, change, break and go.
+//! The policies in force as files come, change, break and go.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use windlass_core::grants::{Access, Allowance, Rule};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, CallContext, Ports};
-use windlass_wasm::{CallLimits, Called, Instances, Request};
+use windlass_core::ports::Absent;
+use windlass_wasm::{CallLimits, Called, Instances};
 
 use super::*;
-use crate::dispatch::Reconcile;
 use crate::dispatch::middleware::finalize::played::call;
 use crate::dispatch::middleware::reuse::Reusable;
+use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::PluginState;
 use crate::plugins::stage::Stage;
 
@@ -31,7 +31,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// What is in force where `text` is the policy of `a`, and there is a ceiling that allows all.
+    /// The policies in force if `text` is the policy of `a`, under a ceiling that allows all.
     async fn new(text: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str| directory.path().join(name);
@@ -61,7 +61,7 @@ impl Scene {
         }
     }
 
-    /// What a plugin that asks for everything may read. None: it waits.
+    /// The resources that a plugin that asks for everything may read. None: it waits.
     fn reads(&self) -> Option<bool> {
         reads(&self.policies)
     }
@@ -154,18 +154,13 @@ async fn instances_are_used_again_as_long_as_the_policy_says_so() {
     assert_eq!(instances.now(), Instances::Fresh);
 }
 
-/// What each call was to be made in.
+/// The instance mode of each call.
 #[derive(Default)]
 struct Seen(Arc<Mutex<Vec<Instances>>>);
 
 impl Reconcile for Seen {
-    fn reconcile<'a>(
-        &'a self,
-        _: Request,
-        _: &'a Ports,
-        _: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let limits = call.limits;
         self.0.lock().expect("not poisoned").push(limits.instances);
         ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed()
     }
@@ -179,7 +174,8 @@ async fn each_call_is_made_as_the_policy_says_then() {
     let plugin = Reusable::new(Box::new(seen), scene.policies.instances("a"));
     for next in [Some(format!("{HEAD}instances: reuse\n")), None] {
         let (request, context) = call(None);
-        plugin.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        let (ports, round) = (Absent::ports(), windlass_core::breaker::BreakerRound::default());
+        plugin.reconcile(Call { request, ports: &ports, context, limits: CallLimits::default(), round }).await;
         if let Some(next) = next {
             replace(&scene.path("a.policy.yaml"), &next);
             scene.changed().await;
@@ -188,7 +184,7 @@ async fn each_call_is_made_as_the_policy_says_then() {
     assert_eq!(*instances.lock().expect("not poisoned"), [Instances::Fresh, Instances::Reuse]);
 }
 
-/// What is seen whenever something is told.
+/// The state seen at each notification.
 struct Onlooker<T, F> {
     look: F,
     seen: Arc<Mutex<Vec<T>>>,
@@ -201,7 +197,7 @@ impl<T: 'static, F: Fn() -> T + 'static, S: tracing::Subscriber> Layer<S> for On
     }
 }
 
-/// What `look` sees whenever `act` tells of something.
+/// The state that `look` sees at each notification during `act`.
 fn seen<T: Send + 'static>(look: impl Fn() -> T + Send + Sync + 'static, act: impl FnOnce()) -> Vec<T> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     with_default(tracing_subscriber::registry().with(Onlooker { look, seen: seen.clone() }), act);

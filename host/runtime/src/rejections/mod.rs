@@ -1,7 +1,7 @@
 //! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file changes.
 //!
 //! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that all replicas
-//! see (`leadership`). What those are to be told is [`Verdicts`]; `plugins::replicas` tells them.
+//! see (`leadership`). What those are to be told is [`RejectionVerdicts`]; `plugins::replicas` tells them.
 
 mod verdicts;
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::verdicts::{JudgedAt, Verdict, Verdicts};
+pub(crate) use self::verdicts::{JudgedAt, RejectionVerdict, RejectionVerdicts};
 use windlass_policy::regular::read_whole;
 
 /// The SHA-256 of a file, 64 hexadecimal digits.

@@ -33,7 +33,7 @@ impl JudgedAt {
 
 /// What of one plugin is rejected or not: here, and as other replicas are to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RejectionVerdict {
     /// This was rolled back.
     Rejected(Rejection),
     /// This digest may be tried again.
@@ -42,18 +42,18 @@ pub(crate) enum Verdict {
 
 /// What all replicas are to know of one plugin: any number of verdicts of one replica, in one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdicts {
+pub(crate) struct RejectionVerdicts {
     rejected: Option<Rejection>,
     /// Each of them by itself: what another replica has rolled back meanwhile is not pardoned with them.
     pardoned: BTreeMap<Digest, JudgedAt>,
 }
 
-impl Verdicts {
+impl RejectionVerdicts {
     /// `verdict` is newer than those.
-    pub(crate) fn add(&mut self, verdict: Verdict) {
+    pub(crate) fn add(&mut self, verdict: RejectionVerdict) {
         match verdict {
-            Verdict::Rejected(rejection) => self.rejected = Some(rejection),
-            Verdict::Pardoned { digest, at } => {
+            RejectionVerdict::Rejected(rejection) => self.rejected = Some(rejection),
+            RejectionVerdict::Pardoned { digest, at } => {
                 self.rejected.take_if(|rejected| rejected.digest == digest);
                 self.pardoned.insert(digest, at);
             }

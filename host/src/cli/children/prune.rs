@@ -10,7 +10,7 @@ use windlass_core::write::{DeleteOptions, Operation, Propagation};
 use windlass_kube::sweep::{Carrier, Sought};
 
 use super::{left_behind, parent, version};
-use crate::cli::change::{Change, ChangeArgs, incarnation};
+use crate::cli::change::{ChangeArgs, ManualChange, incarnation};
 use crate::cli::limits::LimitArgs;
 use crate::cli::marked::{PlaceArgs, complete, reference};
 use windlass_runtime::NamedKinds;
@@ -18,11 +18,11 @@ use windlass_runtime::NamedKinds;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").args(["kind", "left_behind"]).required(true).multiple(true))]
 pub(super) struct PruneArgs {
-    /// The plugin whose children are deleted.
+    /// Delete children of this plugin.
     #[arg(value_name = "PLUGIN", value_parser = crate::cli::namespace)]
     plugin: String,
-    /// Only what this version of the plugin leaves behind: children of its objects, of kinds that it does not own. Without it,
-    /// the kinds must be named.
+    /// Only children that this version of the plugin leaves behind: children of its objects, of kinds that it does not own. Without
+    /// it, name the kinds with --kind.
     #[arg(long, value_name = "NAME.wasm")]
     left_behind: Option<PathBuf>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ impl PruneArgs {
         }
         if change.agreed(&shown, &format!("Delete {} objects?", carriers.len()))? {
             let operation = |carrier: &Carrier| is_doomed(carrier).then(|| deletion(carrier));
-            let prune = Change { plugin: &plugin, role: Role::Children, done: "deleted", operation: &operation };
+            let prune = ManualChange { plugin: &plugin, role: Role::Children, done: "deleted", operation: &operation };
             let failed = prune.all(&looked).await?;
             if failed > 0 {
                 bail!("{failed} of {} objects were not deleted", carriers.len());
@@ -71,13 +71,13 @@ impl PruneArgs {
     }
 }
 
-/// Whether it may go: the plugin's host has created it, somebody controls it, and it does not go already.
+/// True if the object may be deleted: the plugin's host created it, it has a controller, and it is not being deleted already.
 fn is_doomed(carrier: &Carrier, plugin: &str, named: Option<&NamedKinds>) -> bool {
     let is_child = named.map_or(carrier.controller.is_some(), |named| named.is_child(carrier));
     is_child && !carrier.deleting && carrier.created_by.as_deref() == Some(plugin)
 }
 
-/// Deletes it in exactly this state: what has changed since is looked at again.
+/// Deletes the object in exactly this state. If it has changed since, it is read again first.
 fn deletion(carrier: &Carrier) -> Operation {
     let options = DeleteOptions {
         resource_version: Some(carrier.version.as_str().into()),

@@ -1,4 +1,4 @@
-//! `windlass finalizers release`: takes a plugin's finalizer off the objects that were shown, by the host's own writer.
+//! `windlass finalizers release`: removes a plugin's finalizer from the objects shown, by the host's own writer.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use windlass_core::principal::Role;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::sweep::{Carrier, Sought};
 
-use crate::cli::change::{Change, ChangeArgs, incarnation};
+use crate::cli::change::{ChangeArgs, ManualChange, incarnation};
 use crate::cli::marked::{PlaceArgs, complete, reference};
 
 #[derive(Debug, Args)]
 pub(super) struct ReleaseArgs {
-    /// The plugin whose finalizer is taken off.
+    /// Remove the finalizer of this plugin.
     #[arg(value_name = "PLUGIN", value_parser = crate::cli::namespace)]
     plugin: String,
-    /// Only objects of these names.
+    /// Only from objects with these names.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl ReleaseArgs {
         if self.change.agreed(&shown, &format!("Take it off {} objects?", carriers.len()))? {
             let operation = |carrier: &Carrier| removal(carrier, &finalizer);
             let release =
-                Change { plugin: &self.plugin, role: Role::Finalizer, done: "released", operation: &operation };
+                ManualChange { plugin: &self.plugin, role: Role::Finalizer, done: "released", operation: &operation };
             let failed = release.all(&looked).await?;
             if failed > 0 {
                 bail!("{failed} of {} objects still carry {finalizer}", carriers.len());
@@ -63,7 +63,7 @@ impl ReleaseArgs {
     }
 }
 
-/// What takes the finalizer off. None: it has none any more.
+/// The patch that removes the finalizer. None: the object no longer has it.
 fn removal(carrier: &Carrier, finalizer: &str) -> Option<Operation> {
     let patch = finalizer::removal(&carrier.finalizers, finalizer)?;
     let options = WriteOptions { resource_version: Some(carrier.version.as_str().into()), ..WriteOptions::default() };

@@ -1,4 +1,4 @@
-//! What a file was made with and is made of, as `inspect` shows it: also of a file that is no plugin for this host.
+//! How `inspect` shows a file's origin and contents, even if this host cannot load it as a plugin.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,16 +8,16 @@ use windlass_wasm::{Contents, FileKind, MadeWith, Need, Unit};
 
 use crate::cli::limits::shown;
 
-/// What the names of the plugins' interfaces begin with.
+/// The prefix of the plugin interfaces' names.
 const INTERFACES: &str = "windlass:plugin/";
 
-/// Lines of the language and the tools.
+/// The lines for language and tools.
 pub(super) fn origin(contents: &Contents) -> String {
     let language = contents.language().unwrap_or_else(|| "unknown: nothing in the file tells it".to_owned());
     format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
 }
 
-/// What it needs of each limit.
+/// The lines for what the file needs of each limit.
 pub(super) fn needs(needs: &[Need]) -> String {
     let mut text = "\nneeds of what `--limit` bounds:\n".to_owned();
     for need in needs {
@@ -30,7 +30,7 @@ pub(super) fn needs(needs: &[Need]) -> String {
     text
 }
 
-/// All that can be said of a file that is no plugin for this host. Why it is none is said elsewhere.
+/// Describes a file that this host cannot load. The caller says why it cannot.
 pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> String {
     format!(
         "{}: no plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n  exports  {}\n{}",
@@ -46,7 +46,7 @@ pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> 
     )
 }
 
-/// The same as `unloaded`, for programs, with the `problem`.
+/// `unloaded` as JSON, with the `problem`.
 pub(super) fn unloaded_json(file: &Path, contents: &Contents, of_limits: &[Need], problem: &str) -> Value {
     let mut json = json!({
         "file": file,
@@ -62,7 +62,7 @@ pub(super) fn unloaded_json(file: &Path, contents: &Contents, of_limits: &[Need]
     json
 }
 
-/// Adds what is said of every file.
+/// Adds the fields that every file has.
 pub(super) fn add(json: &mut Value, contents: &Contents, of_limits: &[Need]) {
     let named = |all: &[MadeWith]| -> Value {
         all.iter().map(|it| json!({"name": it.name, "version": it.version})).collect::<Vec<_>>().into()
@@ -80,10 +80,10 @@ fn tools(contents: &Contents) -> Vec<String> {
     contents.tools.iter().map(|tool| format!("{} {}", tool.name, tool.version).trim_end().to_owned()).collect()
 }
 
-/// The versions of the plugins' interface that it names.
+/// The versions of the plugin interfaces that the file imports or exports.
 fn versions(contents: &Contents) -> Vec<&str> {
     let names = contents.imports.iter().chain(&contents.exports).filter(|name| name.starts_with(INTERFACES));
-    // Of a core module's names the function stands behind the version.
+    // In a core module's names the function follows the version.
     let mut versions: Vec<&str> = names.filter_map(|name| name.rsplit_once('@')?.1.split('#').next()).collect();
     versions.sort_unstable();
     versions.dedup();

@@ -13,8 +13,9 @@ use windlass_core::ports::CallContext;
 
 use super::{Callee, Question, check_size};
 use crate::abi::v0_1_0::Instance;
+use crate::counters::Counters;
 use crate::memory::Held;
-use crate::plugin::{CompositionRequest, Counters, Replay, Request};
+use crate::request::{CompositionRequest, Replay, Request};
 use crate::state::{CallState, ComposeWorld, World, now};
 use crate::trap::Stopped;
 

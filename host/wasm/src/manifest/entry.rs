@@ -6,7 +6,7 @@ use windlass_core::compose;
 use windlass_core::object::ObjectKind;
 
 use super::{Controller, Manifest, ManifestError, Projection, UpdateStrategy, Watch};
-use crate::component::Entry;
+use crate::entry::Entry;
 
 impl Manifest {
     /// Refuses what a plugin with this entry cannot mean.

@@ -16,14 +16,15 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Error is a request that brought no response.
+// Error is a request that got no response.
 type Error = host.HTTPError
 
-// Client is the standard library's over the host. Redirects are followed, each checked anew by the host. A Timeout, or the deadline of
-// a request's context, is the host's to keep.
+// Client is the standard library's client over the host. Redirects are followed, and the host checks each one. The host
+// keeps a Timeout, or the deadline of a request's context.
 //
-// Its errors, a *url.Error each, name scheme, host and path alone: secrets are more often in the rest of a URL. Those of its
-// http.Client, for a library that takes no other, have the whole URL in their text: of them log and return what they wrap.
+// Its errors, a *url.Error each, name scheme, host and path alone: secrets are more often in the rest of a URL. The
+// errors of its http.Client, for a library that takes no other, have the whole URL in their text: log and return only
+// what they wrap.
 type Client struct{ http.Client }
 
 // New is a client.
@@ -59,7 +60,7 @@ func hidden(response *http.Response, err error) (*http.Response, error) {
 	return response, err
 }
 
-// public is scheme, host and path of a URL, which may be none: that may be the error.
+// public is scheme, host and path of a URL. The text may not be a URL, which may be the error.
 func public(whole string) string {
 	shown, _, _ := strings.Cut(whole, "#")
 	shown, _, _ = strings.Cut(shown, "?")
@@ -76,7 +77,8 @@ func public(whole string) string {
 // Transport is the host as a http.RoundTripper.
 type Transport struct{}
 
-// RoundTrip sends a request and reads the whole response. Any status is a response; what brought none is an *Error.
+// RoundTrip sends a request and reads the whole response. Any status is a response; a request without a response is an
+// *Error.
 func (Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	asked := host.Request{Method: request.Method, URL: request.URL.String()}
 	if asked.Method == "" {
@@ -92,7 +94,7 @@ func (Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			asked.Body, asked.IsText = body, utf8.Valid(body)
 		}
 	}
-	// In an order, so that the same call says the same.
+	// Sorted, so that the same call makes the same request.
 	for _, name := range slices.Sorted(maps.Keys(request.Header)) {
 		for _, value := range request.Header[name] {
 			asked.Headers = append(asked.Headers, host.Pair{Name: name, Value: value})

@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Final is an error that is not worth another attempt until something changes.
+// Final is an error that must not be retried until something changes.
 type Final struct{ Cause error }
 
 func (err *Final) Error() string { return err.Cause.Error() }
 func (err *Final) Unwrap() error { return err.Cause }
 
-// Failures is what the host is told of an error: its parts, each with its class and with what was said around it on the way up.
-// Errors that were joined are told one by one, also below an error that wraps their join; what is neither an APIError nor Final is
-// worth another attempt.
+// Failures is the report of an error to the host: its parts, each with its class and the context that was added on the
+// way up. Joined errors are reported one by one, even below an error that wraps their join. An error that is neither an
+// APIError nor Final is retried.
 func Failures(err error) []Failure { return tell(nil, err) }
 
 func tell(all []Failure, err error) []Failure {
@@ -40,7 +40,7 @@ func tell(all []Failure, err error) []Failure {
 	return tellOne(all, err)
 }
 
-// partsOf is what an error is the sum of, also where it says so as hashicorp/go-multierror and apimachinery do.
+// partsOf are the errors that an error joins, including in the ways of hashicorp/go-multierror and apimachinery.
 func partsOf(err error) []error {
 	switch sum := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -134,8 +134,9 @@ func first(err error) (final *Final, api *APIError) {
 	return final, api
 }
 
-// surround puts failures into the text of an error that wraps the one they were told of. Most have in their text what they wrap, and
-// it is not said twice; the host says itself what was asked of which object, so of an APIError there is the message alone.
+// surround puts failures into the text of an error that wraps theirs. Most errors include the text of what they wrap,
+// and that is not repeated. Of an APIError only the message appears, because the host itself adds the request and the
+// object.
 func surround(all []Failure, outer, inner string) {
 	start, end := find(outer, inner)
 	enclose(all, outer, start, end)

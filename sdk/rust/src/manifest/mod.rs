@@ -1,4 +1,5 @@
-//! The manifest: what a plugin watches, and what it may do. It serializes to what `wit/manifest.schema.json` describes.
+//! The manifest: what a plugin watches, and what it may do. It serializes to the form that `wit/manifest.schema.json`
+//! describes.
 //!
 //! Durations are in milliseconds, at most 2³¹−1.
 
@@ -75,14 +76,14 @@ impl Manifest {
         self
     }
 
-    /// Asks for access beyond what the watches imply: to read what is watched, to change what is owned, and to write the
-    /// status of primaries.
+    /// Asks for access beyond what the watches imply. They imply the rights to read watched objects, to change owned
+    /// ones, and to write the status of primaries.
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self
     }
 
-    /// Asks to add and remove a finalizer that is not the plugin's own; `*` for any. Its own the host keeps.
+    /// Asks to add and remove a finalizer that is not the plugin's own; `*` for any. The host keeps the plugin's own.
     pub fn finalizer(mut self, name: impl Into<String>) -> Self {
         self.finalizers.push(name.into());
         self
@@ -152,21 +153,21 @@ impl Controller {
         self
     }
 
-    /// Gives each object the plugin's finalizer before its first reconcile. It keeps an object that is being deleted until
-    /// a reconcile with [`deleting`](crate::Request::deleting) has answered `Done`.
+    /// Gives each object the plugin's finalizer before its first reconcile. An object that is being deleted then stays
+    /// until a reconcile with [`deleting`](crate::Request::deleting) has answered `Done`.
     pub fn finalizer(mut self) -> Self {
         self.options.get_or_insert_default().finalizer = Some(true);
         self
     }
 
-    /// Changes how the loop runs. It replaces what [`finalizer`](Self::finalizer) and an earlier call said.
+    /// Changes how the loop runs. This replaces what [`finalizer`](Self::finalizer) and an earlier call set.
     pub fn options(mut self, options: Options) -> Self {
         self.options = Some(options);
         self
     }
 }
 
-/// How a controller's loop runs. What is none has the host's default.
+/// How a controller's loop runs. A field that is none has the host's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Options {
@@ -176,10 +177,10 @@ pub struct Options {
     /// How many counted retries an object gets before the slow lane. Default: 15.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
-    /// How long retries wait.
+    /// The delays of retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How often every object runs again without a reason. Default: ten hours.
+    /// How often every object runs again although nothing changed. Default: ten hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resync_ms: Option<u32>,
     /// How long a call may take. Default: 30 seconds.
@@ -188,7 +189,7 @@ pub struct Options {
     /// Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. Default: no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<bool>,
-    /// What happens to an object whose own writes do not appear in the caches for too long. Default: probe.
+    /// How to treat an object whose writes do not appear in the caches for too long. Default: probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expectation_timeout: Option<ExpectationTimeout>,
 }
@@ -205,12 +206,12 @@ pub struct Backoff {
     pub max_ms: Option<u32>,
 }
 
-/// What to do when the caches do not show a write for too long.
+/// How to go on when the caches do not show a write for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExpectationTimeout {
-    /// Find out, and hold the object until the caches are known to be new enough.
+    /// Probe the caches, and hold the object until they are known to be new enough.
     Probe,
-    /// Run all the same, on a cache that may be older than the plugin's own writes.
+    /// Run anyway, on a cache that may be older than the plugin's own writes.
     Run,
 }

@@ -1,4 +1,4 @@
-//! What a plugin asks for besides watches: permissions, metrics, HTTP hosts.
+//! The parts of a manifest besides watches: permissions, metrics, HTTP hosts.
 
 use serde::Serialize;
 
@@ -77,7 +77,7 @@ impl Metric {
         Self { labels: texts(labels), ..self }
     }
 
-    /// A histogram's upper bounds, rising.
+    /// A histogram's upper bounds, in rising order.
     pub fn buckets(self, bounds: &[f64]) -> Self {
         Self { buckets: bounds.to_vec(), ..self }
     }
@@ -111,7 +111,7 @@ impl HttpAccess {
         Self { scheme, host: host.to_owned(), port: None, methods: texts(methods) }
     }
 
-    /// At another port than the scheme's own.
+    /// At a port other than the scheme's default.
     pub fn port(self, port: u16) -> Self {
         Self { port: Some(port), ..self }
     }

@@ -41,7 +41,7 @@ impl Watch {
         }
     }
 
-    /// Only objects in this namespace; called again, in this one too.
+    /// Only objects in this namespace. A further call adds a namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespaces.push(namespace.into());
         self
@@ -71,13 +71,14 @@ impl Watch {
         self
     }
 
-    /// Runs the primary only if this part of the object has changed; called again, or this one. Deletions always count.
+    /// Runs the primary only if this part of the object has changed. A further call adds an alternative part. Deletions
+    /// always count.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
     }
 
-    /// Says how a composer's children change. For what a composer owns, and for nothing else.
+    /// Says how a composer's children change. Only for kinds that a composer owns.
     pub fn update_strategy(mut self, strategy: UpdateStrategy) -> Self {
         self.update_strategy = Some(strategy);
         self
@@ -90,7 +91,7 @@ impl Watch {
 pub enum UpdateStrategy {
     /// By applying.
     InPlace,
-    /// By deleting the child, and creating it anew when it has gone; what is metadata only is applied.
+    /// By deleting the child, and creating it anew when it has gone. A change of metadata alone is applied.
     Recreate,
     /// Not at all, until somebody else deletes it.
     OnDelete,
@@ -102,7 +103,7 @@ pub enum UpdateStrategy {
 pub enum Projection {
     /// All but `managedFields`.
     Full,
-    /// What identifies the object, and its metadata.
+    /// Only the object's identity and metadata.
     Metadata,
     /// The metadata, and the values at these JSON pointers.
     Fields {
@@ -170,7 +171,7 @@ pub enum Mapping {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {
-    /// What is asked for, where the kind counts generations.
+    /// The desired state, where the kind counts generations.
     Generation,
     /// The labels.
     Labels,

@@ -1,8 +1,8 @@
-//! The functions of the host, as the SDK calls them, on the double of this thread.
+//! The host's functions, as the SDK calls them, carried out on this thread's test double.
 
 use super::current;
 
-/// What is asked of a host that is not there.
+/// Reports that a function was called without a host.
 fn needed(function: &str) -> ! {
     panic!("{function} needs the Windlass host; in a test, make one with `windlass_sdk::testing::Host::new()`")
 }
@@ -42,7 +42,7 @@ pub(crate) mod live {
             kind: query.kind.clone(),
             namespace: query.namespace.clone(),
             label_selector: query.label_selector.clone(),
-            // As an index is: what it finds, the test says.
+            // Like an index: the test says which field it is about.
             index: query.field_selector.as_ref().map(|selector| {
                 let (field, value) = selector.split_once('=').unwrap_or((selector, ""));
                 cache::IndexMatch { index: field.to_owned(), value: value.to_owned() }

@@ -29,8 +29,9 @@
 //! assert!(reconcile(request).is_err());
 //! ```
 //!
-//! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge patch, nothing
-//! is validated or defaulted, and lists come on one page. Reads from the cache and live ones see the same objects.
+//! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge
+//! patch, nothing is validated or defaulted, and lists come on one page. Cache reads and live reads see the same
+//! objects.
 
 pub(crate) mod functions;
 mod objects;
@@ -58,7 +59,7 @@ thread_local! {
     static CURRENT: RefCell<Option<State>> = const { RefCell::new(None) };
 }
 
-/// Does something with the double of this thread. None: there is none.
+/// Runs a function on this thread's test double. None: there is none.
 fn current<T>(act: impl FnOnce(&mut State) -> T) -> Option<T> {
     CURRENT.with_borrow_mut(|state| state.as_mut().map(act))
 }
@@ -66,11 +67,11 @@ fn current<T>(act: impl FnOnce(&mut State) -> T) -> Option<T> {
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How much it matters.
+    /// The level.
     pub level: Level,
     /// The text.
     pub message: String,
-    /// Names and values, in their order.
+    /// The fields' names and values, in their order.
     pub fields: Vec<(String, String)>,
 }
 
@@ -85,16 +86,16 @@ pub struct Value {
     pub labels: Vec<(String, String)>,
 }
 
-/// Which object: kind, namespace, name.
+/// The key of an object: kind, namespace, name.
 type Key = (String, String, Option<String>, String);
 
-/// What a host knows.
+/// The state of a test host.
 #[derive(Debug)]
 struct State {
     objects: BTreeMap<Key, serde_json::Value>,
     /// The object whose controller reference `owned` adds.
     primary: Option<serde_json::Value>,
-    /// Fields by which lists find objects, by the name of their index.
+    /// The fields of indexes, by the name of the index.
     indexes: HashMap<String, String>,
     failing: Vec<(String, String, ApiReason)>,
     responses: Vec<(String, Result<wit::Response, wit::HttpError>)>,
@@ -132,7 +133,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Random enough for a test, and the same in each: xorshift of a counter.
+    /// Random enough for a test, and the same in each run: xorshift of a counter.
     fn draw(&mut self) -> u32 {
         self.drawn = self.drawn.wrapping_add(0x9e37_79b9);
         let mut number = self.drawn;
@@ -152,10 +153,10 @@ impl State {
     }
 }
 
-/// The host of the thread that makes it, until it is dropped.
+/// A host in memory. It serves the thread that creates it, until it is dropped.
 #[derive(Debug)]
 pub struct Host {
-    /// It is of its thread.
+    /// Keeps the host on its thread.
     of_thread: PhantomData<*const ()>,
 }
 
@@ -179,7 +180,7 @@ impl Host {
         current(act).expect("a host is that of its thread until it is dropped")
     }
 
-    /// Puts an object into the cluster, or in the place of the one with its name. What has no UID gets one.
+    /// Puts an object into the cluster, replacing the one with its name. An object without a UID gets one.
     ///
     /// # Panics
     /// If it has no `apiVersion`, `kind` and `metadata.name`.
@@ -213,18 +214,18 @@ impl Host {
         self.with(|state| state.find(target).cloned())
     }
 
-    /// Takes an object out of the cluster.
+    /// Removes an object from the cluster.
     pub fn remove(&mut self, target: &ObjectRef) {
         self.with(|state| state.objects.retain(|key, _| *key != objects::key_of(target)));
     }
 
-    /// Has every request fail, from now on, that does this to objects of this kind. Verbs are `get`, `list`, `create`, `update`,
-    /// `patch`, `apply`, `delete` and `claim`.
+    /// From now on, makes every request fail that applies this verb to objects of this kind. Verbs are `get`, `list`,
+    /// `create`, `update`, `patch`, `apply`, `delete` and `claim`.
     pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
         self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
     }
 
-    /// Has nothing fail any more.
+    /// Ends all failures.
     pub fn recover(&mut self) {
         self.with(|state| state.failing.clear());
     }
@@ -240,27 +241,27 @@ impl Host {
         self.with(|state| state.responses.push((url.to_owned(), Ok(response))));
     }
 
-    /// Has HTTP requests to this URL fail.
+    /// Makes HTTP requests to this URL fail.
     pub fn refuse(&mut self, url: &str, reason: HttpReason) {
         let error = wit::HttpError { reason, message: "as the test wants it".to_owned() };
         self.with(|state| state.responses.push((url.to_owned(), Err(error))));
     }
 
-    /// Sets the operator's configuration. It is an empty object otherwise.
+    /// Sets the operator's configuration. By default it is an empty object.
     ///
     /// # Panics
-    /// If it is no JSON.
+    /// If it is not JSON.
     pub fn set_config<T: Serialize>(&mut self, config: &T) {
         let config = serde_json::to_value(config).expect("a configuration is JSON");
         self.with(|state| state.config = config);
     }
 
-    /// Sets the clock, which stands still. It is 2026-11-21T10:48:45Z otherwise.
+    /// Sets the clock, which stands still. By default it is 2026-11-21T10:48:45Z.
     pub fn set_now(&mut self, now: Timestamp) {
         self.with(|state| state.now = now);
     }
 
-    /// The changes that were asked for, in their order, failed ones too.
+    /// The changes that the plugin asked for, in order, including failed ones.
     #[must_use]
     pub fn writes(&self) -> Vec<Write> {
         self.with(|state| state.writes.clone())

@@ -17,21 +17,21 @@ use crate::object::{ObjectKind, ObjectRef};
 pub struct Write {
     /// `create`, `update`, `patch`, `apply` or `delete`.
     pub verb: &'static str,
-    /// Of which object. The name is empty where the server was to make one.
+    /// The object. Its name is empty where the server was to generate one.
     pub target: ObjectRef,
     /// The object or the patch; null for a deletion.
     pub body: Value,
-    /// Such as `status`.
+    /// The subresource, such as `status`.
     pub subresource: Option<String>,
     /// Whether the primary was to control it.
     pub owned: bool,
     /// Whether an apply was to take over the fields of others.
     pub force: bool,
-    /// Whether it was only to be tried.
+    /// Whether it was a dry run.
     pub dry_run: bool,
 }
 
-/// What there is of a request, however it failed.
+/// The part of a request that is known however it fails.
 struct Asked<'a> {
     verb: &'static str,
     target: &'a ObjectRef,
@@ -79,7 +79,7 @@ fn refused(reason: ApiReason, asked: &Asked) -> ApiError {
 }
 
 impl State {
-    /// Puts an object into its place, complete.
+    /// Stores an object, complete with the fields that a server adds.
     pub(super) fn put(&mut self, mut object: Value) -> Value {
         self.version += 1;
         let target = reference(&object);
@@ -254,7 +254,7 @@ impl State {
         Ok(Some(self.keep(object, options).to_string()))
     }
 
-    /// Puts what a write has left into its place, unless it was only tried.
+    /// Stores the result of a write, unless it was a dry run.
     fn keep(&mut self, mut object: Value, options: &WriteOptions) -> Value {
         if options.owned {
             self.own(&mut object);
@@ -328,7 +328,7 @@ fn controller(object: &Value) -> Option<&Value> {
     owners.iter().find(|owner| owner["controller"] == true).map(|owner| &owner["uid"])
 }
 
-/// Merges `patch` into `object`: what is null goes, unless nulls are kept, as an apply does with them.
+/// Merges `patch` into `object`. A null removes its field, unless nulls are kept, as an apply keeps them.
 fn merge(object: &mut Value, patch: &Value, keeps_nulls: bool) {
     let (Value::Object(patch), true) = (patch, object.is_object() || object.is_null()) else {
         *object = patch.clone();
@@ -347,7 +347,7 @@ fn merge(object: &mut Value, patch: &Value, keeps_nulls: bool) {
     }
 }
 
-/// Carries out one operation of a JSON patch. None: it cannot be.
+/// Carries out one operation of a JSON patch. None: it does not apply.
 fn json_patch(object: &mut Value, operation: &Value) -> Option<()> {
     let path = operation["path"].as_str()?;
     let (parent, last) = path.rsplit_once('/')?;
@@ -375,7 +375,7 @@ fn json_patch(object: &mut Value, operation: &Value) -> Option<()> {
     Some(())
 }
 
-/// Of an object what a read with `fields` returns.
+/// The part of an object that a read with `fields` returns.
 fn projected(object: &Value, fields: Option<&[String]>) -> Value {
     let Some(fields) = fields else { return object.clone() };
     let mut part = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {}});

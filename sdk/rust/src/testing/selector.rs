@@ -5,12 +5,12 @@ use serde_json::Value;
 /// Whether `selector` matches an object's labels.
 ///
 /// # Panics
-/// If it is none.
+/// If `selector` is not a label selector.
 pub(super) fn matches(selector: &str, labels: &Value) -> bool {
     requirements(selector).into_iter().all(|requirement| holds(requirement, labels))
 }
 
-/// The parts between commas, of which those in parentheses separate values.
+/// The parts between commas. Commas in parentheses separate values, not parts.
 fn requirements(selector: &str) -> Vec<&str> {
     let (mut found, mut begin, mut depth) = (Vec::new(), 0, 0_u32);
     for (at, character) in selector.char_indices() {

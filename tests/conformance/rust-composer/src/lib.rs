@@ -42,7 +42,7 @@ impl Composer for Probe {
     }
 }
 
-/// How the call ends by a step. None: it goes on.
+/// The end of the call at a step. None: it goes on.
 ///
 /// # Panics
 /// By the step `raise`.

@@ -63,7 +63,7 @@ pub(crate) fn error(error: &Error) -> Value {
     }
 }
 
-/// An error that a step makes up.
+/// An error that a step specifies.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MadeUp {

@@ -1,4 +1,4 @@
-//! The steps that a composer has too. The composing probe has this file as its own.
+//! The steps that a composer has too. The composing probe includes this file.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ pub(crate) fn steps(primary: &Value) -> &[Value] {
     primary["spec"]["steps"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// An answer as the results show it.
+/// An answer, in the form of the results.
 pub(crate) fn shown(answer: Answer) -> Value {
     match answer {
         Ok(value) => json!({"ok": value}),
@@ -57,7 +57,7 @@ pub(crate) fn call(request: &Request, call: &str, step: &Value) -> Option<Answer
         "language" => json!({"formats": format!("{:>4}|{:.2}", 7, 1.0 / 3.0) == "   7|0.33"}),
         "echo" => step["value"].clone(),
         "state" => json!(CARRIED_OUT.fetch_add(1, Ordering::Relaxed) + 1),
-        // Without WASI a plugin has no such thing at all.
+        // Without WASI a plugin has nothing of the kind.
         "stdout" | "stderr" | "open-file" | "connect" | "sleep" => json!({"unsupported": true}),
         _ => return None,
     }))

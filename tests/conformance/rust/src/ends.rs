@@ -8,7 +8,7 @@ use windlass_sdk::{ApiError, Error, Failures, Outcome, cache};
 
 use crate::arguments::{MadeUp, read, target};
 
-/// How a call ends by a step. None: it goes on.
+/// The end of a call at a step. None: it goes on.
 ///
 /// # Panics
 /// By the step `raise`.
@@ -52,7 +52,7 @@ fn propagate(step: &Value) -> Result<Outcome, Failures> {
     Ok(Outcome::Done)
 }
 
-/// An error of the plugin's own, around one of the SDK's.
+/// The plugin's own error, wrapped around one of the SDK's.
 #[derive(Debug)]
 struct Unreadable {
     message: String,

@@ -1,4 +1,4 @@
-//! The modes that are about what the host keeps for a plugin: finalizers, definitions, configuration.
+//! The modes about what the host keeps for a plugin: finalizers, definitions, configuration.
 
 use serde_json::{Value, json};
 use windlass_sdk::manifest::{Controller, Manifest, Options, Predicate, Watch};
@@ -9,7 +9,7 @@ use crate::steady::Steady;
 
 /// The group of `bringing`.
 const BROUGHT: &str = "brought.windlass.dev";
-/// Long enough for a test to end before it.
+/// Longer than a test takes.
 const LATER: u32 = 3_600_000;
 
 /// The kind of the primaries.
@@ -24,7 +24,7 @@ pub(crate) fn kind(mode: Mode) -> (&'static str, &'static str) {
 
 pub(crate) fn primary(mode: Mode, primary: Watch) -> Watch {
     match mode {
-        // What the host itself changes, and a pause, must run a key although this does not let them.
+        // Changes by the host itself, and a pause, must run a key even though this predicate does not let them pass.
         Mode::Finalizing => primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] }),
         _ => primary,
     }

@@ -1,6 +1,6 @@
 //! A guest whose behaviour a test chooses by patching its bytes: one build, many plugins, most of them bad.
 //!
-//! The README lists the modes. It stands on the SDK where the SDK lets it misbehave, and on the raw bindings where not.
+//! The README lists the modes. It uses the SDK where the SDK lets it misbehave, and the raw bindings elsewhere.
 
 mod keeping;
 mod modes;
@@ -28,7 +28,7 @@ const RUNS: &str = "chameleon.windlass.dev/runs";
 
 struct Chameleon;
 
-// Not by `plugin!`, which refuses what some modes do.
+// Not by `plugin!`, which does not allow what some modes do.
 impl Guest for Chameleon {
     fn describe() -> String {
         let manifest = entry::describe::<Self>();

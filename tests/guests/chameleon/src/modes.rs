@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use crate::steady::Steady;
 
-/// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and
-/// another mode, filled up with dots to the same length.
+/// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
+/// mode, padded with dots to the same length.
 static MARKER: [u8; 47] = *b"CHAMELEON-MODE=good............................";
 
 /// Where the mode begins in the marker.
@@ -35,7 +35,7 @@ pub(crate) enum Mode {
     Concerned,
     Slim,
     Batch,
-    /// With the port of the server that it asks.
+    /// With the port of the server that it calls.
     Outside(u16),
     Finalizing,
     Configured,
@@ -45,7 +45,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether its primaries are all there are, labelled or not.
+    /// Whether its primaries are all `ConfigMap`s, labelled or not.
     pub(crate) fn is_wide(self) -> bool {
         matches!(self, Self::Wide | Self::Steady(Steady { is_wide: true, .. }))
     }
@@ -53,7 +53,7 @@ impl Mode {
 
 /// The mode that the marker names now.
 pub(crate) fn chosen() -> Mode {
-    // Without the black box, the compiler would read the marker once and for all.
+    // Without the black box, the compiler would evaluate the marker at build time.
     let marker = black_box(&MARKER);
     let name = String::from_utf8_lossy(&marker[PREFIX..]);
     parse(name.trim_end_matches('.'))

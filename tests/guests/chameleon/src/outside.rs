@@ -1,4 +1,4 @@
-//! The mode that asks a server of the test's own, and keeps metrics.
+//! The mode that calls a server of the test's own, and keeps metrics.
 
 use serde_json::Value;
 use windlass_sdk::manifest::{HttpAccess, HttpScheme, Manifest};

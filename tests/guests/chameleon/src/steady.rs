@@ -1,18 +1,18 @@
-//! The modes of a plugin that is always at work, of which a test makes many generations.
+//! The modes of a plugin that is always at work. A test makes many generations of it.
 
 use serde_json::Value;
 use windlass_sdk::{Failures, ObjectRef, Outcome, Request, cache, info};
 
-/// After so many milliseconds it asks to run again.
+/// The milliseconds after which it asks to run again.
 const AGAIN: u32 = 1_000;
-/// So often a call reads its object, that it takes a while.
+/// How often a call reads its object, so that it takes a while.
 const READS: usize = 10;
 
-/// Over which objects one traps.
+/// The objects over which a generation traps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traps {
     Never,
-    /// Over those whose names begin so.
+    /// Those whose names begin with this text.
     OverBad,
     Always,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Steady {
     pub(crate) number: u16,
     pub(crate) traps: Traps,
     pub(crate) is_wide: bool,
-    /// It has a definition, which tells its number.
+    /// It has a definition, which contains its number.
     pub(crate) brings: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The mode that is about batches of writes.
+//! The mode about batches of writes.
 
 use windlass_sdk::bindings::windlass::plugin::types::ObjectRef;
 use windlass_sdk::bindings::windlass::plugin::writes::{
@@ -6,7 +6,7 @@ use windlass_sdk::bindings::windlass::plugin::writes::{
 };
 use windlass_sdk::{Failures, Outcome};
 
-/// Sends a batch and fails for good with what came of each operation, in order.
+/// Sends a batch and fails for good with the result of each operation, in order.
 pub(crate) fn batch() -> Result<Outcome, Failures> {
     let operations = [apply("first"), delete("second"), delete("../third"), apply("fourth")];
     let told = writes::batch(&operations).into_iter().map(|result| match result {

@@ -11,11 +11,11 @@ use windlass_sdk::{clock, config, error, info, random};
 const API_VERSION: &str = "tests.windlass.dev/v1";
 /// Names the parent of a related `ConfigMap`.
 const FOR: &str = "tests.windlass.dev/for";
-/// Long for what it does, short for a test of what never ends.
+/// Long for the work that it limits, short for a test of endless work.
 const DEADLINE_MS: u32 = 2_000;
 
-/// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and another
-/// version, filled up with dots to the same length.
+/// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
+/// version, padded with dots to the same length.
 static MARKER: [u8; 30] = *b"COMPOSER-OWNS=all.............";
 /// The version that owns nothing but `ConfigMap`s.
 const ONLY_MAPS: &[u8] = b"COMPOSER-OWNS=maps.";
@@ -32,7 +32,7 @@ impl Guest for Composer {
             .watches(Watch::of("v1", "ConfigMap").labels(FOR), Mapping::Label { key: FOR.into() })
             .watches(Watch::of("v1", "Secret"), Mapping::ReferencedBy { index: "secret".into() })
             .options(Options { deadline_ms: Some(DEADLINE_MS), ..Options::default() });
-        // Without the black box, the compiler would read the marker once and for all.
+        // Without the black box, the compiler would evaluate the marker at build time.
         let manifest = if black_box(&MARKER).starts_with(ONLY_MAPS) {
             Manifest::new("composer", "0.2.0").controller(controller)
         } else {
@@ -77,7 +77,7 @@ impl Guest for Composer {
     }
 }
 
-/// A string stands for itself, so that a test can have answered what is no JSON.
+/// A string is answered as it is, so that a test can have the composer answer something other than JSON.
 fn raw(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -95,7 +95,7 @@ fn drawn() -> Value {
     })
 }
 
-/// The names of all that there is around the parent; of related objects with their data.
+/// The names of the children and of the related objects, the latter with their data.
 fn copied(request: &CompositionRequest) -> Value {
     let parse = |text: &String| serde_json::from_str::<Value>(text).expect("it is JSON");
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Attacks by asking for the same again and again, each thing cheap.
+//! Attacks that ask for the same cheap thing again and again.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::log::{self, Level};
@@ -8,7 +8,7 @@ use windlass_sdk::bindings::windlass::plugin::{cache, events, http, live, metric
 use crate::Answer;
 use crate::trespassing::{config_map, everything, everything_live, options, secret};
 
-/// Times that are many, where nothing stops the guest.
+/// A large number of times, if nothing stops the guest.
 const MANY: u32 = 3_000;
 
 /// None: `mode` is of another kind.
@@ -41,7 +41,7 @@ pub(crate) fn reconcile(mode: &str, request: &Request) -> Option<Answer> {
     Some(Ok(Outcome::Done))
 }
 
-/// An event that is another one each time, about somebody else's secret every other time.
+/// An event that is different each time, and every other time about somebody else's secret.
 fn event(at: u32, request: &Request) -> Event {
     let elsewhere = at.is_multiple_of(2).then(|| secret(Some("elsewhere")));
     Event {

@@ -1,10 +1,10 @@
-//! What the attackers ask for: everything. It is the operator's policy that must hold them.
+//! The attackers' manifests, which ask for everything. The operator's policy must hold them back.
 
 use crate::marker;
 
-/// How long a call may take that does not end: short, for a test waits for it.
+/// The deadline of a call that does not end: short, because a test waits for it.
 const DEADLINE_MS: u32 = 400;
-/// How long one that tries many things.
+/// The deadline of a call that tries many things.
 const LONG_MS: u32 = 20_000;
 
 /// The manifest of `mode`.
@@ -53,7 +53,7 @@ fn hosts(port: u16) -> String {
     format!(r#","http":[{hosts}]"#)
 }
 
-/// A schema by which the smallest document takes 2⁴⁰ checks.
+/// A schema for which the smallest document takes 2⁴⁰ checks.
 fn config_bomb() -> String {
     let definition = |at: u32| {
         let next = at + 1;

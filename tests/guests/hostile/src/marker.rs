@@ -1,11 +1,11 @@
-//! The marker that a test patches: the mode, which is the plugin's name too.
+//! The marker that a test patches: the mode, which is also the plugin's name.
 
 use std::hint::black_box;
 
 use windlass_sdk::bindings::windlass::plugin::types::Request;
 
-/// What a test looks for in the component's bytes, where it stands exactly once, and replaces by the same prefix and
-/// another mode, filled up with dots to the same length.
+/// The marker that a test finds in the component's bytes, exactly once, and replaces by the same prefix and another
+/// mode, padded with dots to the same length.
 static MARKER: [u8; 45] = *b"HOSTILE-MODE=behaves.........................";
 
 /// Where the mode begins in the marker.
@@ -13,13 +13,13 @@ const PREFIX: usize = 13;
 
 /// The mode that the marker names now.
 pub(crate) fn mode() -> String {
-    // Without the black box, the compiler would read the marker once and for all.
+    // Without the black box, the compiler would evaluate the marker at build time.
     let marker = black_box(&MARKER);
     String::from_utf8_lossy(&marker[PREFIX..]).trim_end_matches('.').to_owned()
 }
 
-/// How a call is to go: as the marker says, and in the mode `steered` as the text of the primary says, which a test makes. So
-/// many attacks need but one component to be compiled.
+/// The attack of a call: the one that the marker names, or, in the mode `steered`, the one that the text of the primary
+/// names. A test makes that text, so many attacks need only one compiled component.
 pub(crate) fn mode_of(request: &Request) -> String {
     match (mode(), &request.object) {
         (mode, Some(object)) if mode == "steered" => object.clone(),

@@ -1,4 +1,4 @@
-//! Attacks over HTTP: to come by a plugin at what only the host can reach.
+//! Attacks over HTTP, to reach through a plugin what only the host can reach.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::http::{self, Body, Request as HttpRequest, Response};
@@ -42,7 +42,7 @@ const ODD: [&str; 10] = [
 /// None: `mode` is of another kind.
 pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     if mode == "waits" {
-        // Nobody answers there; a test sees to it.
+        // A test makes sure that nobody answers there.
         let _ = http::fetch(&get("http://waits.test/"));
         return Some(Ok(Outcome::Done));
     }
@@ -62,7 +62,7 @@ pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     }
     let split = HttpRequest { method: "GET /secret HTTP/1.1\r\n\r\nGET".to_owned(), ..get(&granted) };
     trials.of("method", http::fetch(&split));
-    // A redirect is an answer, which is not followed; where it leads is asked like anything else.
+    // A redirect is a response and is not followed. Its target is requested like anything else.
     match http::fetch(&get(&granted)) {
         Ok(Response { status: 302, headers, body: Body::Text(body) }) if body.is_empty() => {
             let location = headers.into_iter().find(|(name, _)| name == "location").map(|(_, value)| value);

@@ -1,4 +1,4 @@
-//! Attacks by using up: time, memory, and the sizes of what crosses in either direction.
+//! Attacks that use up time, memory, or the allowed sizes of what crosses in either direction.
 
 use std::hint::black_box;
 
@@ -11,13 +11,13 @@ use crate::Answer;
 use crate::trespassing::{config_map, options, secret};
 use crate::trials::Trials;
 
-/// More than any limit of a size.
+/// More than any size limit.
 const HUGE: usize = 9 << 20;
 
 /// None: `mode` is of another kind.
 ///
 /// # Panics
-/// In the mode that is about that.
+/// In the mode that panics.
 pub(crate) fn reconcile(mode: &str, _: &Request) -> Option<Answer> {
     let done = Ok(Outcome::Done);
     Some(match mode {
@@ -113,7 +113,7 @@ fn hand_over(mode: &str) -> Option<Answer> {
     })
 }
 
-/// What would concern the whole host, if it were true.
+/// A failure that would concern the whole host, if it were true.
 const OUTAGES: [ApiReason; 5] = [
     ApiReason::ServerError,
     ApiReason::Timeout,
@@ -164,6 +164,6 @@ fn fill() -> ! {
 }
 
 fn recurse(depth: u64) -> u64 {
-    // Never so deep; without an end the compiler would not have it.
+    // It never goes so deep, but the compiler rejects recursion without an end.
     if depth == u64::MAX { 0 } else { black_box(depth) + recurse(black_box(depth + 1)) }
 }

@@ -12,7 +12,7 @@ use crate::trials::Trials;
 pub(crate) const GUARDED: &str = "guarded";
 const ELSEWHERE: &str = "elsewhere";
 
-/// Names that are more than a segment of a path.
+/// Names that are more than one segment of a path.
 const NAMES: [&str; 12] = [
     "../secrets/guarded",
     "guarded/../../secrets/guarded",
@@ -70,7 +70,7 @@ fn reads_elsewhere(trials: &Trials<'_>) {
     trials.of("list", cache::list(&cache::ListQuery { namespace: there.clone(), ..everything("v1", "ConfigMap") }));
     trials.of("live", live::get(&map));
     trials.of("live-list", live::list(&live::ListQuery { namespace: there, ..everything_live("v1", "ConfigMap") }));
-    // What neighbours watch is in the same caches.
+    // The same caches hold what neighbours watch.
     trials.of("neighbour", cache::list(&everything("apps/v1", "Deployment")));
     trials.of("namespaces", live::list(&everything_live("v1", "Namespace")));
     trials.of("nodes", live::list(&everything_live("v1", "Node")));
@@ -107,7 +107,7 @@ fn writes(trials: &Trials<'_>, version: &str, kind: &str, namespace: Option<&str
 fn writes_elsewhere(trials: &Trials<'_>) {
     writes(trials, "v1", "ConfigMap", Some(ELSEWHERE));
     writes(trials, "v1", "Namespace", None);
-    // The namespace beside the body, and in it.
+    // The namespace outside the body, and in it.
     let object = text("v1", "ConfigMap", Some(ELSEWHERE), "planted");
     let owned = WriteOptions { owned: true, ..options() };
     trials.of("owned", writes::create(&object, &owned));
@@ -135,7 +135,7 @@ fn takes_rights(trials: &Trials<'_>, request: &Request) {
     trials.of("webhook", writes::create(&hook, &options()));
 }
 
-/// The policy lets this one patch and update the guarded `ConfigMap`, and keep no finalizer.
+/// The policy lets this mode patch and update the guarded `ConfigMap`, but touch no finalizer.
 fn takes_finalizers(trials: &Trials<'_>) {
     let target = config_map(GUARDED);
     for (name, of, patch) in [
@@ -174,7 +174,7 @@ fn takes_children(trials: &Trials<'_>) {
     trials.of("orphan", writes::patch(&deployment, PatchType::Merge, adopted, &options()));
 }
 
-/// The policy lets this one do everything with `ConfigMap`s of its namespace: only the name can stop it.
+/// The policy lets this mode do everything with `ConfigMap`s of its namespace: only the name can stop it.
 fn crafts_names(trials: &Trials<'_>) {
     for name in NAMES {
         let target = config_map(name);

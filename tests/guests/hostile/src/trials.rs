@@ -1,4 +1,4 @@
-//! What an attacker tries, and what comes of it: one line of the log for each trial, which tests read.
+//! An attacker's trials and their outcomes: one line of the log for each trial, which tests read.
 
 use windlass_sdk::bindings::exports::windlass::plugin::reconciler::Outcome;
 use windlass_sdk::bindings::windlass::plugin::http::{HttpError, Response};
@@ -21,7 +21,7 @@ impl Trials<'_> {
         log::log(Level::Info, &line, &[]);
     }
 
-    /// Logs that all has been tried.
+    /// Logs that everything has been tried.
     pub(crate) fn end(&self) -> Outcome {
         log::log(Level::Info, &format!("hostile {} has tried all", self.0), &[]);
         Outcome::Done
@@ -52,7 +52,7 @@ impl Refusal for HttpError {
     }
 }
 
-/// What an import gave.
+/// The result of an import.
 pub(crate) trait Gain {
     /// The loot. None: it is worth nothing.
     fn gained(self) -> Option<String>;

@@ -31,7 +31,7 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Walk {
     query: Query,
-    /// What is read of each object.
+    /// The parts to read of each object.
     pointers: Vec<String>,
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn call(function: &str, arguments: Value) -> Option<Answer> {
     })
 }
 
-/// Reads all pages, parses each object as a plugin would, and looks at some values in it. It keeps none: what a test wants
-/// to know is how many there were, and what it cost.
+/// Reads all pages, parses each object as a plugin would, and looks at some values in it. It keeps no object: a test
+/// only wants to know how many there were, and the cost.
 fn walk(walk: Walk) -> Answer {
     let mut query = cache::ListQuery::from(walk.query);
     let (mut pages, mut objects, mut bytes, mut found) = (0_u32, 0_usize, 0_usize, 0_usize);

@@ -44,7 +44,7 @@ struct Trap {
     message: String,
 }
 
-/// The end that `call` asks for. None: it is an import's.
+/// The end that `call` asks for. None: it is the call of an import.
 pub(crate) fn end(call: &str, arguments: &Value) -> Option<End> {
     let arguments = || arguments.clone();
     Some(match call {

@@ -1,7 +1,7 @@
 //! A guest that carries out the script in its primary: one step is one import call, one result is one line of the log.
 //!
-//! The README lists the steps. It calls the generated bindings, not the SDK, which would not let it say what is wrong.
-//! A script that cannot be read is a mistake of the test's, and a panic.
+//! The README lists the steps. It calls the generated bindings, not the SDK, which would not let it make wrong calls. A
+//! script that cannot be read is a mistake of the test's, and a panic.
 
 mod cache;
 mod clock;

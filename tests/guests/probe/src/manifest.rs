@@ -1,4 +1,4 @@
-//! What the probe watches, and what it may and may not do. The README has the list; tests rely on what is left out.
+//! The probe's manifest. The README lists what the probe watches and may do; tests rely on the gaps.
 
 use windlass_sdk::manifest::{
     Controller, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric, MetricType, Permission, Watch,
@@ -7,7 +7,7 @@ use windlass_sdk::manifest::{
 pub(crate) const API_VERSION: &str = "probe.windlass.dev/v1";
 pub(crate) const KIND: &str = "Probe";
 
-/// What is watched beside the owned objects has this label; its value names the Probe that a change runs.
+/// The label of the objects that are watched besides the owned ones. Its value names the Probe that a change runs.
 const SEEN: &str = "probe.windlass.dev/probe";
 
 pub(crate) fn manifest() -> Manifest {
@@ -27,7 +27,7 @@ fn controller() -> Controller {
         .watches(seen("Namespace"), mapping())
 }
 
-/// Left out on purpose: to write Secrets, to delete Services, anything in the group `batch`.
+/// Deliberately left out: writing Secrets, deleting Services, and anything in the group `batch`.
 fn permissions() -> Vec<Permission> {
     const ALL: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
     vec![

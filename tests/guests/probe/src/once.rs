@@ -1,7 +1,7 @@
-//! Whose turn it is: a script runs once for each generation of its Probe, although its own writes call the plugin again.
+//! Runs a script once for each generation of its Probe, although the script's own writes call the plugin again.
 //!
 //! Nothing is kept between calls, so the generation that runs is noted in the status, locked to the version that was
-//! read. Whoever loses the race for it, or reads an old cache, does not run.
+//! read. A call that loses the race for it, or reads an old cache, does not run the script.
 
 use serde_json::{Value, json};
 use windlass_sdk::bindings::windlass::plugin::types::ApiReason;
@@ -35,7 +35,7 @@ pub(crate) fn claim(request: &Request, object: &Value) -> Result<bool, Failures>
     let patch = json!({"status": {"ran": generation}}).to_string();
     match writes::patch(&target.into(), PatchType::Merge, &patch, &options) {
         Ok(_) => Ok(true),
-        // Another state of it is on its way, and calls again.
+        // A newer state of the object is on its way, and causes another call.
         Err(error) if matches!(error.reason, ApiReason::Conflict | ApiReason::NotFound) => Ok(false),
         Err(error) => Err(ApiError::from(error).into()),
     }

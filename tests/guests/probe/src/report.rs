@@ -1,6 +1,6 @@
-//! What a test reads: lines of the log, whatever state the API server is in.
+//! The report for a test: lines of the log, which work in whatever state the API server is.
 //!
-//! A line is `probe `, a word, a space, and a JSON object in ASCII, so that the host has nothing in it to escape.
+//! A line is `probe `, a word, a space, and a JSON object in ASCII, so that the host has nothing to escape.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use windlass_sdk::log::{self, Level};
 
 use crate::wire::{Answer, document};
 
-/// The host cuts lines at 8 KiB, and drops what is beyond 256 KiB a call.
+/// The host cuts lines at 8 KiB, and drops a call's log beyond 256 KiB.
 const LONGEST: usize = 6 << 10;
-/// How much of a value that is too long is shown.
+/// How much is shown of a value that is too long.
 const HEAD: usize = 512;
 
 /// The request of this call, without its object.
@@ -34,7 +34,7 @@ pub(crate) fn begin(run: &str, request: &Value) {
     line("begin", &json!({"run": run, "request": request}));
 }
 
-/// A step has come to this.
+/// The outcome of a step.
 pub(crate) fn result(run: &str, id: &str, call: &str, answer: &Answer) {
     let (word, value) = match answer {
         Ok(value) => ("ok", value),
@@ -45,12 +45,12 @@ pub(crate) fn result(run: &str, id: &str, call: &str, answer: &Answer) {
     line("result", &result);
 }
 
-/// A script ends by `step`.
+/// A script has ended, by `step`.
 pub(crate) fn end(run: &str, step: &str) {
     line("end", &json!({"run": run, "by": step}));
 }
 
-/// The value, or what tells it from others: its length, its FNV-1a hash and its beginning.
+/// The value, or, if it is too long, what identifies it: its length, its FNV-1a hash and its beginning.
 fn shortened(value: &Value) -> Value {
     let text = ascii(&value.to_string());
     if text.len() <= LONGEST {

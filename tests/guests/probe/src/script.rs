@@ -13,7 +13,7 @@ use crate::{cache, clock, config, control, events, http, live, log, metrics, own
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Script {
-    /// Which run it is: tells the results of this script from those of the one before.
+    /// Names the run, to tell the results of this script from those of the one before.
     #[serde(default)]
     pub(crate) run: String,
     /// Run it at each call, instead of once for each generation.
@@ -23,7 +23,7 @@ pub(crate) struct Script {
     steps: Vec<Step>,
 }
 
-/// A call, and what it is given.
+/// A call and its arguments.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Step {
     id: String,

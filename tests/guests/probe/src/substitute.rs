@@ -1,4 +1,4 @@
-//! What stands in a step for something that is known only when it runs.
+//! Placeholders in a step for values that are known only when it runs.
 //!
 //! - `{"$from": "1", "pointer": "/metadata/uid"}`: that part of what the step `1` returned, or failed with. `request` is
 //!   the request, `primary` its object.
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What each step has returned so far, by its id.
+/// The results of the steps so far, by their ids.
 pub(crate) type Known = BTreeMap<String, Value>;
 
-/// `value` with everything in it that stands for something else replaced.
+/// `value` with all its placeholders replaced.
 ///
 /// # Panics
 /// At a step that has not run or returned nothing at the pointer.

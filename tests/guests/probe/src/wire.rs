@@ -36,7 +36,7 @@ impl From<ObjectKind> for types::ObjectKind {
     }
 }
 
-/// What a step came to: one value, or every error that was reported.
+/// The outcome of a step: one value, or every error that was reported.
 pub(crate) type Answer = Result<Value, Value>;
 
 /// The answer of an import that returns an object or nothing.
@@ -91,7 +91,7 @@ pub(crate) fn api_error(error: &types::ApiError) -> Value {
     })
 }
 
-/// One line a reason, both ways: one that is missing does not compile.
+/// One line for each reason, in both directions: a missing one does not compile.
 macro_rules! reasons {
     ($($reason:ident => $name:literal),* $(,)?) => {
         fn reason(reason: ApiReason) -> &'static str {

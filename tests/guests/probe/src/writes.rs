@@ -18,7 +18,7 @@ enum Operation {
     Delete(DeleteWrite),
 }
 
-/// The object is JSON as it stands, or any text.
+/// The object is JSON, or any text.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ObjectWrite {

@@ -44,7 +44,7 @@ fn empty(state: &mut State, key: &ObjectKey, namespace: &Value) {
     rewrite(state, key, finalized);
 }
 
-/// What is in the namespace, and whether it is already on its way out.
+/// The objects in the namespace, and whether each is already terminating.
 fn content(state: &State, namespace: &str) -> Vec<(ObjectKey, bool)> {
     let mut found = Vec::new();
     for resource in state.store.resources() {

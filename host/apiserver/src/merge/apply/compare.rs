@@ -1,4 +1,4 @@
-//! What is different between two versions of an object.
+//! The differences between two versions of an object.
 //!
 //! Follows `structured-merge-diff/typed/compare.go`.
 
@@ -23,7 +23,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// What the newer object sets: added and modified.
+    /// The fields that the newer object sets: added and modified.
     pub(super) fn set(&self) -> Set {
         self.added.union(&self.modified)
     }
@@ -41,7 +41,7 @@ pub(super) fn compare(old: &Value, new: &Value, place: Place<'_>) -> Comparison 
     walk.found
 }
 
-/// What a struct or list that is always there is when nobody has set it.
+/// The empty value of a struct or list that is always there.
 fn empty(set: &Value) -> Option<Value> {
     match set {
         Value::Array(_) => Some(Value::Array(Vec::new())),

@@ -1,4 +1,4 @@
-//! Who owns which field: server-side apply, and the tracking of every other write.
+//! Field ownership: server-side apply, and the tracking of every other write.
 //!
 //! Pure functions from objects to objects; the handlers of POST, PUT and PATCH call them before an object is validated
 //! and stored. What a patch of another kind does to an object is not here.
@@ -22,12 +22,12 @@ pub(crate) use conflict::{Conflict, conflict_message};
 
 use crate::merge::{
     fields::{Set, Step},
-    lists::Topology,
+    lists::Place,
 };
 use compare::{Comparison, compare};
 use owners::{Identity, Operation, Owners};
 
-/// Who writes, through what, and when.
+/// The writer of a change, with the subresource and the time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manager<'a> {
     /// The field manager.
@@ -40,7 +40,7 @@ pub(crate) struct Manager<'a> {
     pub(crate) now: &'a str,
 }
 
-/// What the server alone writes, and nobody owns.
+/// The fields that only the server writes, so nobody owns them.
 static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     Set::of_paths(&[
         "apiVersion",
@@ -60,7 +60,7 @@ static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     ])
 });
 
-/// Who owns the fields of an object that was there before anyone applied to it.
+/// The manager that owns the fields of an object from before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Applies a configuration to the object as it is, or to none, and answers the object as it should be.
@@ -72,23 +72,23 @@ pub(crate) fn server_side_apply(
     config: &Value,
     manager: &Manager<'_>,
     force: bool,
-    topology: &Topology,
+    root: Place<'_>,
 ) -> Result<Value, Vec<Conflict>> {
     let (live_plain, mut owners) = match live {
-        Some(live) => (without_managed(live), managers_before_apply(live, manager, topology)),
+        Some(live) => (without_managed(live), managers_before_apply(live, manager, root)),
         None => (identity_of(config), Owners::default()),
     };
     let before = owners.clone();
     let config = without_managed(config);
     let me = Identity::of(manager, Operation::Apply);
 
-    let merged = merge::merge(&live_plain, &config, topology.root());
-    let wanted = Set::of(&config, topology.root());
+    let merged = merge::merge(&live_plain, &config, root);
+    let wanted = Set::of(&config, root);
     let owned_before = owners.set(&me);
     owners.replace(&me, manager.api_version, wanted.clone());
-    let new = give_up(&merged, &owned_before, &owners, topology);
+    let new = give_up(&merged, &owned_before, &owners, root);
 
-    let changes = compare(&live_plain, &new, topology.root());
+    let changes = compare(&live_plain, &new, root);
     let conflicts = conflicts(&owners, &me, &changes);
     if !force && !conflicts.is_empty() {
         return Err(conflicts);
@@ -110,14 +110,14 @@ pub(crate) fn server_side_apply(
 }
 
 /// Records in `new.metadata.managedFields` what a create (no `live`), an update or a patch other than apply changed.
-pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Manager<'_>, topology: &Topology) {
+pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Manager<'_>, root: Place<'_>) {
     let Some(mut owners) = managers_for_update(live, new, manager) else {
         remove_managed(new);
         return;
     };
     let plain = without_managed(new);
     let before = live.map_or_else(|| identity_of(&plain), without_managed);
-    let changes = compare(&before, &plain, topology.root());
+    let changes = compare(&before, &plain, root);
 
     let me = Identity::of(manager, Operation::Update);
     let taken = changes.set().difference(&NEVER_OWNED);
@@ -133,13 +133,13 @@ pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Mana
 
 /// The managers of an object that someone applies to. If it has none, all that it has belongs to one that stands for
 /// whoever was there before.
-fn managers_before_apply(live: &Value, manager: &Manager<'_>, topology: &Topology) -> Owners {
+fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -> Owners {
     let owners = Owners::of(live).unwrap_or_default();
     if !owners.is_empty() {
         return owners;
     }
     let plain = without_managed(live);
-    let all = compare(&identity_of(&plain), &plain, topology.root()).set().difference(&NEVER_OWNED);
+    let all = compare(&identity_of(&plain), &plain, root).set().difference(&NEVER_OWNED);
     let earlier = Manager { name: BEFORE_FIRST_APPLY, subresource: "", ..*manager };
     let mut owners = Owners::default();
     let identity = Identity::of(&earlier, Operation::Update);
@@ -166,8 +166,7 @@ fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>)
 }
 
 /// Removes from the merged object what the manager owned and nobody owns now.
-fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, topology: &Topology) -> Value {
-    let root = topology.root();
+fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, root: Place<'_>) -> Value {
     let kept = owners.all().union(&NEVER_OWNED).with_structs(root);
     let gone = owned_before.with_structs(root).difference(&kept);
     let mut object = merged.clone();

@@ -25,7 +25,7 @@ impl Operation {
     }
 }
 
-/// What tells one entry from another. An applier is the same one in every API version, and has none here.
+/// The identity of an entry. An applier is the same in every API version, so it has none here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) manager: String,
@@ -112,12 +112,12 @@ impl Owners {
         self.entries.iter().map(|(identity, owner)| (identity, &owner.set))
     }
 
-    /// What one manager owns.
+    /// The fields that one manager owns.
     pub(super) fn set(&self, identity: &Identity) -> Set {
         self.entries.get(identity).map(|owner| owner.set.clone()).unwrap_or_default()
     }
 
-    /// What anyone owns.
+    /// The fields that any manager owns.
     pub(super) fn all(&self) -> Set {
         self.entries.values().fold(Set::new(), |all, owner| all.union(&owner.set))
     }

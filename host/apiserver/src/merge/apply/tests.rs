@@ -11,7 +11,7 @@ fn manager<'a>(name: &'a str, now: &'a str) -> Manager<'a> {
 }
 
 fn apply(live: Option<&Value>, config: &Value, who: &str, force: bool) -> Result<Value, Vec<Conflict>> {
-    server_side_apply(live, config, &manager(who, "2026-01-01T00:00:00Z"), force, &Topology::builtin())
+    server_side_apply(live, config, &manager(who, "2026-01-01T00:00:00Z"), force, Place::builtin())
 }
 
 fn must(result: Result<Value, Vec<Conflict>>) -> Value {
@@ -19,7 +19,7 @@ fn must(result: Result<Value, Vec<Conflict>>) -> Value {
 }
 
 fn update(live: Option<&Value>, mut new: Value, who: &str) -> Value {
-    track_update(live, &mut new, &manager(who, "2026-01-01T00:00:00Z"), &Topology::builtin());
+    track_update(live, &mut new, &manager(who, "2026-01-01T00:00:00Z"), Place::builtin());
     new
 }
 
@@ -52,7 +52,7 @@ fn an_apply_that_changes_nothing_changes_nothing_at_all() {
     let config = deployment(&json!({"replicas": 2}));
     let object = must(apply(None, &config, "a", false));
     let later = manager("a", "2030-01-01T00:00:00Z");
-    let again = must(server_side_apply(Some(&object), &config, &later, false, &Topology::builtin()));
+    let again = must(server_side_apply(Some(&object), &config, &later, false, Place::builtin()));
     assert_eq!(again.to_string(), object.to_string());
 }
 
@@ -61,7 +61,7 @@ fn a_change_is_recorded_with_its_time() {
     let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     let later = manager("a", "2030-01-01T00:00:00Z");
     let config = deployment(&json!({"replicas": 3}));
-    let new = must(server_side_apply(Some(&object), &config, &later, false, &Topology::builtin()));
+    let new = must(server_side_apply(Some(&object), &config, &later, false, Place::builtin()));
     assert_eq!(new["metadata"]["managedFields"][0]["time"], "2030-01-01T00:00:00Z");
 }
 
@@ -79,7 +79,7 @@ fn conflicts_with_an_updater_name_its_version_and_subresource() {
     let mut resized = live.clone();
     resized["spec"]["replicas"] = json!(5);
     let scaler = Manager { subresource: "scale", ..manager("s", "2026-01-02T00:00:00Z") };
-    track_update(Some(&live), &mut resized, &scaler, &Topology::builtin());
+    track_update(Some(&live), &mut resized, &scaler, Place::builtin());
     let config = deployment(&json!({"replicas": 3, "paused": false}));
     let conflicts = apply(Some(&resized), &config, "a", false).unwrap_err();
     assert_eq!(
@@ -135,8 +135,8 @@ fn items_of_a_list_belong_to_those_who_put_them_there() {
 
 #[test]
 fn applied_order_wins_and_other_items_keep_their_places() {
-    let topology = Topology::builtin();
-    let place = ["spec", "containers"].iter().fold(topology.root(), |place, name| place.field(name));
+    let root = Place::builtin();
+    let place = ["spec", "containers"].iter().fold(root, |place, name| place.field(name));
     let list = |names: &str| Value::Array(names.chars().map(|name| json!({"name": name.to_string()})).collect());
     for (live, config, merged) in [
         ("abc", "ca", "bca"),
@@ -216,7 +216,7 @@ fn a_subresource_has_an_entry_of_its_own() {
     let mut new = live.clone();
     new["status"] = json!({"replicas": 2, "conditions": [{"type": "Available", "status": "True"}]});
     let through_status = Manager { subresource: "status", ..manager("u", "2026-01-02T00:00:00Z") };
-    track_update(Some(&live), &mut new, &through_status, &Topology::builtin());
+    track_update(Some(&live), &mut new, &through_status, Place::builtin());
     let entries = new["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[1]["subresource"], "status");
@@ -234,7 +234,7 @@ fn updaters_beyond_ten_are_put_together() {
         let mut new = object.clone();
         new["metadata"]["annotations"][format!("a{index}")] = json!("x");
         let (name, now) = (format!("u{index}"), format!("2026-01-01T00:00:{index:02}Z"));
-        track_update(Some(&object), &mut new, &manager(&name, &now), &Topology::builtin());
+        track_update(Some(&object), &mut new, &manager(&name, &now), Place::builtin());
         object = new;
     }
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
@@ -250,10 +250,10 @@ fn a_custom_resource_is_merged_as_its_schema_says() {
         "whole": {"type": "array", "items": {"type": "string"}},
     }}}}))
     .unwrap();
-    let topology = Topology::from_schema(&schema);
+    let root = Place::of_schema(&schema);
     let apply = |live: Option<&Value>, spec: Value, who: &str| {
         let config = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec});
-        must(server_side_apply(live, &config, &manager(who, "2026-01-01T00:00:00Z"), true, &topology))
+        must(server_side_apply(live, &config, &manager(who, "2026-01-01T00:00:00Z"), true, root))
     };
     let one = apply(None, json!({"tags": ["a"], "whole": ["a"]}), "a");
     let two = apply(Some(&one), json!({"tags": ["b"], "whole": ["b"]}), "b");
@@ -361,7 +361,7 @@ proptest! {
         let one = must(apply(None, &first, "a", false));
         let two = must(apply(Some(&one), &second, "b", true));
         let later = manager("b", "2030-01-01T00:00:00Z");
-        let again = must(server_side_apply(Some(&two), &second, &later, false, &Topology::builtin()));
+        let again = must(server_side_apply(Some(&two), &second, &later, false, Place::builtin()));
         prop_assert_eq!(again, two);
     }
 
@@ -374,7 +374,7 @@ proptest! {
         prop_assert_eq!(fields(&after, "me"), Value::Null);
         prop_assert_eq!(fields(&after, "other"), fields(&with_mine, "other"));
         // Everything that is left is someone's, or on the way to it.
-        let left = Set::of(&without_managed(&after), Topology::builtin().root()).difference(&NEVER_OWNED);
+        let left = Set::of(&without_managed(&after), Place::builtin()).difference(&NEVER_OWNED);
         let owned = Owners::of(&after).unwrap().all();
         prop_assert_eq!(left.leaves().difference(&owned), Set::new());
     }
@@ -383,9 +383,9 @@ proptest! {
     fn an_applier_touches_no_field_that_it_does_not_name(mine in any_config(), theirs in any_config()) {
         let before = must(apply(None, &theirs, "other", false));
         let after = must(apply(Some(&before), &mine, "me", true));
-        let topology = Topology::builtin();
-        let changes = compare(&without_managed(&before), &without_managed(&after), topology.root());
-        let named = compare(&json!({}), &mine, topology.root()).set();
+        let root = Place::builtin();
+        let changes = compare(&without_managed(&before), &without_managed(&after), root);
+        let named = compare(&json!({}), &mine, root).set();
         prop_assert_eq!(changes.touched().difference(&named), Set::new());
     }
 
@@ -397,8 +397,8 @@ proptest! {
         let two = update(Some(&one), second.clone(), "u");
         prop_assert_eq!(without_managed(&two), second.clone());
         let owned = Set::parse(&fields(&two, "u")).unwrap_or_default();
-        let topology = Topology::builtin();
-        let all = compare(&json!({}), &second, topology.root()).set().difference(&NEVER_OWNED);
+        let root = Place::builtin();
+        let all = compare(&json!({}), &second, root).set().difference(&NEVER_OWNED);
         prop_assert_eq!(all.leaves().difference(&owned), Set::new());
     }
 

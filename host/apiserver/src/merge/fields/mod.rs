@@ -1,4 +1,4 @@
-//! Sets of fields: who owns what, as `metadata.managedFields` records it.
+//! Sets of fields, as `metadata.managedFields` records who owns them.
 //!
 //! A [`Set`] is a tree of [`Step`]s, of which some are members: owning `.spec` is not owning `.spec.replicas`, and the
 //! other way round. This module knows the algebra and the `FieldsV1` text of sets ([`text`]) and how to take a set from

@@ -59,7 +59,7 @@ impl Set {
     }
 }
 
-/// What an item of the list at `place` is known by.
+/// The path element by which an item of the list at `place` is known.
 pub(crate) fn step_of_item(item: &Value, index: usize, place: Place<'_>) -> Step {
     match &*place.list() {
         ListKind::Atomic => Step::Index(i64::try_from(index).unwrap_or(i64::MAX)),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::merge::lists::Topology;
+use crate::merge::lists::Place;
 
 fn set(fields: &Value) -> Set {
     Set::parse(fields).expect("fieldsV1")
@@ -89,7 +89,7 @@ proptest! {
 
     #[test]
     fn every_value_has_a_set_that_prints_and_parses(value in any_json()) {
-        let set = Set::of(&value, Topology::builtin().root());
+        let set = Set::of(&value, Place::builtin());
         prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
     }
 }
@@ -158,13 +158,13 @@ fn the_set_of_a_deployment_is_what_the_real_server_records_for_an_apply() {
             }}}},
         },
     });
-    assert_eq!(Set::of(&deployment, Topology::builtin().root()).print(), expected);
+    assert_eq!(Set::of(&deployment, Place::builtin()).print(), expected);
 }
 
 #[test]
 fn removing_the_last_field_of_a_struct_reaches_the_struct() {
-    let topology = Topology::builtin();
+    let root = Place::builtin();
     let owned = set(&json!({"f:spec": {"f:strategy": {"f:type": {}}}, "f:data": {"f:key": {}}}));
     let paths = [".data", ".data.key", ".spec", ".spec.strategy", ".spec.strategy.type"];
-    assert_eq!(owned.with_structs(topology.root()).paths(), paths);
+    assert_eq!(owned.with_structs(root).paths(), paths);
 }

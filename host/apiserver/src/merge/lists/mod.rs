@@ -13,35 +13,6 @@ use serde_json::Value;
 
 use crate::schema::{Additional, ListKind, Mark, Node, Schema};
 
-/// The make-up of every object of a kind.
-#[derive(Clone, Debug)]
-pub(crate) enum Topology {
-    /// Any built-in kind.
-    Builtin,
-    /// A custom resource.
-    Custom(Schema),
-}
-
-impl Topology {
-    /// For the kinds that Kubernetes defines: one table serves them all, since their fields' names agree.
-    pub(crate) fn builtin() -> Self {
-        Self::Builtin
-    }
-
-    /// For a custom resource.
-    pub(crate) fn from_schema(schema: &Schema) -> Self {
-        Self::Custom(schema.clone())
-    }
-
-    /// The object itself, from which a walk begins.
-    pub(crate) fn root(&self) -> Place<'_> {
-        match self {
-            Self::Builtin => Place::Builtin { parent: "", name: "" },
-            Self::Custom(schema) => Place::Custom { node: schema.root(), is_resource: true },
-        }
-    }
-}
-
 /// Where in an object a walk is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
@@ -55,6 +26,16 @@ pub(crate) enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// An object of a kind that Kubernetes defines: one table serves them all, since their fields' names agree.
+    pub(crate) fn builtin() -> Self {
+        Self::Builtin { parent: "", name: "" }
+    }
+
+    /// A custom resource.
+    pub(crate) fn of_schema(schema: &'a Schema) -> Self {
+        Self::Custom { node: schema.root(), is_resource: true }
+    }
+
     /// The field of a map.
     pub(crate) fn field(self, name: &'a str) -> Self {
         match self {
@@ -126,7 +107,7 @@ impl<'a> Place<'a> {
         matches!(self, Self::Builtin { parent, name } if builtin::is_always_there(parent, name))
     }
 
-    /// What a key of a list item is when the item does not say: `protocol` of a port is `TCP`.
+    /// The default of a list item's key: `protocol` of a port is `TCP`.
     pub(crate) fn key_default(self, key: &str) -> Option<Cow<'a, Value>> {
         match self {
             Self::Builtin { .. } => (key == "protocol").then(|| Cow::Owned(Value::from("TCP"))),
@@ -165,8 +146,8 @@ mod tests {
     #[test]
     fn metadata_is_the_same_in_every_kind() {
         let schema = Schema::parse(&json!({"type": "object"})).unwrap();
-        for topology in [Topology::builtin(), Topology::from_schema(&schema)] {
-            let metadata = topology.root().field("metadata");
+        for root in [Place::builtin(), Place::of_schema(&schema)] {
+            let metadata = root.field("metadata");
             assert_eq!(*metadata.field("finalizers").list(), ListKind::Set);
             assert_eq!(*metadata.field("ownerReferences").list(), keys(&["uid"]));
             assert!(metadata.field("labels").goes_when_empty());
@@ -183,8 +164,8 @@ mod tests {
             "free": {"type": "object", "additionalProperties": {"type": "string"}},
         }}}}))
         .unwrap();
-        let topology = Topology::from_schema(&schema);
-        let spec = topology.root().field("spec");
+        let root = Place::of_schema(&schema);
+        let spec = root.field("spec");
         assert_eq!(*spec.field("tags").list(), ListKind::Set);
         assert_eq!(*spec.field("refs").list(), keys(&["kind"]));
         assert_eq!(spec.field("refs").key_default("kind").as_deref(), Some(&json!("Pod")));

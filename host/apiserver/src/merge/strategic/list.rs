@@ -38,7 +38,7 @@ pub(super) fn merge(
     }
 }
 
-/// What an item is known by, in canonical JSON.
+/// The key by which an item is known, in canonical JSON.
 fn identity(item: &Value, strategy: Strategy) -> String {
     match strategy {
         Strategy::MergeBy(key) => canonical(item.get(key).unwrap_or(&Value::Null)),

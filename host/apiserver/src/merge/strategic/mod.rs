@@ -42,7 +42,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// What `$patch` says is to be done with a map or a list.
+/// The `$patch` of a map or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Directive {
     Delete,
@@ -88,7 +88,7 @@ fn merge_maps(
     Ok(map)
 }
 
-/// What `$setElementOrder` says of the list of this name.
+/// The `$setElementOrder` of the list of this name.
 fn order_of<'a>(patch: &'a Map<String, Value>, name: &str) -> Result<Option<&'a [Value]>, StrategicError> {
     match patch.get(&format!("{SET_ELEMENT_ORDER}{name}")) {
         None => Ok(None),

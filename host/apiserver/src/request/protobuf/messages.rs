@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldType {
     Bool,
     Int,
     Text,
@@ -20,10 +20,10 @@ pub(super) enum Kind {
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct MessageField {
     pub(super) number: u64,
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldType,
     pub(super) repeated: bool,
     /// Being there means something even if the value is empty.
     pub(super) pointer: bool,
@@ -102,30 +102,30 @@ const MESSAGES: &[(&str, &str)] = &[
     ("RoleRef", "1 apiGroup text, 2 kind text, 3 name text"),
 ];
 
-static TABLE: LazyLock<HashMap<&str, Vec<Field>>> = LazyLock::new(|| {
+static TABLE: LazyLock<HashMap<&str, Vec<MessageField>>> = LazyLock::new(|| {
     MESSAGES.iter().map(|(name, text)| (*name, text.split(", ").filter_map(field).collect())).collect()
 });
 
 /// The fields of a message, if it can be read.
-pub(super) fn fields(message: &str) -> Option<&'static [Field]> {
+pub(super) fn fields(message: &str) -> Option<&'static [MessageField]> {
     TABLE.get(message).map(Vec::as_slice)
 }
 
-fn field(text: &'static str) -> Option<Field> {
+fn field(text: &'static str) -> Option<MessageField> {
     let mut words = text.split_whitespace();
     let (number, name, kind) = (words.next()?, words.next()?, words.next()?);
     let (kind, pointer) = kind.strip_suffix('?').map_or((kind, false), |kind| (kind, true));
     let (kind, repeated) = kind.strip_suffix("[]").map_or((kind, false), |kind| (kind, true));
     let kind = match kind {
-        "bool" => Kind::Bool,
-        "int" => Kind::Int,
-        "text" => Kind::Text,
-        "intorstring" => Kind::IntOrString,
-        "map" => Kind::Map,
-        "bytesmap" => Kind::BytesMap,
-        message => Kind::Message(message),
+        "bool" => FieldType::Bool,
+        "int" => FieldType::Int,
+        "text" => FieldType::Text,
+        "intorstring" => FieldType::IntOrString,
+        "map" => FieldType::Map,
+        "bytesmap" => FieldType::BytesMap,
+        message => FieldType::Message(message),
     };
-    Some(Field { number: number.parse().ok()?, name, kind, repeated, pointer })
+    Some(MessageField { number: number.parse().ok()?, name, kind, repeated, pointer })
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
             let fields = fields(name).expect("it is in the table");
             assert_eq!(fields.len(), text.split(", ").count(), "{name}");
             for field in fields {
-                if let Kind::Message(inner) = field.kind {
+                if let FieldType::Message(inner) = field.kind {
                     assert!(super::fields(inner).is_some(), "{name}.{} is a {inner}", field.name);
                 }
             }

@@ -7,9 +7,9 @@ mod messages;
 
 use serde_json::{Map, Value, json};
 
-use messages::{Field, Kind};
+use messages::{FieldType, MessageField};
 
-/// What every body in this encoding begins with.
+/// The first bytes of every body in this encoding.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// Why a body could not be read.
@@ -41,29 +41,29 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 /// One field as it stands on the wire.
-enum Wire<'a> {
+enum WireValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     Skipped,
 }
 
 /// Reads the fields of a message, one after the other.
-struct Reader<'a>(&'a [u8]);
+struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<Option<(u64, Wire<'a>)>, ProtobufError> {
+impl<'a> WireReader<'a> {
+    fn next(&mut self) -> Result<Option<(u64, WireValue<'a>)>, ProtobufError> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
         let wire = match tag & 7 {
-            0 => Wire::Number(self.varint()?),
-            1 => self.take(8).map(|_| Wire::Skipped)?,
+            0 => WireValue::Number(self.varint()?),
+            1 => self.take(8).map(|_| WireValue::Skipped)?,
             2 => {
                 let length = usize::try_from(self.varint()?).map_err(|_| ProtobufError::Malformed)?;
-                Wire::Bytes(self.take(length)?)
+                WireValue::Bytes(self.take(length)?)
             }
-            5 => self.take(4).map(|_| Wire::Skipped)?,
+            5 => self.take(4).map(|_| WireValue::Skipped)?,
             _ => return Err(ProtobufError::Malformed),
         };
         Ok(Some((tag >> 3, wire)))
@@ -90,9 +90,9 @@ impl<'a> Reader<'a> {
 }
 
 fn field_bytes(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, ProtobufError> {
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     while let Some((number, wire)) = reader.next()? {
-        if let (true, Wire::Bytes(found)) = (number == wanted, wire) {
+        if let (true, WireValue::Bytes(found)) = (number == wanted, wire) {
             return Ok(Some(found));
         }
     }
@@ -102,7 +102,7 @@ fn field_bytes(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, ProtobufError
 fn message(name: &str, bytes: &[u8]) -> Result<Map<String, Value>, ProtobufError> {
     let fields = messages::fields(name).ok_or_else(|| ProtobufError::UnknownKind(name.to_owned()))?;
     let mut result = Map::new();
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     while let Some((number, wire)) = reader.next()? {
         if let Some(field) = fields.iter().find(|field| field.number == number) {
             add(&mut result, field, &wire)?;
@@ -111,11 +111,11 @@ fn message(name: &str, bytes: &[u8]) -> Result<Map<String, Value>, ProtobufError
     Ok(result)
 }
 
-fn add(result: &mut Map<String, Value>, field: &Field, wire: &Wire) -> Result<(), ProtobufError> {
-    if let (Kind::Map | Kind::BytesMap, Wire::Bytes(entry)) = (&field.kind, wire) {
+fn add(result: &mut Map<String, Value>, field: &MessageField, wire: &WireValue) -> Result<(), ProtobufError> {
+    if let (FieldType::Map | FieldType::BytesMap, WireValue::Bytes(entry)) = (&field.kind, wire) {
         let key = field_bytes(entry, 1)?.unwrap_or_default();
         let value = field_bytes(entry, 2)?.unwrap_or_default();
-        let value = if field.kind == Kind::Map { text(value)? } else { json!(crate::base64::encode(value)) };
+        let value = if field.kind == FieldType::Map { text(value)? } else { json!(crate::base64::encode(value)) };
         let map = result.entry(field.name).or_insert_with(|| json!({}));
         crate::object::as_map_mut(map).insert(String::from_utf8_lossy(key).into_owned(), value);
         return Ok(());
@@ -137,18 +137,18 @@ fn add(result: &mut Map<String, Value>, field: &Field, wire: &Wire) -> Result<()
     Ok(())
 }
 
-fn value(kind: &Kind, wire: &Wire) -> Result<Value, ProtobufError> {
+fn value(kind: &FieldType, wire: &WireValue) -> Result<Value, ProtobufError> {
     match (kind, wire) {
-        (Kind::Bool, Wire::Number(number)) => Ok(json!(*number != 0)),
-        (Kind::Int, Wire::Number(number)) => Ok(json!(number.cast_signed())),
-        (Kind::Text, Wire::Bytes(bytes)) => text(bytes),
-        (Kind::IntOrString, Wire::Bytes(bytes)) => {
+        (FieldType::Bool, WireValue::Number(number)) => Ok(json!(*number != 0)),
+        (FieldType::Int, WireValue::Number(number)) => Ok(json!(number.cast_signed())),
+        (FieldType::Text, WireValue::Bytes(bytes)) => text(bytes),
+        (FieldType::IntOrString, WireValue::Bytes(bytes)) => {
             let parts = message("IntOrString", bytes)?;
             let is_text = parts.get("type") == Some(&json!(1));
             let part = if is_text { parts.get("text") } else { parts.get("number") };
             Ok(part.cloned().unwrap_or_else(|| json!(0)))
         }
-        (Kind::Message(name), Wire::Bytes(bytes)) => message(name, bytes).map(Value::Object),
+        (FieldType::Message(name), WireValue::Bytes(bytes)) => message(name, bytes).map(Value::Object),
         _ => Err(ProtobufError::Malformed),
     }
 }

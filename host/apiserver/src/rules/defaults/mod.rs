@@ -1,4 +1,4 @@
-//! What a real server fills into built-in objects: the documented defaults (`workloads`, `others`), and what it decides
+//! The values that a server adds to built-in objects: documented defaults (`workloads`, `others`), and those it decides
 //! itself when an object is stored (finalizers of namespaces, cluster IPs, phases).
 //!
 //! They matter beyond looks: clients that apply part of an object must find the same rest on both servers.
@@ -79,7 +79,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// What the server decides when it stores a new object.
+/// Sets the values that the server decides when it stores a new object.
 pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut Value) {
     match (resource.id.group.as_str(), resource.kind.as_str()) {
         ("", "Namespace") => {
@@ -99,7 +99,7 @@ pub(crate) fn on_create(state: &mut State, resource: &ResourceType, object: &mut
     }
 }
 
-/// What the server decides when it replaces an object.
+/// Sets the values that the server decides when it replaces an object.
 pub(crate) fn on_update(state: &mut State, resource: &ResourceType, object: &mut Value, current: &Value) {
     if !(resource.id.group.is_empty() && resource.kind == "Service") {
         return;

@@ -1,4 +1,4 @@
-//! What makes a custom resource definition invalid.
+//! Validation of custom resource definitions.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::resources::crd::{defined_resource, versions};
 use crate::schema::Schema;
 use crate::status_error::Cause;
 
-/// Everything that is wrong with a definition.
+/// Returns all errors of a definition.
 pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     validate_names(definition, &mut causes);

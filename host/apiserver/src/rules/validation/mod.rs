@@ -1,4 +1,4 @@
-//! What makes an object invalid: the rules of `metadata` for every kind, and for built-ins those rules that users run
+//! Validation of objects: the rules of `metadata` for every kind, and for built-ins those rules that users run
 //! into most. It is not the whole of a real server's validation; README.md says so.
 
 mod definitions;
@@ -10,7 +10,7 @@ use crate::object::{self, text};
 use crate::resources::resource::ResourceType;
 use crate::status_error::Cause;
 
-/// What is wrong with the metadata.
+/// Errors of the metadata.
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = object::name(object);
@@ -76,7 +76,7 @@ fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What is wrong with a built-in object beside its metadata.
+/// Errors of a built-in object beside its metadata.
 pub(crate) fn builtin(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (resource.id.group.as_str(), resource.kind.as_str()) {

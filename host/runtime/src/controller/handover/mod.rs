@@ -1,5 +1,5 @@
 //! How the controller of one generation comes to the next: what it keeps, and how the next one gets ready.
 
-pub(super) mod former;
-pub(crate) mod lasting;
-pub(super) mod successor;
+pub(crate) mod kept;
+pub(super) mod prior_keys;
+pub(super) mod takeover;

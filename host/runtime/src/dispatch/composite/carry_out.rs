@@ -21,14 +21,14 @@ use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, W
 const AT_ONCE: usize = 8;
 
 /// One call's way to the world.
-pub(super) struct Hand<'a> {
+pub(super) struct ChildWriter<'a> {
     ports: &'a Ports,
     call: Arc<CallContext>,
     /// Nothing is begun after this.
     end: Mutex<Instant>,
 }
 
-impl<'a> Hand<'a> {
+impl<'a> ChildWriter<'a> {
     /// For a call that has so much time `left`.
     pub(super) fn new(ports: &'a Ports, call: Arc<CallContext>, left: Duration) -> Self {
         Self { ports, call, end: Mutex::new(Instant::now() + left) }

@@ -5,7 +5,7 @@
 //! status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
 
 mod carry_out;
-mod surroundings;
+mod observed_state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, EventType, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
 
-use crate::dispatch::Reconcile;
-use carry_out::Hand;
-pub(crate) use surroundings::{Owned, Related, Surroundings};
+use crate::dispatch::reconcile::{Call, Reconcile};
+use carry_out::ChildWriter;
+pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
 
 /// When to ask again for what waits for something that no watch tells of.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -54,23 +54,18 @@ impl Compose for Arc<Plugin> {
 /// A composing plugin as dispatch calls it.
 pub(crate) struct Composite<P> {
     pub(crate) plugin: P,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) observed_state: ObservedState,
 }
 
 impl<P: Compose> Reconcile for Composite<P> {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        self.run(request, ports, call, limits).boxed()
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { request, ports, context, limits, .. } = call;
+        self.run(request, ports, context, limits).boxed()
     }
 }
 
 /// What there was when the plugin was asked.
-struct Seen {
+struct ObservedParent {
     parent: CompositeParent,
     children: Vec<ObservedChildren>,
 }
@@ -88,7 +83,7 @@ impl<P: Compose> Composite<P> {
         };
         let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
         let result = match answer {
-            Ok(answer) => self.bring_about(&seen, &object, answer, &Hand::new(ports, call, left)).await,
+            Ok(answer) => self.bring_about(&seen, &object, answer, &ChildWriter::new(ports, call, left)).await,
             Err(failed) => failed,
         };
         // Until nothing of the answer is there any more.
@@ -102,15 +97,15 @@ impl<P: Compose> Composite<P> {
         object: &Object,
         ports: &Ports,
         call: &CallContext,
-    ) -> Result<(Seen, CompositionRequest), Failure> {
+    ) -> Result<(ObservedParent, CompositionRequest), Failure> {
         let parent = CompositeParent {
             plugin: call.principal.plugin.clone(),
             kind: call.primary_kind.clone(),
             key: call.primary_key.clone(),
             uid: object.header.uid.text(),
         };
-        let children = self.surroundings.children(ports, call).await?;
-        let related = self.surroundings.related(ports, call, object).await?;
+        let children = self.observed_state.children(ports, call).await?;
+        let related = self.observed_state.related(ports, call, object).await?;
         let request = CompositionRequest {
             request: Request { object: None, ..request },
             parent: object.text(),
@@ -118,15 +113,21 @@ impl<P: Compose> Composite<P> {
             related,
             config: call.config.clone(),
         };
-        Ok((Seen { parent, children }, request))
+        Ok((ObservedParent { parent, children }, request))
     }
 
-    async fn bring_about(&self, seen: &Seen, object: &Object, answer: Composition, hand: &Hand<'_>) -> CallResult {
-        let wanted = match self.surroundings.check(&answer, &seen.parent) {
+    async fn bring_about(
+        &self,
+        seen: &ObservedParent,
+        object: &Object,
+        answer: Composition,
+        hand: &ChildWriter<'_>,
+    ) -> CallResult {
+        let wanted = match self.observed_state.check(&answer, &seen.parent) {
             Ok(wanted) => wanted,
             Err(flaws) => return CallResult::Failed(vec![wrong(&flaws)]),
         };
-        let others = match surroundings::others(&wanted, &seen.children, hand) {
+        let others = match observed_state::others(&wanted, &seen.children, hand) {
             Ok(others) => others,
             Err(failure) => return CallResult::Failed(vec![failure]),
         };
@@ -135,11 +136,11 @@ impl<P: Compose> Composite<P> {
         };
         let steps: Vec<_> =
             wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
-        let applied = hand.apply(&seen.parent, &steps, &|kind| self.surroundings.shows_all(kind)).await;
+        let applied = hand.apply(&seen.parent, &steps, &|kind| self.observed_state.shows_all(kind)).await;
         let pruning = prune(&seen.parent, &wanted, &applied, &seen.children);
         tell(hand, &steps, &applied, &pruning);
         let mut failures = hand.prune(pruning.doomed).await;
-        failures.extend(hand.status(self.surroundings.has_status(), object, wanted.status.as_ref()).await);
+        failures.extend(hand.status(self.observed_state.has_status(), object, wanted.status.as_ref()).await);
         let Composition { events, requeue_after, .. } = answer;
         for event in events {
             hand.emit(event);
@@ -160,7 +161,7 @@ fn wrong(flaws: &[Flaw]) -> Failure {
 
 /// Tells people what they could not know otherwise.
 fn tell(
-    hand: &Hand<'_>,
+    hand: &ChildWriter<'_>,
     steps: &[(&windlass_core::compose::Child, ChildStep<'_>)],
     applied: &[Applied],
     pruning: &Pruning,

@@ -19,9 +19,9 @@ use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
-use windlass_wasm::{CallLimits, Called, Request};
+use windlass_wasm::{Called, Request};
 
-use crate::dispatch::Reconcile;
+use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::route::Stores;
 
 /// The finalizer that is kept on the primaries of one controller.
@@ -42,24 +42,26 @@ impl Finalized {
         Box::new(Self { inner, name: finalizer::name(&plugin.plugin), keeper, spec })
     }
 
-    async fn around(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
-        let Some(primary) = call.primary.clone() else {
-            return self.inner.reconcile(request, ports, call, limits).await;
+    async fn around(&self, call: Call<'_>) -> Called {
+        let (ports, context) = (call.ports, call.context.clone());
+        let Some(primary) = context.primary.clone() else {
+            return self.inner.reconcile(call).await;
         };
         let finalizers = finalizer::of(&primary);
         match finalizer::step(primary.header.deleting, &finalizers, &self.name) {
-            FinalizerStep::Call => self.inner.reconcile(request, ports, call, limits).await,
+            FinalizerStep::Call => self.inner.reconcile(call).await,
             FinalizerStep::Leave => uncalled(CallResult::Done),
             FinalizerStep::CleanUp => {
-                let Called { result, cpu } = self.inner.reconcile(request, ports, call.clone(), limits).await;
-                let result = if result == CallResult::Done { self.remove(ports, &call, primary).await } else { result };
+                let Called { result, cpu } = self.inner.reconcile(call).await;
+                let result =
+                    if result == CallResult::Done { self.remove(ports, &context, primary).await } else { result };
                 Called { result, cpu }
             }
-            FinalizerStep::AddFirst => match self.add(ports, &call, &primary, &finalizers).await {
+            FinalizerStep::AddFirst => match self.add(ports, &context, &primary, &finalizers).await {
                 Ok(primary) => {
-                    let request = Request { object: Some(primary.text()), ..request };
-                    let call = Arc::new(CallContext { primary: Some(primary), ..(*call).clone() });
-                    self.inner.reconcile(request, ports, call, limits).await
+                    let request = Request { object: Some(primary.text()), ..call.request };
+                    let context = Arc::new(CallContext { primary: Some(primary), ..(*context).clone() });
+                    self.inner.reconcile(Call { request, context, ..call }).await
                 }
                 Err(failed) => uncalled(failed),
             },
@@ -142,14 +144,8 @@ impl Finalized {
 }
 
 impl Reconcile for Finalized {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        self.around(request, ports, call, limits).boxed()
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        self.around(call).boxed()
     }
 }
 

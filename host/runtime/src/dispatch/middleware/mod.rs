@@ -1,6 +1,60 @@
-//! What the host keeps for a plugin around each of its calls, one decorator of [`Reconcile`](super::Reconcile) a file.
+//! The middleware around a plugin, one decorator of [`Reconcile`] a file: what the host keeps for a plugin around each call.
 
+pub(crate) mod breaker;
 pub(crate) mod finalize;
 pub(crate) mod pause;
+#[cfg(test)]
+pub(crate) mod played_events;
 pub(crate) mod reuse;
 pub(crate) mod slow_lane;
+
+use std::sync::Arc;
+
+use windlass_core::grants::Grants;
+use windlass_core::ports::Events;
+use windlass_core::principal::Principal;
+use windlass_core::watch::WatchSpec;
+
+use self::breaker::BreakerRecord;
+use self::finalize::Finalized;
+use self::pause::Pausable;
+use self::reuse::Reusable;
+use self::slow_lane::{SlowLaneKeys, Slowed};
+use super::circuit::Circuit;
+use super::reconcile::Reconcile;
+use crate::observe::status::ControllerStatus;
+use crate::policies::InstancesOf;
+
+/// The finalizer that the host keeps on a controller's primaries.
+pub(crate) struct KeptFinalizer<'a> {
+    pub(crate) plugin: &'a Principal,
+    /// What the host may do to keep it.
+    pub(crate) grants: Grants,
+    /// How the primaries are watched.
+    pub(crate) spec: WatchSpec,
+}
+
+/// What the middleware of one controller works with.
+pub(crate) struct Middleware<'a> {
+    pub(crate) instances: InstancesOf,
+    pub(crate) circuit: Circuit,
+    pub(crate) status: Arc<ControllerStatus>,
+    /// Not the plugin's own, which it may have used up.
+    pub(crate) events: Arc<dyn Events>,
+    /// None: the plugin asks for none.
+    pub(crate) finalizer: Option<KeptFinalizer<'a>>,
+    pub(crate) lane: Arc<SlowLaneKeys>,
+}
+
+impl Middleware<'_> {
+    /// Puts the middleware around `plugin`. A call passes it from the last line to the first.
+    pub(crate) fn around(self, plugin: Box<dyn Reconcile>) -> Box<dyn Reconcile> {
+        let mut inner: Box<dyn Reconcile> = Box::new(Reusable::new(plugin, self.instances));
+        inner = Box::new(BreakerRecord::new(inner, self.circuit, self.status, self.events));
+        if let Some(KeptFinalizer { plugin, grants, spec }) = self.finalizer {
+            inner = Finalized::new(inner, plugin, grants, spec);
+        }
+        inner = Box::new(Slowed::new(inner, self.lane));
+        Box::new(Pausable::new(inner))
+    }
+}

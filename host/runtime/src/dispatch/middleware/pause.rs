@@ -4,7 +4,7 @@
 //! the annotation comes runs to its end. That the annotation goes passes every predicate, and so does what had been changed.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -13,9 +13,9 @@ use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::pause;
 use windlass_core::ports::{CallContext, Event, EventType, Ports};
-use windlass_wasm::{CallLimits, Called, Request};
+use windlass_wasm::Called;
 
-use crate::dispatch::Reconcile;
+use crate::dispatch::reconcile::{Call, Reconcile};
 
 /// Calls nobody about what is paused.
 pub(crate) struct Pausable {
@@ -37,23 +37,18 @@ impl Pausable {
 }
 
 impl Reconcile for Pausable {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        let is_paused = call.primary.as_ref().is_some_and(pause::is_paused);
-        match (is_paused, self.is_news(&call, is_paused)) {
-            (true, true) => tell(ports, &call),
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let context = &call.context;
+        let is_paused = context.primary.as_ref().is_some_and(pause::is_paused);
+        match (is_paused, self.is_news(context, is_paused)) {
+            (true, true) => tell(call.ports, context),
             (false, true) => tracing::info!("no longer paused"),
             (_, false) => {}
         }
         if is_paused {
             return ready(Called { result: CallResult::NotCalled { again: None }, cpu: Duration::ZERO }).boxed();
         }
-        self.inner.reconcile(request, ports, call, limits)
+        self.inner.reconcile(call)
     }
 }
 
@@ -70,6 +65,8 @@ fn tell(ports: &Ports, call: &CallContext) {
 
 #[cfg(test)]
 mod tests {
+    use windlass_wasm::CallLimits;
+
     use windlass_core::ports::Absent;
 
     use super::*;
@@ -84,7 +81,15 @@ mod tests {
         let resumed = object("3", "{}", false);
         for (primary, calls) in [(Some(&paused), 0), (Some(&deleting), 0), (Some(&resumed), 1), (None, 2)] {
             let (request, context) = call(primary.cloned());
-            let called = pausable.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+            let called = pausable
+                .reconcile(Call {
+                    request,
+                    ports: &Absent::ports(),
+                    context,
+                    limits: CallLimits::default(),
+                    round: windlass_core::breaker::BreakerRound::default(),
+                })
+                .await;
             let made = if calls == 0 { CallResult::NotCalled { again: None } } else { CallResult::Done };
             assert_eq!((called.result, plugin.requests().len()), (made, calls));
         }

@@ -1,12 +1,9 @@
 //! Instances that serve more than one call, where the operator's policy says so: each call asks what holds now.
 
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
-use windlass_core::ports::{CallContext, Ports};
-use windlass_wasm::{CallLimits, Called, Request};
+use windlass_wasm::{CallLimits, Called};
 
-use crate::dispatch::Reconcile;
+use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::policies::InstancesOf;
 
 /// Calls in the instances that the policy wants.
@@ -22,13 +19,8 @@ impl Reusable {
 }
 
 impl Reconcile for Reusable {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        self.inner.reconcile(request, ports, call, CallLimits { instances: self.instances.now(), ..limits })
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let limits = CallLimits { instances: self.instances.now(), ..call.limits };
+        self.inner.reconcile(Call { limits, ..call })
     }
 }

@@ -15,27 +15,27 @@ use windlass_core::hot_loop::{LONGEST_HOLD, SlowLane, SlowMark};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::WrittenState;
-use windlass_core::ports::{CallContext, Events, Ports};
+use windlass_core::ports::{CallContext, Events};
 use windlass_kube::Committed;
-use windlass_wasm::{CallLimits, Called, Request};
+use windlass_wasm::Called;
 
 use crate::clock::SystemClock;
-use crate::dispatch::Reconcile;
 use crate::dispatch::guards::Guards;
+use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
 /// Keys of one controller that are listed.
 const MOST_LISTED: usize = 100;
 
 /// The slow lane of one controller.
-pub(crate) struct Lane {
+pub(crate) struct SlowLaneKeys {
     keys: Mutex<SlowLane<ObjectKey>>,
     clock: SystemClock,
     guards: Guards,
     events: Arc<dyn Events>,
 }
 
-impl Lane {
+impl SlowLaneKeys {
     /// An empty one. What is found is told by `events`, which are not the plugin's own: it may have used them up.
     pub(crate) fn new(guards: Guards, events: Arc<dyn Events>) -> Arc<Self> {
         Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
@@ -112,31 +112,26 @@ fn mark(call: &CallContext) -> Option<SlowMark> {
 /// Calls rarely about what loops.
 pub(crate) struct Slowed {
     inner: Box<dyn Reconcile>,
-    lane: Arc<Lane>,
+    lane: Arc<SlowLaneKeys>,
 }
 
 impl Slowed {
-    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<Lane>) -> Self {
+    pub(crate) fn new(inner: Box<dyn Reconcile>, lane: Arc<SlowLaneKeys>) -> Self {
         Self { inner, lane }
     }
 }
 
 impl Reconcile for Slowed {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        limits: CallLimits,
-    ) -> BoxFuture<'a, Called> {
-        let seen = call.primary.as_ref().map(|object| SlowMark::of(&object.header));
-        let wait = self.lane.keys().wait(&call.primary_key, seen.as_ref(), self.lane.now());
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let context = call.context.clone();
+        let seen = context.primary.as_ref().map(|object| SlowMark::of(&object.header));
+        let wait = self.lane.keys().wait(&context.primary_key, seen.as_ref(), self.lane.now());
         if let Some(wait) = wait {
             tracing::debug!(?wait, "in the slow lane: no call is made");
             return ready(Called { result: CallResult::NotCalled { again: Some(wait) }, cpu: Duration::ZERO }).boxed();
         }
-        let called = self.inner.reconcile(request, ports, call.clone(), limits);
-        called.inspect(move |_| self.lane.keys().left_at(&call.primary_key, mark(&call))).boxed()
+        let called = self.inner.reconcile(call);
+        called.inspect(move |_| self.lane.keys().left_at(&context.primary_key, mark(&context))).boxed()
     }
 }
 

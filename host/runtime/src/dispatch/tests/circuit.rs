@@ -17,7 +17,7 @@ async fn opened(workers: usize) -> Stage {
         stage.answer(&name, trapped()).await;
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.circuit.state(), BreakerState::Open);
+    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Open);
     stage
 }
 
@@ -32,7 +32,7 @@ async fn after_traps_over_five_keys_nothing_is_called_for_ten_seconds_and_nothin
     assert_eq!(stage.dispatch.queue.len(), 4, "no worker takes a key");
     let permits: Vec<_> = (0..8).map_while(|_| stage.other.acquire().now_or_never()).collect();
     assert_eq!(permits.len(), 6, "another plugin has all that one may have");
-    permits.into_iter().for_each(CallPermit::unused);
+    permits.into_iter().for_each(Permit::unused);
     let probe = stage.call().await;
     let waited = began.elapsed();
     assert!(waited >= Duration::from_secs(9) && waited <= Duration::from_secs(10), "{waited:?}");
@@ -73,7 +73,7 @@ async fn one_key_that_traps_again_and_again_opens_nothing() {
         stage.dispatch.queue.add(key("bad"));
         stage.answer("bad", trapped()).await;
     }
-    assert_eq!(stage.dispatch.circuit.state(), BreakerState::Closed);
+    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Closed);
     stage.dispatch.queue.add(key("good"));
     stage.answer("good", CallResult::Done).await;
 }
@@ -88,7 +88,7 @@ async fn a_failure_that_the_plugin_reports_is_an_answer() {
         stage.answer(&name, if number % 5 == 4 { failed } else { trapped() }).await;
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.circuit.state(), BreakerState::Closed);
+    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +102,7 @@ async fn a_probe_that_comes_to_nothing_makes_room_for_the_next() {
     assert_eq!(next.request.key, key("c"));
     next.answer.send(CallResult::Done).expect("the worker waits");
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.circuit.state(), BreakerState::Closed);
+    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Closed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -198,7 +198,7 @@ impl Table {
     }
 
     /// The next call, and how long it took to come.
-    async fn next(&mut self) -> Option<(Duration, Call)> {
+    async fn next(&mut self) -> Option<(Duration, PlayedCall)> {
         let began = Instant::now();
         let call = tokio::time::timeout(LONG, self.stage.calls.recv()).await.ok()?;
         Some((began.elapsed(), call.expect("the workers go on")))

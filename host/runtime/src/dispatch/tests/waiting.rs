@@ -33,13 +33,8 @@ struct Waits {
 }
 
 impl Reconcile for Waits {
-    fn reconcile<'a>(
-        &'a self,
-        _: Request,
-        ports: &'a Ports,
-        call: Arc<CallContext>,
-        _: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { ports, context: call, .. } = call;
         self.began.fetch_add(1, Ordering::Relaxed);
         let wish = if self.for_writes {
             ports.writes.batch(call, vec![]).map(drop).boxed()

@@ -94,7 +94,7 @@ impl Api {
 
 /// An elector that runs, and what it gives to those who go by its lease.
 struct Candidate {
-    standing: watch::Receiver<Standing>,
+    standing: watch::Receiver<LeaseStanding>,
     _running: AbortOnDropHandle<()>,
 }
 
@@ -137,15 +137,15 @@ impl Candidate {
     }
 
     /// Its next tenure.
-    async fn tenure(&mut self) -> Tenure {
-        let standing = self.standing.wait_for(|standing| standing.tenure.is_some()).await.expect("it runs");
-        standing.tenure.clone().expect("it has been waited for")
+    async fn term(&mut self) -> PluginTerm {
+        let standing = self.standing.wait_for(|standing| standing.term.is_some()).await.expect("it runs");
+        standing.term.clone().expect("it has been waited for")
     }
 }
 
 /// `a` has had the lease, which is meant for `b`, for so long that it hands it over: its tenure, and what then happens at the API.
 struct HandingOver {
-    tenure: Tenure,
+    term: PluginTerm,
     a: Candidate,
     b: Candidate,
     began: Instant,
@@ -160,41 +160,41 @@ impl HandingOver {
         let clock = Arc::new(SystemClock::new());
         let members = watch::Sender::new(Membership { live: names(&["a"]), since: clock.now() });
         let mut a = Candidate::start(elector(api, &lease, "a", &members, &clock));
-        let tenure = a.tenure().await;
+        let term = a.term().await;
         let b = Candidate::start(elector(api, &lease, "b", &members, &clock));
         members.send_replace(Membership { live: both, since: clock.now() });
-        tenure.ends.cancelled().await;
-        Self { tenure, a, b, began: Instant::now() }
+        term.ends.cancelled().await;
+        Self { term, a, b, began: Instant::now() }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has_run_out() {
     let mut over = HandingOver::start(&Api::new()).await;
-    over.tenure.fence.may_start(DURATION).expect("what runs may end in order");
-    timeout(HAND_OVER + SLACK, over.tenure.lost.cancelled()).await.expect("it is given up");
+    over.term.fence.may_start(DURATION).expect("what runs may end in order");
+    timeout(HAND_OVER + SLACK, over.term.lost.cancelled()).await.expect("it is given up");
     let given_up = over.began.elapsed();
     assert!(given_up >= HAND_OVER, "{given_up:?}");
-    over.tenure.fence.may_start(DURATION).expect_err("nothing more may start");
-    assert!(over.b.standing.borrow().tenure.is_none(), "what was started may be carried out");
+    over.term.fence.may_start(DURATION).expect_err("nothing more may start");
+    assert!(over.b.standing.borrow().term.is_none(), "what was started may be carried out");
 
-    let taken = timeout(DURATION + SLACK, over.b.tenure()).await.expect("the target takes over");
+    let taken = timeout(DURATION + SLACK, over.b.term()).await.expect("the target takes over");
     taken.fence.may_start(DURATION).expect("it is its own");
     let quiet = over.began.elapsed().saturating_sub(given_up);
     assert!(quiet + Duration::from_millis(2_400) >= DURATION, "a renewal's pause less, at the most: {quiet:?}");
-    drop(over.tenure);
-    timeout(STABILITY * 5, over.a.tenure()).await.expect_err("it has the other's name in it");
+    drop(over.term);
+    timeout(STABILITY * 5, over.a.term()).await.expect_err("it has the other's name in it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_is_tried_again_until_the_target_has_the_lease() {
     let api = Api::new();
     api.refuse_releases(3);
-    let HandingOver { tenure, mut a, mut b, .. } = HandingOver::start(&api).await;
-    drop(tenure);
-    timeout(DURATION, b.tenure()).await.expect("the target takes over");
+    let HandingOver { term, mut a, mut b, .. } = HandingOver::start(&api).await;
+    drop(term);
+    timeout(DURATION, b.term()).await.expect("the target takes over");
     assert_eq!(api.refusals_left(), 0);
-    timeout(STABILITY * 5, a.tenure()).await.expect_err("it has gone");
+    timeout(STABILITY * 5, a.term()).await.expect_err("it has gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,9 +203,9 @@ async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_
     let members = watch::Sender::new(Membership { live: BTreeSet::from(["a".into()]), since: clock.now() });
     let mut a = elector(&api, "lease", "a", &members, &clock);
     let mut standing = a.standing.subscribe();
-    let tenure = tokio::select! {
+    let term = tokio::select! {
         () = a.run() => panic!("it does not stop"),
-        won = standing.wait_for(|standing| standing.tenure.is_some()) => won.expect("it runs").tenure.clone(),
+        won = standing.wait_for(|standing| standing.term.is_some()) => won.expect("it runs").term.clone(),
     };
     let now = clock.now();
     let (wish, _) = a.wish(now, false);
@@ -214,6 +214,6 @@ async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_
     assert_eq!(a.wait(renewal, false).now_or_never(), Some(()), "the lease would be held until then");
     a.wish(now, true);
     assert_eq!(a.wait(renewal, true).now_or_never(), None, "what is known already ends no wait for what runs to end");
-    drop(tenure);
+    drop(term);
     assert_eq!(a.wait(renewal, true).now_or_never(), Some(()), "that it has ended does");
 }

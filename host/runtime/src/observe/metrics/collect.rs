@@ -1,4 +1,4 @@
-//! What is looked up when somebody asks: queues, caches, plugins, denials, panics.
+//! Metrics looked up at each scrape: queues, caches, plugins, denials, panics.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What all plugins use of the machine together, looked up when somebody asks.
+//! The memory and CPU that all plugins use together, looked up at each scrape.
 
 use std::fmt;
 

@@ -271,7 +271,7 @@ impl Series {
     }
 }
 
-/// What a sum has become, if it is still a number.
+/// The sum, if it is still a number.
 fn finite(sum: f64) -> Result<f64, Misfit> {
     if sum.is_finite() { Ok(sum) } else { Err(Misfit::Value) }
 }

@@ -68,7 +68,7 @@ impl Totals {
     }
 }
 
-/// How a write ended: *committed*, *refused* or *unknown* (§3.4), or the host did not let it go.
+/// How a write ended: *committed*, *refused* or *unknown* (ADR 5), or the host did not send it.
 fn ended(written: &Written) -> (Option<u16>, &'static str) {
     match written {
         Ok(_) => (None, "committed"),

@@ -1,4 +1,4 @@
-//! What one controller is doing, and what its calls have come to.
+//! The status of one controller, and the outcomes of its calls.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ use crate::observe::metrics::ControllerMetrics;
 pub(super) const MOST_GIVEN_UP: usize = 1000;
 /// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
 const MOST_HELD: usize = 10;
-/// What a controller is doing.
+/// The state of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ControllerState {
@@ -68,7 +68,7 @@ struct Doing {
     state: ControllerState,
     reason: Option<String>,
     queue: Option<Queue<ObjectKey>>,
-    /// What holds keys, and its caches by name.
+    /// The gate that holds keys, and its caches by name.
     gate: Option<(Weak<Gate>, Vec<String>)>,
     given_up: BTreeMap<ObjectKey, String>,
     /// How many are given up that `given_up` had no room for.
@@ -131,7 +131,7 @@ impl ControllerStatus {
         doing.reason = reason.map(shortened);
     }
 
-    /// What it does, and why.
+    /// Its state, and why.
     pub(crate) fn state(&self) -> (ControllerState, Option<String>) {
         let doing = locked(&self.doing);
         (doing.state, doing.reason.clone())
@@ -163,7 +163,7 @@ impl ControllerStatus {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
     }
 
-    /// What holds the keys of the current round.
+    /// The gate of the current round.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
         locked(&self.doing).gate.as_ref()?.0.upgrade()
     }
@@ -191,7 +191,7 @@ impl ControllerStatus {
         locked(&self.doing).queue.clone()
     }
 
-    /// How many keys are given up (§3.1).
+    /// How many keys are given up: failed for good, and not retried.
     pub(crate) fn given_up(&self) -> u64 {
         let doing = locked(&self.doing);
         doing.given_up.len() as u64 + doing.unlisted

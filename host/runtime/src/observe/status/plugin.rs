@@ -1,4 +1,4 @@
-//! What one plugin is doing, and what has become of its files.
+//! The status of one plugin, and of its files.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use windlass_wasm::Plugin;
 
 use super::{ControllerStatus, locked, shortened};
 
-/// What a plugin is doing.
+/// The state of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PluginState {
@@ -30,7 +30,7 @@ pub(crate) enum PluginState {
     Suspended,
 }
 
-/// What the directory of plugins holds that does not run.
+/// A plugin file that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct NotTaken {
     /// Of the file, if it could be read.
@@ -56,16 +56,16 @@ pub(crate) trait LeaseView: Send + Sync {
     /// The replica that holds it, as far as is known.
     fn holder(&self) -> Option<Arc<str>>;
 
-    /// Whether this replica holds it.
+    /// True if this replica holds it.
     fn is_held(&self) -> bool;
 }
 
 /// The status of one plugin, whichever of its generations runs.
 pub(crate) struct PluginStatus {
     pub(crate) name: Arc<str>,
-    /// What it was denied.
+    /// Its denials.
     pub(crate) denials: Denials,
-    current: Mutex<Current>,
+    current: Mutex<CurrentPluginStatus>,
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
     left_behind: Mutex<Vec<LeftBehind>>,
     /// By which lease it goes, and who holds that.
@@ -73,7 +73,7 @@ pub(crate) struct PluginStatus {
 }
 
 #[derive(Clone, Debug)]
-struct Current {
+struct CurrentPluginStatus {
     state: PluginState,
     reason: Option<String>,
     plugin: Option<Arc<Plugin>>,
@@ -81,7 +81,7 @@ struct Current {
     pending: Option<NotTaken>,
     /// The file as it is, where it is not what runs.
     not_taken: Option<NotTaken>,
-    /// What was rolled back.
+    /// The generation that was rolled back.
     rejected: Option<NotTaken>,
     /// Why other replicas do not know yet what was rolled back, or is tried again.
     untold: Option<String>,
@@ -91,7 +91,7 @@ struct Current {
 
 impl PluginStatus {
     pub(super) fn new(name: &str) -> Self {
-        let current = Current {
+        let current = CurrentPluginStatus {
             state: PluginState::Loading,
             reason: None,
             plugin: None,
@@ -197,7 +197,7 @@ impl PluginStatus {
         locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
     }
 
-    /// What it does.
+    /// Its state.
     pub(crate) fn state(&self) -> PluginState {
         locked(&self.current).state
     }
@@ -245,7 +245,7 @@ impl PluginStatus {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let Current { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
+        let CurrentPluginStatus { state, reason, plugin, pending, not_taken, rejected, untold, loads: _ } =
             locked(&self.current).clone();
         let controllers: Vec<_> =
             locked(&self.controllers).iter().map(|(name, controller)| controller.to_json(name)).collect();

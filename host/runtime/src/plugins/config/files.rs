@@ -14,9 +14,9 @@ use crate::files::Files;
 
 /// The configurations in one directory. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct ConfigFiles(Arc<Shared>);
+pub(crate) struct ConfigFiles(Arc<ConfigFilesInner>);
 
-struct Shared {
+struct ConfigFilesInner {
     directory: PathBuf,
     /// Who is told, by the name of the file.
     followers: Mutex<BTreeMap<OsString, watch::Sender<()>>>,
@@ -25,7 +25,7 @@ struct Shared {
 impl ConfigFiles {
     /// Those in `directory`. Nobody is told of anything before [`follow`](Self::follow) runs.
     pub(crate) fn of(directory: &Path) -> Self {
-        Self(Arc::new(Shared { directory: directory.to_owned(), followers: Mutex::default() }))
+        Self(Arc::new(ConfigFilesInner { directory: directory.to_owned(), followers: Mutex::default() }))
     }
 
     /// Where they are.

@@ -23,12 +23,12 @@ const READ_AGAIN: Duration = Duration::from_mins(3);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Where values of Secrets come from: the API server, or a test.
-pub(crate) trait Source: Send + Sync {
+pub(crate) trait SecretSource: Send + Sync {
     /// The value that `reference` names.
     fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>>;
 }
 
-impl Source for Secrets {
+impl SecretSource for Secrets {
     fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>> {
         let SecretKeyRef { namespace, name, key } = reference;
         Secrets::value(self, namespace, name, key).boxed()
@@ -36,17 +36,17 @@ impl Source for Secrets {
 }
 
 /// The configuration of one plugin, kept up to date.
-pub(crate) struct Follower {
+pub(crate) struct ConfigFollower {
     pub(crate) plugin: Arc<str>,
     pub(crate) path: PathBuf,
     /// Is told when the file may have changed.
     pub(crate) changes: watch::Receiver<()>,
     pub(crate) schema: Schema,
-    pub(crate) source: Arc<dyn Source>,
+    pub(crate) source: Arc<dyn SecretSource>,
     pub(crate) configured: watch::Sender<Option<Confidential>>,
 }
 
-impl Follower {
+impl ConfigFollower {
     /// Follows it for ever.
     pub(crate) async fn run(&self) {
         let mut told = String::new();

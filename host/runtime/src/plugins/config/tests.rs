@@ -137,7 +137,7 @@ impl Vault {
     }
 }
 
-impl Source for Vault {
+impl SecretSource for Vault {
     fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>> {
         let SecretKeyRef { namespace, name, key } = reference.clone();
         let value = self.0.lock().expect("no panic").get(&name).cloned();
@@ -161,11 +161,11 @@ impl Stage {
         if let Some(first) = first {
             std::fs::write(&path, file(first)).expect("written");
         }
-        let source: Arc<dyn Source> = Arc::new(vault.clone());
+        let source: Arc<dyn SecretSource> = Arc::new(vault.clone());
         let files = ConfigFiles::of(directory.path());
         let changes = files.changes_of(&path);
         let follower =
-            Follower { plugin: "webapp".into(), path, changes, schema: schema(), source, configured: sender };
+            ConfigFollower { plugin: "webapp".into(), path, changes, schema: schema(), source, configured: sender };
         let task = tokio::spawn(async move { tokio::join!(follower.run(), files.follow()).0 });
         Self { directory, vault, configured, task }
     }

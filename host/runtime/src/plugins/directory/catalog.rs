@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::entry::{Attempt, Entry, Runs};
-use super::{Allowed, Loaded, NotRevived, Refusal, name_of};
+use super::entry::{CatalogEntry, LoadAttempt, RunningFile};
+use super::{Allowed, FileRefusal, LoadedFile, NotRevived, name_of};
 use crate::files::Change;
 use crate::rejections::{Digest, Rejection};
 
 /// All plugins, and what has come of them.
 #[derive(Debug)]
 pub(crate) struct Catalog<G> {
-    pub(super) plugins: BTreeMap<Arc<str>, Entry<G>>,
+    pub(super) plugins: BTreeMap<Arc<str>, CatalogEntry<G>>,
     pub(super) allowed: Option<Allowed>,
     /// Those of the first look that nothing has come of yet.
     pub(super) first: BTreeSet<Arc<str>>,
@@ -35,14 +35,14 @@ impl<G: Clone> Catalog<G> {
             if !self.has_looked {
                 self.first.insert(plugin.clone());
             }
-            self.plugins.entry(plugin).or_insert_with(|| Entry::new(path.clone())).file = content.clone();
+            self.plugins.entry(plugin).or_insert_with(|| CatalogEntry::new(path.clone())).file = content.clone();
         }
         self.has_looked = true;
     }
 
     /// Whether the file of `plugin` is there and has another digest.
     pub(crate) fn is_other(&self, plugin: &str, digest: &str) -> bool {
-        self.plugins.get(plugin).and_then(Entry::digest).is_some_and(|now| *now != *digest)
+        self.plugins.get(plugin).and_then(CatalogEntry::digest).is_some_and(|now| *now != *digest)
     }
 
     /// There is another list of allowed digests.
@@ -69,23 +69,23 @@ impl<G: Clone> Catalog<G> {
     }
 
     /// What came of loading `digest` of `plugin`. None: the file was another one by then.
-    pub(crate) fn loaded(&mut self, plugin: &str, digest: &Digest, result: Option<Result<Loaded<G>, Refusal>>) {
+    pub(crate) fn loaded(&mut self, plugin: &str, digest: &Digest, result: Option<Result<LoadedFile<G>, FileRefusal>>) {
         self.loading = self.loading.saturating_sub(1);
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
-        if !matches!(&entry.attempt, Attempt::Loading(loading) if loading == digest) {
+        if !matches!(&entry.attempt, LoadAttempt::Loading(loading) if loading == digest) {
             return;
         }
         entry.attempt = match result {
-            None => Attempt::None,
-            Some(Ok(loaded)) => Attempt::Loaded(loaded),
-            Some(Err(refusal)) => Attempt::Failed { digest: digest.clone(), refusal, settled: false },
+            None => LoadAttempt::None,
+            Some(Ok(loaded)) => LoadAttempt::Loaded(loaded),
+            Some(Err(refusal)) => LoadAttempt::Failed { digest: digest.clone(), refusal, settled: false },
         };
     }
 
     /// Enough time has passed since `digest` of `plugin` could not be loaded: nobody is still writing it.
     pub(crate) fn settled(&mut self, plugin: &str, tried: &Digest) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
-        if let Attempt::Failed { digest, settled, .. } = &mut entry.attempt
+        if let LoadAttempt::Failed { digest, settled, .. } = &mut entry.attempt
             && digest == tried
         {
             *settled = true;
@@ -126,26 +126,26 @@ impl<G: Clone> Catalog<G> {
         if std::mem::take(&mut entry.fell) {
             // What ran before is looked for again; and why nothing is started, if so, is news.
             entry.told = None;
-            let Entry { instead, rejected, .. } = entry;
+            let CatalogEntry { instead, rejected, .. } = entry;
             instead.take_if(|it| rejected.as_ref().is_some_and(|rejected| rejected.digest == it.digest));
         }
     }
 
     /// Which plugins run, or were to be started.
     pub(crate) fn at_work(&self) -> impl Iterator<Item = &Arc<str>> {
-        let at_work = |entry: &Entry<G>| entry.runs.as_ref().is_some_and(|runs| !runs.ends && !runs.spent);
+        let at_work = |entry: &CatalogEntry<G>| entry.runs.as_ref().is_some_and(|runs| !runs.ends && !runs.spent);
         self.plugins.iter().filter(move |(_, entry)| at_work(entry)).map(|(plugin, _)| plugin)
     }
 
     /// A generation of `plugin` is at work from now on.
-    pub(crate) fn took_over(&mut self, plugin: &str, now: &Loaded<G>) {
+    pub(crate) fn took_over(&mut self, plugin: &str, now: &LoadedFile<G>) {
         if let Some(runs) = self.plugins.get_mut(plugin).and_then(|entry| entry.runs.as_mut()) {
             runs.took_over(now);
         }
     }
 
     /// A generation of `plugin` has failed, and `to`, which ran before, is to run again as soon as it can take over.
-    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &Loaded<G>) {
+    pub(crate) fn rolled_back(&mut self, plugin: &str, rejection: Rejection, to: &LoadedFile<G>) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if let Some(runs) = &mut entry.runs {
             runs.rolled_back(&rejection.digest, to);
@@ -154,7 +154,7 @@ impl<G: Clone> Catalog<G> {
     }
 
     /// What ran before the rejected file is at hand again. If it is wanted, it is to be started in the place of that.
-    pub(crate) fn revive(&mut self, plugin: &str, loaded: &Loaded<G>) -> Result<(), NotRevived> {
+    pub(crate) fn revive(&mut self, plugin: &str, loaded: &LoadedFile<G>) -> Result<(), NotRevived> {
         let rival = self.rival(plugin, &loaded.definitions);
         let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };
         let is_meant = |rejected: &Rejection| {
@@ -170,7 +170,7 @@ impl<G: Clone> Catalog<G> {
         if let Some(rival) = rival {
             return Err(NotRevived::Rival(rival));
         }
-        entry.runs = Some(Runs::started(loaded.clone()));
+        entry.runs = Some(RunningFile::started(loaded.clone()));
         Ok(())
     }
 

@@ -3,61 +3,61 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Allowed, Loaded, Refusal, Step, Why, hexadecimal};
+use super::{Allowed, DirectoryStep, FileRefusal, LoadedFile, StopReason, hexadecimal};
 use crate::files::Content;
 use crate::rejections::{Digest, Rejection};
 
 #[derive(Debug)]
-pub(super) struct Entry<G> {
+pub(super) struct CatalogEntry<G> {
     pub(super) path: PathBuf,
     pub(super) file: Content,
-    pub(super) attempt: Attempt<G>,
-    pub(super) runs: Option<Runs<G>>,
+    pub(super) attempt: LoadAttempt<G>,
+    pub(super) runs: Option<RunningFile<G>>,
     pub(super) rejected: Option<Rejection>,
     /// What is to run in the place of a file that is not wanted, when what runs of that has ended.
-    pub(super) instead: Option<Loaded<G>>,
+    pub(super) instead: Option<LoadedFile<G>>,
     /// What ran is no more, by the host's own fault: nothing is started yet.
     pub(super) fell: bool,
     /// The refusal that was told last, and of which bytes.
-    pub(super) told: Option<(Option<Digest>, Refusal)>,
+    pub(super) told: Option<(Option<Digest>, FileRefusal)>,
 }
 
 /// The last attempt to load the file.
 #[derive(Debug)]
-pub(super) enum Attempt<G> {
+pub(super) enum LoadAttempt<G> {
     None,
     /// It goes on.
     Loading(Digest),
     Failed {
         digest: Digest,
-        refusal: Refusal,
+        refusal: FileRefusal,
         /// The file has had the time to change if somebody was still writing it.
         settled: bool,
     },
-    Loaded(Loaded<G>),
+    Loaded(LoadedFile<G>),
 }
 
 /// What was started.
 #[derive(Debug)]
-pub(super) struct Runs<G> {
+pub(super) struct RunningFile<G> {
     /// Of the newest generation that it was given, which may still wait to take over.
     pub(super) digest: Digest,
     pub(super) definitions: Vec<String>,
-    pub(super) at_work: Loaded<G>,
+    pub(super) at_work: LoadedFile<G>,
     /// What comes back in the place of what is at work, which was rolled back here.
-    pub(super) returns: Option<Loaded<G>>,
+    pub(super) returns: Option<LoadedFile<G>>,
     /// What is at work instead of what was withdrawn, or is to be again if that took over in the same instant.
-    pub(super) instead: Option<Loaded<G>>,
+    pub(super) instead: Option<LoadedFile<G>>,
     /// It was told to end.
     pub(super) ends: bool,
     /// It has ended by itself: it can never run under this host's settings.
     pub(super) spent: bool,
 }
 
-impl<G: Clone> Entry<G> {
+impl<G: Clone> CatalogEntry<G> {
     /// Of a file that nothing has come of.
     pub(super) fn new(path: PathBuf) -> Self {
-        let (file, attempt) = (Content::Gone, Attempt::None);
+        let (file, attempt) = (Content::Gone, LoadAttempt::None);
         Self { path, file, attempt, runs: None, rejected: None, instead: None, fell: false, told: None }
     }
 
@@ -69,19 +69,27 @@ impl<G: Clone> Entry<G> {
     }
 
     /// What is at work is stopped if it may not run any more; what was to replace it is withdrawn.
-    pub(super) fn no_longer_allowed(&mut self, plugin: &Arc<str>, allowed: Option<&Allowed>) -> Option<Step<G>> {
+    pub(super) fn no_longer_allowed(
+        &mut self,
+        plugin: &Arc<str>,
+        allowed: Option<&Allowed>,
+    ) -> Option<DirectoryStep<G>> {
         let (runs, allowed) = (self.runs.as_mut()?, allowed?);
         if runs.spent {
             self.runs.take_if(|runs| !allowed.holds(&runs.digest));
             return None;
         }
         let list = || allowed.path().to_owned();
-        runs.drop_what(plugin, |digest| !allowed.holds(digest), |digest| Why::NotAllowed { digest, list: list() })
+        runs.drop_what(
+            plugin,
+            |digest| !allowed.holds(digest),
+            |digest| StopReason::NotAllowed { digest, list: list() },
+        )
     }
 
     /// The same if another replica has rolled it back: this one knows no generation before what is at work. Where one comes back, it
     /// was rolled back here, and goes as soon as that can take over.
-    pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
+    pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
         if runs.spent || runs.returns.is_some() {
             return None;
@@ -90,51 +98,56 @@ impl<G: Clone> Entry<G> {
         runs.drop_what(
             plugin,
             |digest| *digest == rejected.digest,
-            |digest| Why::Rejected { digest, because: because() },
+            |digest| StopReason::Rejected { digest, because: because() },
         )
     }
 
     /// Why nothing is known of what the file holds.
-    pub(super) fn unread(&self) -> Option<Refusal> {
+    pub(super) fn unread(&self) -> Option<FileRefusal> {
         let path = self.path.clone();
         match &self.file {
-            Content::Unreadable(problem) => Some(Refusal::Unreadable { path, problem: problem.clone() }),
-            Content::TooLarge(most) => Some(Refusal::TooLarge { path, most: *most }),
+            Content::Unreadable(problem) => Some(FileRefusal::Unreadable { path, problem: problem.clone() }),
+            Content::TooLarge(most) => Some(FileRefusal::TooLarge { path, most: *most }),
             Content::Gone | Content::Is(_) => None,
         }
     }
 
     /// Why a file of this digest is not even loaded.
-    pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<Refusal> {
+    pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<FileRefusal> {
         let (path, digest) = (self.path.clone(), digest.clone());
         // Whether it is allowed or not: what ran before it can be started.
         if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
-            return Some(Refusal::Rejected { path, digest, because, former });
+            return Some(FileRefusal::Rejected { path, digest, because, former });
         }
         let allowed = allowed.filter(|allowed| !allowed.holds(&digest))?;
-        Some(Refusal::NotAllowed { path, digest, list: allowed.path().to_owned() })
+        Some(FileRefusal::NotAllowed { path, digest, list: allowed.path().to_owned() })
     }
 
     /// Once for each reason.
-    pub(super) fn refuse(&mut self, plugin: Arc<str>, digest: Option<Digest>, refusal: Refusal) -> Option<Step<G>> {
+    pub(super) fn refuse(
+        &mut self,
+        plugin: Arc<str>,
+        digest: Option<Digest>,
+        refusal: FileRefusal,
+    ) -> Option<DirectoryStep<G>> {
         let now = (digest, refusal);
         if self.told.as_ref() == Some(&now) {
             return None;
         }
         self.told = Some(now.clone());
         let runs = self.runs.as_ref().is_some_and(|runs| !runs.ends);
-        Some(Step::Refuse { plugin, digest: now.0, refusal: now.1, runs })
+        Some(DirectoryStep::Refuse { plugin, digest: now.0, refusal: now.1, runs })
     }
 }
 
-impl<G: Clone> Runs<G> {
-    pub(super) fn started(loaded: Loaded<G>) -> Self {
+impl<G: Clone> RunningFile<G> {
+    pub(super) fn started(loaded: LoadedFile<G>) -> Self {
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
         Self { digest, definitions, at_work: loaded, returns: None, instead: None, ends: false, spent: false }
     }
 
     /// `now` is at work.
-    pub(super) fn took_over(&mut self, now: &Loaded<G>) {
+    pub(super) fn took_over(&mut self, now: &LoadedFile<G>) {
         (self.at_work, self.returns) = (now.clone(), None);
         if !self.ends && self.instead.as_ref().is_some_and(|instead| instead.digest == now.digest) {
             self.instead = None;
@@ -142,7 +155,7 @@ impl<G: Clone> Runs<G> {
     }
 
     /// `rejected` was rolled back, and `to` is to be at work again. Until it is, the other still is.
-    pub(super) fn rolled_back(&mut self, rejected: &Digest, to: &Loaded<G>) {
+    pub(super) fn rolled_back(&mut self, rejected: &Digest, to: &LoadedFile<G>) {
         self.returns = Some(to.clone());
         // Another may have been given to it since.
         if self.digest == *rejected {
@@ -151,12 +164,12 @@ impl<G: Clone> Runs<G> {
     }
 
     /// What is at work if nothing newer comes.
-    fn stays(&self) -> &Loaded<G> {
+    fn stays(&self) -> &LoadedFile<G> {
         self.returns.as_ref().unwrap_or(&self.at_work)
     }
 
     fn want_what_stays(&mut self) {
-        let Loaded { digest, definitions, .. } = self.stays().clone();
+        let LoadedFile { digest, definitions, .. } = self.stays().clone();
         (self.digest, self.definitions) = (digest, definitions);
     }
 
@@ -165,8 +178,8 @@ impl<G: Clone> Runs<G> {
         &mut self,
         plugin: &Arc<str>,
         must_go: impl Fn(&Digest) -> bool,
-        why: impl FnOnce(Digest) -> Why,
-    ) -> Option<Step<G>> {
+        why: impl FnOnce(Digest) -> StopReason,
+    ) -> Option<DirectoryStep<G>> {
         if self.ends {
             return None;
         }
@@ -176,7 +189,7 @@ impl<G: Clone> Runs<G> {
         let forbidden = both.map(|it| it.digest.clone()).find(&must_go);
         if let Some(digest) = forbidden {
             (self.ends, self.instead) = (true, self.instead.take().or(self.returns.take()));
-            return Some(Step::Stop { plugin, why: why(digest) });
+            return Some(DirectoryStep::Stop { plugin, why: why(digest) });
         }
         if self.digest == self.stays().digest || !must_go(&self.digest) {
             return None;
@@ -184,6 +197,6 @@ impl<G: Clone> Runs<G> {
         let digest = self.digest.clone();
         self.want_what_stays();
         self.instead = Some(self.stays().clone());
-        Some(Step::Withdraw { plugin, digest })
+        Some(DirectoryStep::Withdraw { plugin, digest })
     }
 }

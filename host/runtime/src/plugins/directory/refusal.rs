@@ -9,7 +9,7 @@ use crate::rejections::Digest;
 
 /// Why a file is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum FileRefusal {
     /// It cannot be read.
     #[error("{}: cannot read it: {problem}", .path.display())]
     Unreadable {
@@ -69,7 +69,7 @@ pub(crate) enum Refusal {
     },
 }
 
-impl Refusal {
+impl FileRefusal {
     /// The label of metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
@@ -99,12 +99,12 @@ pub(crate) enum NotRevived {
     },
     /// Another has come to run meanwhile.
     #[error(transparent)]
-    Rival(Refusal),
+    Rival(FileRefusal),
 }
 
 /// Why a plugin is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum StopReason {
     /// Its file is gone.
     Deleted,
     /// What runs is no longer on the list of allowed digests.

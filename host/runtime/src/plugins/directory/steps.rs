@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::catalog::Catalog;
-use super::entry::{Attempt, Runs};
-use super::{Refusal, Step, Why};
+use super::entry::{LoadAttempt, RunningFile};
+use super::{DirectoryStep, FileRefusal, StopReason};
 use crate::files::Content;
 
 impl<G: Clone> Catalog<G> {
     /// What is to be done now. Each step is taken as done by the time that this is asked again.
-    pub(crate) fn next(&mut self) -> Vec<Step<G>> {
+    pub(crate) fn next(&mut self) -> Vec<DirectoryStep<G>> {
         let mut steps = Vec::new();
         let names: Vec<_> = self.plugins.keys().cloned().collect();
         for plugin in names {
             // One step may follow from another, as a start from a stop; not for ever.
             while let Some(step) = self.step(&plugin) {
-                let is_last = matches!(step, Step::Forget { .. });
+                let is_last = matches!(step, DirectoryStep::Forget { .. });
                 steps.push(step);
                 if is_last {
                     break;
@@ -25,7 +25,7 @@ impl<G: Clone> Catalog<G> {
         steps
     }
 
-    fn step(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
+    fn step(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let plugin = plugin.clone();
         let entry = self.plugins.get_mut(&plugin)?;
         if matches!(entry.file, Content::Gone) {
@@ -36,7 +36,7 @@ impl<G: Clone> Catalog<G> {
         if let Some(digest) = &digest
             && let Some(rejected) = entry.rejected.take_if(|rejected| rejected.digest != *digest)
         {
-            return Some(Step::Pardon { plugin, digest: rejected.digest });
+            return Some(DirectoryStep::Pardon { plugin, digest: rejected.digest });
         }
         // Whatever has become of the file: what runs has to be allowed.
         let no_longer = entry.no_longer_allowed(&plugin, self.allowed.as_ref());
@@ -60,52 +60,52 @@ impl<G: Clone> Catalog<G> {
         }
         entry.instead = None;
         if entry.runs.as_ref().is_some_and(|runs| runs.digest == digest && !runs.ends) {
-            if let Attempt::Failed { .. } | Attempt::Loaded(_) = entry.attempt {
-                entry.attempt = Attempt::None;
+            if let LoadAttempt::Failed { .. } | LoadAttempt::Loaded(_) = entry.attempt {
+                entry.attempt = LoadAttempt::None;
             }
-            return entry.told.take().map(|_| Step::Agree { plugin });
+            return entry.told.take().map(|_| DirectoryStep::Agree { plugin });
         }
         match &entry.attempt {
-            Attempt::Loading(_) => None,
-            Attempt::Failed { digest: tried, refusal, settled } if *tried == digest => {
+            LoadAttempt::Loading(_) => None,
+            LoadAttempt::Failed { digest: tried, refusal, settled } if *tried == digest => {
                 let refusal = settled.then(|| refusal.clone())?;
                 self.first.remove(&plugin);
                 entry.refuse(plugin, Some(digest), refusal)
             }
-            Attempt::Loaded(loaded) if loaded.digest == digest => self.ready(plugin),
-            Attempt::None | Attempt::Failed { .. } | Attempt::Loaded(_) => {
+            LoadAttempt::Loaded(loaded) if loaded.digest == digest => self.ready(plugin),
+            LoadAttempt::None | LoadAttempt::Failed { .. } | LoadAttempt::Loaded(_) => {
                 if self.loading >= self.slots {
                     return None;
                 }
                 self.loading += 1;
-                entry.attempt = Attempt::Loading(digest.clone());
-                Some(Step::Load { plugin, path: entry.path.clone(), digest })
+                entry.attempt = LoadAttempt::Loading(digest.clone());
+                Some(DirectoryStep::Load { plugin, path: entry.path.clone(), digest })
             }
         }
     }
 
     /// The next step of a plugin whose file is gone.
-    fn gone(&mut self, plugin: Arc<str>) -> Option<Step<G>> {
+    fn gone(&mut self, plugin: Arc<str>) -> Option<DirectoryStep<G>> {
         let entry = self.plugins.get_mut(&plugin)?;
         match &mut entry.runs {
             Some(runs) if runs.ends => None,
             Some(runs) if !runs.spent => {
                 runs.ends = true;
-                Some(Step::Stop { plugin, why: Why::Deleted })
+                Some(DirectoryStep::Stop { plugin, why: StopReason::Deleted })
             }
             _ => {
                 if let Some(rejected) = entry.rejected.take() {
-                    return Some(Step::Pardon { plugin, digest: rejected.digest });
+                    return Some(DirectoryStep::Pardon { plugin, digest: rejected.digest });
                 }
                 self.plugins.remove(&plugin);
-                Some(Step::Forget { plugin })
+                Some(DirectoryStep::Forget { plugin })
             }
         }
     }
 
     /// The next step of a plugin whose file is loaded and does not run.
-    fn ready(&mut self, plugin: Arc<str>) -> Option<Step<G>> {
-        let Attempt::Loaded(loaded) = &self.plugins.get(&plugin)?.attempt else { return None };
+    fn ready(&mut self, plugin: Arc<str>) -> Option<DirectoryStep<G>> {
+        let LoadAttempt::Loaded(loaded) = &self.plugins.get(&plugin)?.attempt else { return None };
         let loaded = loaded.clone();
         let rival = self.rival(&plugin, &loaded.definitions);
         if rival.is_none() && !loaded.definitions.is_empty() && self.first.iter().any(|other| *other < plugin) {
@@ -123,17 +123,17 @@ impl<G: Clone> Catalog<G> {
             Some(runs) if runs.ends => return None,
             Some(runs) if !runs.spent => {
                 (runs.digest, runs.definitions, runs.instead) = (digest, definitions, None);
-                (entry.attempt, entry.told) = (Attempt::None, None);
-                return Some(Step::Replace { plugin, loaded });
+                (entry.attempt, entry.told) = (LoadAttempt::None, None);
+                return Some(DirectoryStep::Replace { plugin, loaded });
             }
-            _ => entry.runs = Some(Runs::started(loaded.clone())),
+            _ => entry.runs = Some(RunningFile::started(loaded.clone())),
         }
-        (entry.attempt, entry.told) = (Attempt::None, None);
-        Some(Step::Start { plugin, loaded })
+        (entry.attempt, entry.told) = (LoadAttempt::None, None);
+        Some(DirectoryStep::Start { plugin, loaded })
     }
 
     /// What was to go on as what is not wanted took over all the same, and had to be stopped.
-    fn instead(&mut self, plugin: &Arc<str>) -> Option<Step<G>> {
+    fn instead(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let entry = self.plugins.get_mut(plugin)?;
         let loaded = entry.instead.take_if(|_| entry.runs.is_none() && !entry.fell)?;
         if self.allowed.as_ref().is_some_and(|allowed| !allowed.holds(&loaded.digest))
@@ -142,14 +142,14 @@ impl<G: Clone> Catalog<G> {
             return None;
         }
         let entry = self.plugins.get_mut(plugin)?;
-        entry.runs = Some(Runs::started(loaded.clone()));
+        entry.runs = Some(RunningFile::started(loaded.clone()));
         // That the file is not taken is to be said again, of what runs now.
         entry.told = None;
-        Some(Step::Start { plugin: plugin.clone(), loaded })
+        Some(DirectoryStep::Start { plugin: plugin.clone(), loaded })
     }
 
     /// Who runs and brings one of these definitions too.
-    pub(super) fn rival(&self, plugin: &str, definitions: &[String]) -> Option<Refusal> {
+    pub(super) fn rival(&self, plugin: &str, definitions: &[String]) -> Option<FileRefusal> {
         if definitions.is_empty() {
             return None;
         }
@@ -157,6 +157,6 @@ impl<G: Clone> Catalog<G> {
         let claims = others.filter_map(|(name, entry)| Some((name, entry.runs.as_ref()?)));
         let mut taken = claims.flat_map(|(name, runs)| runs.definitions.iter().map(move |it| (name, it)));
         let (first, definition) = taken.find(|(_, definition)| definitions.contains(definition))?;
-        Some(Refusal::Rival { definition: definition.clone(), first: first.clone() })
+        Some(FileRefusal::Rival { definition: definition.clone(), first: first.clone() })
     }
 }

@@ -18,16 +18,16 @@ fn digest(letter: char) -> Digest {
 }
 
 /// No definitions.
-fn brings(letter: char) -> Loaded<()> {
-    Loaded { digest: digest(letter), definitions: vec![], generation: () }
+fn brings(letter: char) -> LoadedFile<()> {
+    LoadedFile { digest: digest(letter), definitions: vec![], generation: () }
 }
 
 fn rejection(letter: char, former: Option<char>) -> Rejection {
     Rejection::new(digest(letter), "it traps".to_owned(), former.map(digest).as_deref())
 }
 
-fn failure() -> Refusal {
-    Refusal::NotLoaded { reason: "compile", message: "broken".to_owned() }
+fn failure() -> FileRefusal {
+    FileRefusal::NotLoaded { reason: "compile", message: "broken".to_owned() }
 }
 
 fn allowed(letters: &str) -> Allowed {
@@ -58,30 +58,30 @@ impl Scene {
         let short =
             |digest: &Digest| char::from(u8::from_str_radix(&digest[..2], 16).expect("hexadecimal")).to_string();
         let shown = |step| match step {
-            Step::Load { plugin, digest, .. } => format!("load {plugin} {}", short(&digest)),
-            Step::Start { plugin, loaded } => format!("start {plugin} {}", short(&loaded.digest)),
-            Step::Replace { plugin, loaded } => format!("replace {plugin} {}", short(&loaded.digest)),
-            Step::Stop { plugin, why: Why::Deleted } => format!("stop {plugin}: deleted"),
-            Step::Stop { plugin, why: Why::NotAllowed { digest, .. } } => {
+            DirectoryStep::Load { plugin, digest, .. } => format!("load {plugin} {}", short(&digest)),
+            DirectoryStep::Start { plugin, loaded } => format!("start {plugin} {}", short(&loaded.digest)),
+            DirectoryStep::Replace { plugin, loaded } => format!("replace {plugin} {}", short(&loaded.digest)),
+            DirectoryStep::Stop { plugin, why: StopReason::Deleted } => format!("stop {plugin}: deleted"),
+            DirectoryStep::Stop { plugin, why: StopReason::NotAllowed { digest, .. } } => {
                 format!("stop {plugin}: {} is not allowed", short(&digest))
             }
-            Step::Stop { plugin, why: Why::Rejected { digest, .. } } => {
+            DirectoryStep::Stop { plugin, why: StopReason::Rejected { digest, .. } } => {
                 format!("stop {plugin}: {} was rejected", short(&digest))
             }
-            Step::Withdraw { plugin, digest } => format!("withdraw {plugin} {}", short(&digest)),
-            Step::Refuse { plugin, refusal, runs, .. } => {
+            DirectoryStep::Withdraw { plugin, digest } => format!("withdraw {plugin} {}", short(&digest)),
+            DirectoryStep::Refuse { plugin, refusal, runs, .. } => {
                 format!("refuse {plugin}: {}{}", refusal.reason(), if runs { ", the former runs" } else { "" })
             }
-            Step::Agree { plugin } => format!("agree {plugin}"),
-            Step::Pardon { plugin, digest } => format!("pardon {plugin} {}", short(&digest)),
-            Step::Forget { plugin } => format!("forget {plugin}"),
+            DirectoryStep::Agree { plugin } => format!("agree {plugin}"),
+            DirectoryStep::Pardon { plugin, digest } => format!("pardon {plugin} {}", short(&digest)),
+            DirectoryStep::Forget { plugin } => format!("forget {plugin}"),
         };
         self.catalog.next().into_iter().map(shown).collect()
     }
 
     fn loaded(&mut self, plugin: &str, letter: char, definitions: &[&str]) -> Vec<String> {
         let definitions = definitions.iter().map(|&it| it.to_owned()).collect();
-        let loaded = Loaded { digest: digest(letter), definitions, generation: () };
+        let loaded = LoadedFile { digest: digest(letter), definitions, generation: () };
         self.catalog.loaded(plugin, &digest(letter), Some(Ok(loaded)));
         self.next()
     }

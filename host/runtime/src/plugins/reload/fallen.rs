@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{News, Reload};
+use super::{DirectoryNews, Reload};
 use crate::plugins::tell;
 use crate::supervise::jittered;
 
@@ -23,7 +23,7 @@ impl Reload {
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
             tokio::time::sleep(pause).await;
             // Whoever listens ends with the host.
-            let _ = tell.send(News::Again { plugin });
+            let _ = tell.send(DirectoryNews::Again { plugin });
         }));
     }
 

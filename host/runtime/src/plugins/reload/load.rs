@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use windlass_wasm::Plugin;
 
-use super::{News, Reload, as_loaded};
+use super::{DirectoryNews, Reload, as_loaded};
 use crate::observe::status::PluginState;
-use crate::plugins::directory::Refusal;
+use crate::plugins::directory::FileRefusal;
 use crate::plugins::{prepare, tell};
 use crate::rejections::{Digest, Rejection};
 use crate::supervise::caught;
@@ -35,21 +35,26 @@ impl Reload {
                 Some(result) => Some(result),
                 None => {
                     let message = format!("{}: the host's loader panicked", path.display());
-                    Some(Err(Refusal::NotLoaded { reason: "host", message }))
+                    Some(Err(FileRefusal::NotLoaded { reason: "host", message }))
                 }
             };
             let failed = matches!(result, Some(Err(_)));
             let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
             // Whoever listens ends with the host.
-            let _ = tell.send(News::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
+            let _ = tell.send(DirectoryNews::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
             if failed {
                 tokio::time::sleep(settles).await;
-                let _ = tell.send(News::Settled { plugin, digest });
+                let _ = tell.send(DirectoryNews::Settled { plugin, digest });
             }
         }));
     }
 
-    pub(super) fn loaded(&mut self, plugin: &Arc<str>, digest: &Digest, result: Option<Result<Arc<Plugin>, Refusal>>) {
+    pub(super) fn loaded(
+        &mut self,
+        plugin: &Arc<str>,
+        digest: &Digest,
+        result: Option<Result<Arc<Plugin>, FileRefusal>>,
+    ) {
         let result = result.map(|result| {
             result.map(|generation| {
                 tell::loaded(&self.host, &generation);
@@ -66,7 +71,7 @@ impl Reload {
             match caught("load", &panics, sandbox.load_digest(&plugin, &path, &former)).await {
                 Some(Ok(Some(former))) => {
                     // Whoever listens ends with the host.
-                    let _ = tell.send(News::Revived { rejection, former });
+                    let _ = tell.send(DirectoryNews::Revived { rejection, former });
                 }
                 Some(Ok(None)) => tracing::warn!(%plugin, former, "what ran before is not in the cache any more"),
                 Some(Err(error)) => tracing::error!(%plugin, former, %error, "what ran before cannot be loaded"),

@@ -9,17 +9,17 @@ use windlass_wasm::Plugin;
 
 use super::{Reload, as_loaded};
 use crate::host::Host;
-use crate::leadership::Seat;
+use crate::leadership::PluginLease;
 use crate::observe::status::{LeaseView as _, NotTaken};
 use crate::phases::ControllerEnd;
-use crate::plugins::directory::Why;
+use crate::plugins::directory::StopReason;
 use crate::plugins::reports::Swapped;
 use crate::plugins::{prepare, tell, unload};
-use crate::rejections::{Digest, JudgedAt, Rejection, Verdict};
+use crate::rejections::{Digest, JudgedAt, Rejection, RejectionVerdict};
 use crate::supervise::caught;
 
 /// A plugin that was started.
-pub(super) struct Handle {
+pub(super) struct PluginHandle {
     /// What runs.
     runs: Arc<Plugin>,
     /// What comes back in the place of that, which was rolled back.
@@ -33,9 +33,9 @@ pub(super) struct Handle {
     /// It has ended.
     over: CancellationToken,
     /// Why it ends.
-    why: Option<Why>,
+    why: Option<StopReason>,
     /// The lease that it goes by.
-    seat: Seat,
+    lease: PluginLease,
 }
 
 impl Reload {
@@ -47,7 +47,7 @@ impl Reload {
         host.status.plugin(&name).has_not_taken(None);
         let phases = self.phases.of_plugin(stop.clone());
         let (serving, newest) = prepare::serving(host, &self.supplies, plugin, self.reports.clone(), phases);
-        let (panics, seat, serving) = (host.panics.clone(), serving.seat.clone(), serving.run());
+        let (panics, lease, serving) = (host.panics.clone(), serving.lease.clone(), serving.run());
         // Shown as running first, for what its policy says is shown over that; and its denials are those that are registered.
         runs(host, plugin);
         while self.tellers.try_join_next().is_some() {}
@@ -56,7 +56,7 @@ impl Reload {
         // Whoever listens ends with the host.
         let _ = self.leftovers.send(plugin.clone());
         let handle =
-            Handle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None, seat };
+            PluginHandle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None, lease };
         self.handles.insert(plugin.name().clone(), handle);
     }
 
@@ -81,7 +81,7 @@ impl Reload {
         tell::withdrawn(&self.host, plugin, digest);
     }
 
-    pub(super) fn stop(&mut self, plugin: &Arc<str>, why: &Why) {
+    pub(super) fn stop(&mut self, plugin: &Arc<str>, why: &StopReason) {
         if let Some(handle) = self.handles.get_mut(plugin) {
             (handle.why, handle.delivered) = (Some(why.clone()), None);
             handle.stop.cancel();
@@ -96,7 +96,7 @@ impl Reload {
         // What was told to end, and has panicked over that, has ended.
         let fell = end.is_none() && handle.why.is_none();
         // First what is done, as in `deliver`: a lease that is not let go of is kept by a replica that runs nothing.
-        let ran_here = handle.seat.is_held();
+        let ran_here = handle.lease.is_held();
         self.host.leadership.leave(plugin);
         if fell || self.catalog.ended(plugin) {
             unload::tell(&self.host, &handle.runs, handle.why.as_ref(), end, ran_here, &self.phases.stop);
@@ -127,7 +127,7 @@ impl Reload {
             }
             Swapped::Pending { digest, reason } => {
                 // Another may have been delivered since, or this one withdrawn.
-                let Handle { runs, returns, delivered, .. } = &*handle;
+                let PluginHandle { runs, returns, delivered, .. } = &*handle;
                 let mut awaited = [delivered, returns].into_iter().flatten().chain([runs]);
                 if awaited.any(|awaited| *awaited.digest() == digest) {
                     self.host.status.plugin(plugin).pends(Some(NotTaken { digest: Some(digest), reason }));
@@ -142,7 +142,7 @@ impl Reload {
                 tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
                 let rejection = self.rejections.judged(plugin, rejection, JudgedAt::now());
                 self.catalog.rolled_back(plugin, rejection.clone(), &as_loaded(&to));
-                self.tell_replicas(plugin.clone(), Verdict::Rejected(rejection));
+                self.tell_replicas(plugin.clone(), RejectionVerdict::Rejected(rejection));
             }
         }
     }
@@ -153,11 +153,11 @@ impl Reload {
             status.has_rejected(None);
         }
         tracing::info!(%plugin, digest = &**digest, "the file that was rolled back is another one now: it is forgotten");
-        self.tell_replicas(plugin, Verdict::Pardoned { digest: digest.clone(), at });
+        self.tell_replicas(plugin, RejectionVerdict::Pardoned { digest: digest.clone(), at });
     }
 
     /// In the background: nothing waits for it.
-    fn tell_replicas(&self, plugin: Arc<str>, verdict: Verdict) {
+    fn tell_replicas(&self, plugin: Arc<str>, verdict: RejectionVerdict) {
         // Whoever listens ends with the host.
         let _ = self.replicas.send((plugin, verdict));
     }

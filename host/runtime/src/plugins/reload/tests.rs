@@ -78,7 +78,7 @@ async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
-    reload.take(News::Files(first));
+    reload.take(DirectoryNews::Files(first));
     let status = stage.host.status.plugin(&name);
     meanwhile(&mut reload, || stage.works()).await;
     // As if it had panicked where nothing of its own starts it again.
@@ -90,7 +90,7 @@ async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
     assert!(status.state() == PluginState::NotLoaded && says_so(), "{:?}", status.reason());
     assert!(status.controllers().is_empty() && status.generation().is_none());
     assert_eq!(stage.host.status.ready(), Ok(()), "others run, and this one by itself soon");
-    reload.take(News::Again { plugin: name.clone() });
+    reload.take(DirectoryNews::Again { plugin: name.clone() });
     meanwhile(&mut reload, || stage.works()).await;
     assert_eq!((status.state(), reload.catalog.running()), (PluginState::Running, 1));
     stage.phases.stop.cancel();
@@ -102,16 +102,16 @@ async fn a_plugin_at_whose_start_the_task_panics_that_starts_all_is_not_forgotte
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
-    reload.take(News::Files(first));
+    reload.take(DirectoryNews::Files(first));
     reload.act();
     let loaded = reload.news.recv().await.expect("it sends to itself");
     reload.take(loaded);
     // Such a panic loses the step at which it happens.
-    assert!(matches!(&*reload.catalog.next(), [Step::Start { .. }]));
+    assert!(matches!(&*reload.catalog.next(), [DirectoryStep::Start { .. }]));
     let status = stage.host.status.plugin(&name);
     meanwhile(&mut reload, || status.state() == PluginState::NotLoaded).await;
     assert!(status.reason().is_some_and(|why| why.contains("started again")), "{:?}", status.reason());
-    reload.take(News::Again { plugin: name });
+    reload.take(DirectoryNews::Again { plugin: name });
     meanwhile(&mut reload, || stage.works()).await;
     stage.phases.stop.cancel();
 }
@@ -122,16 +122,16 @@ async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
     let mut reload = stage.reload();
-    reload.take(News::Files(first));
+    reload.take(DirectoryNews::Files(first));
     meanwhile(&mut reload, || stage.works()).await;
     let other = stage.another("other").await;
-    let seat = other.take(&name, &stage.phases.stop, &stage.host.panics);
-    until(|| seat.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
+    let lease = other.take(&name, &stage.phases.stop, &stage.host.panics);
+    until(|| lease.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
     reload.servings.abort_all();
     while reload.servings.join_next().await.is_some() {}
     reload.ended(&name, None);
-    let tenure = tokio::time::timeout(Duration::from_mins(1), seat.tenure());
-    assert!(tenure.await.is_ok(), "it is let go of while this replica waits to start the plugin again");
+    let term = tokio::time::timeout(Duration::from_mins(1), lease.term());
+    assert!(term.await.is_ok(), "it is let go of while this replica waits to start the plugin again");
     stage.phases.stop.cancel();
 }
 
@@ -183,18 +183,18 @@ async fn the_lease_of_a_plugin_that_has_ended_is_let_go_of_whatever_panics_over_
     let file = stage.put(1);
     let mut files = Files::follow(&stage.plugins, u64::MAX, is_plugin);
     let mut reload = stage.reload();
-    reload.take(News::Files(files.changes().await));
+    reload.take(DirectoryNews::Files(files.changes().await));
     meanwhile(&mut reload, || stage.works()).await;
     let other = stage.another("other").await;
-    let seat = other.take(&name, &stage.phases.stop, &stage.host.panics);
-    until(|| seat.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
+    let lease = other.take(&name, &stage.phases.stop, &stage.host.panics);
+    until(|| lease.holder().is_some_and(|holder| *holder == *stage.host.replica)).await;
     std::fs::remove_file(file).expect("it is there");
-    reload.take(News::Files(files.changes().await));
+    reload.take(DirectoryNews::Files(files.changes().await));
     reload.act();
     let (_, end) = reload.servings.join_next().await.expect("it runs").expect("it is not aborted");
     let ended = AssertUnwindSafe(|| with_default(Unwilling, || reload.ended(&name, end)));
     assert!(catch_unwind(ended).is_err(), "it tells of the end");
-    let tenure = tokio::time::timeout(Duration::from_mins(1), seat.tenure());
-    assert!(tenure.await.is_ok(), "this replica runs nothing that the lease is of");
+    let term = tokio::time::timeout(Duration::from_mins(1), lease.term());
+    assert!(term.await.is_ok(), "this replica runs nothing that the lease is of");
     stage.phases.stop.cancel();
 }

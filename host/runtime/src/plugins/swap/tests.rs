@@ -17,15 +17,15 @@ async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_bu
     let (reports, _reported) = mpsc::unbounded_channel();
     let stop = stage.phases.stop.child_token();
     let (mut serving, newest) = stage.serving(&one, reports, stop.clone());
-    let mut past = Past::default();
+    let mut past = ServingState::default();
     let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
     former.record.called(None);
     let generation = serving.generation(other.clone(), &mut past).expect("so can this");
     past.succeeds(&generation, &former);
-    let tenure = Tenure::unshared(&stop);
-    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let term = PluginTerm::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &term);
     let begun = swaps.begin(&generation, None).expect("it has no definitions");
-    let (mut current, mut next) = (Current { generation, begun, is_on_probation: true }, None);
+    let (mut current, mut next) = (RunningGeneration { generation, begun, is_on_probation: true }, None);
 
     newest.send_replace(other.clone());
     swaps.judged(&Judged::Failed("it traps".to_owned()), &mut current, &mut next);
@@ -47,13 +47,13 @@ async fn what_runs_and_is_wanted_again_goes_on_installing_its_definitions() {
     let one = stage.load(1).await;
     let stop = stage.phases.stop.child_token();
     let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
-    let mut past = Past::default();
+    let mut past = ServingState::default();
     let generation = serving.generation(one.clone(), &mut past).expect("it can be configured");
-    let tenure = Tenure::unshared(&stop);
-    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let term = PluginTerm::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &term);
     let begun = swaps.begin(&generation, None).expect("it has no definitions");
     let installing = begun.installing.clone();
-    let mut current = Current { generation, begun, is_on_probation: false };
+    let mut current = RunningGeneration { generation, begun, is_on_probation: false };
     swaps.want(&one, &mut current, &mut None);
     assert!(!installing.is_cancelled());
 
@@ -77,16 +77,16 @@ async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes
         Some(ready)
     };
     stage.host.policies.register(&one, &stage.host.status.plugin("chameleon"));
-    let mut past = Past::default();
+    let mut past = ServingState::default();
     let former = serving.generation(one.clone(), &mut past).expect("it can be configured");
     serving.runs(&mut past, &former);
     former.record.called(None);
     let generation = serving.generation(other, &mut past).expect("so can this");
     past.succeeds(&generation, &former);
-    let tenure = Tenure::unshared(&stop);
-    let mut swaps = Swaps::of(&mut serving, &mut past, &tenure);
+    let term = PluginTerm::unshared(&stop);
+    let mut swaps = Swaps::of(&mut serving, &mut past, &term);
     let begun = swaps.begin(&generation, None).expect("definitions");
-    let (mut current, mut next) = (Current { generation, begun, is_on_probation: true }, None);
+    let (mut current, mut next) = (RunningGeneration { generation, begun, is_on_probation: true }, None);
     swaps.want(&one, &mut current, &mut next);
     let mut next = next.expect("it gets ready");
     assert!(next.comes_back && swaps.is_due(&mut next, &current));

@@ -12,16 +12,16 @@ fn rejection(digest: &str, time: u64) -> Rejection {
     Rejection { at: JudgedAt(time), ..Rejection::new(digest.into(), "it traps".into(), None) }
 }
 
-fn rejected(digest: &str, time: u64) -> Verdict {
-    Verdict::Rejected(rejection(digest, time))
+fn rejected(digest: &str, time: u64) -> RejectionVerdict {
+    RejectionVerdict::Rejected(rejection(digest, time))
 }
 
-fn pardoned(digest: &str, time: u64) -> Verdict {
-    Verdict::Pardoned { digest: digest.into(), at: JudgedAt(time) }
+fn pardoned(digest: &str, time: u64) -> RejectionVerdict {
+    RejectionVerdict::Pardoned { digest: digest.into(), at: JudgedAt(time) }
 }
 
-fn told(verdicts: &[Verdict]) -> Verdicts {
-    let mut told = Verdicts::default();
+fn told(verdicts: &[RejectionVerdict]) -> RejectionVerdicts {
+    let mut told = RejectionVerdicts::default();
     for verdict in verdicts {
         told.add(verdict.clone());
     }
@@ -79,7 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Replica {
     rejections: Rejections,
-    untold: Verdicts,
+    untold: RejectionVerdicts,
     /// How many of the states it has heard of.
     heard: usize,
     /// How far its clock is ahead.
@@ -116,14 +116,14 @@ impl Model {
                 let it = &mut self.replicas[replica];
                 let rejection = Rejection::new(DIGESTS[digest].into(), time.to_string(), None);
                 let judged = it.rejections.judged(&plugin, rejection, JudgedAt(time + it.ahead));
-                it.untold.add(Verdict::Rejected(judged));
+                it.untold.add(RejectionVerdict::Rejected(judged));
             }
             Step::Pardon(replica, digest) => {
                 let (it, digest) = (&mut self.replicas[replica], Digest::from(DIGESTS[digest]));
                 let known = it.rejections.known().into_iter().map(|(_, known)| known);
                 it.over.extend(known.filter(|known| known.digest == digest).map(|known| known.because));
                 let at = it.rejections.pardon(&plugin, &digest, JudgedAt(time + it.ahead));
-                it.untold.add(Verdict::Pardoned { digest, at });
+                it.untold.add(RejectionVerdict::Pardoned { digest, at });
             }
             Step::Tell(replica) => {
                 let told = std::mem::take(&mut self.replicas[replica].untold);

@@ -7,7 +7,7 @@ use windlass_core::outcome::CallResult;
 use super::bindings::windlass::plugin::types as wit;
 use super::composer_bindings::exports::windlass::plugin::composer;
 use super::convert;
-use crate::plugin::CompositionRequest;
+use crate::request::CompositionRequest;
 
 /// How many events of a call are sent; the recorder has limits of its own for each object.
 const MAX_EVENTS: usize = 64;

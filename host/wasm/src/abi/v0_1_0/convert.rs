@@ -16,7 +16,7 @@ use windlass_core::write::{
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
 use super::bindings::windlass::plugin::{cache, types as wit, writes};
-use crate::plugin::Request;
+use crate::request::Request;
 use crate::text::{shortened, single_line};
 
 /// The longest duration of the interface: 2³¹ − 1 ms.

@@ -123,8 +123,8 @@ fn call() -> Arc<CallContext> {
     })
 }
 
-fn parent() -> CompositeParent {
-    CompositeParent { plugin: "a".into(), kind: kind(), key: ObjectKey::namespaced("prod", "shop"), uid: "u-1".into() }
+fn parent() -> Parent {
+    Parent { plugin: "a".into(), kind: kind(), key: ObjectKey::namespaced("prod", "shop"), uid: "u-1".into() }
 }
 
 fn children(names: &[&str]) -> Wanted {
@@ -135,9 +135,9 @@ fn children(names: &[&str]) -> Wanted {
     Wanted::read(&answer, &parent(), &[owned]).expect("valid")
 }
 
-fn observed() -> ObservedChildren {
+fn observed() -> Observed {
     let text = json!({"metadata": {"name": "c0", "uid": "c-1", "resourceVersion": "7"}, "data": "old"});
-    ObservedChildren::read(&ObjectKind::new("v1", "ConfigMap"), text.to_string().into()).expect("an object")
+    Observed::read(&ObjectKind::new("v1", "ConfigMap"), text.to_string().into()).expect("an object")
 }
 
 const NAMES: [&str; 12] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
@@ -147,8 +147,8 @@ const LONG: Duration = Duration::from_mins(1);
 
 async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
     let wanted = children(&NAMES);
-    let steps: Vec<_> = wanted.children.iter().map(|child| (child, ChildStep::Create)).collect();
-    Hand::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
+    ChildWriter::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,9 +193,9 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let permit = share.acquire().await;
     let call = Arc::new(CallContext { turn: permit.turn(), ..CallContext::clone(&call()) });
     let wanted = children(&NAMES);
-    let steps: Vec<_> = wanted.children.iter().map(|child| (child, ChildStep::Create)).collect();
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
     // Its four rounds of writes take 40 ms.
-    let hand = Hand::new(&ports, call, Duration::from_millis(50));
+    let hand = ChildWriter::new(&ports, call, Duration::from_millis(50));
     let busy = async {
         loop {
             let turn = neighbour.acquire().await;
@@ -228,8 +228,8 @@ async fn what_a_narrow_cache_does_not_show_is_not_taken_for_new() {
 async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Applied, Vec<String>) {
     let (server, ports) = server(answer);
     let (wanted, observed) = (children(&["c0"]), observed());
-    let steps = [(&wanted.children[0], ChildStep::Replace { observed: &observed, marked: true })];
-    let applied = Hand::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
+    let steps = [(&wanted.children[0], Step::Replace { observed: &observed, marked: true })];
+    let applied = ChildWriter::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
     (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
 }
 
@@ -283,7 +283,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
         },
         version: "7".into(),
     };
-    let failures = Hand::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
+    let failures = ChildWriter::new(&ports, call(), LONG).prune(NAMES.iter().map(|name| doomed(name)).collect()).await;
     assert_eq!(failures, [Failure::Api(error(ApiReason::Conflict))]);
     assert_eq!(server.written.lock().expect("not poisoned").len(), AT_ONCE, "after a failure no more go");
 }
@@ -292,7 +292,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
 async fn a_status_is_written_if_it_is_another_one() {
     let (server, ports) = server(|_| Ok(None));
     let call = call();
-    let hand = Hand::new(&ports, call, LONG);
+    let hand = ChildWriter::new(&ports, call, LONG);
     let before = primary(&json!({"n": 1}));
     assert_eq!(hand.status(true, &before, None).await, None);
     assert_eq!(hand.status(true, &before, Some(&json!({"n": 1}))).await, None);

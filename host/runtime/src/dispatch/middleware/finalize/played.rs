@@ -16,9 +16,9 @@ use windlass_core::ports::{Absent, CallContext, Ports, Writes, Written};
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::write::Operation;
-use windlass_wasm::{CallLimits, Called, Request};
+use windlass_wasm::{Called, Request};
 
-use crate::dispatch::Reconcile;
+use crate::dispatch::reconcile::{Call, Reconcile};
 
 /// A plugin that notes its calls and always answers the same. Clones are the same plugin.
 #[derive(Clone)]
@@ -48,13 +48,8 @@ impl Plugin {
 }
 
 impl Reconcile for Plugin {
-    fn reconcile<'a>(
-        &'a self,
-        request: Request,
-        _: &'a Ports,
-        call: Arc<CallContext>,
-        _: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { request, context: call, .. } = call;
         for state in &self.leaves {
             call.overlay.record(call.primary_kind.clone(), call.primary_key.clone(), state.clone());
         }

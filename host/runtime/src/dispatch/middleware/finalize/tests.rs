@@ -7,6 +7,8 @@ use windlass_core::outcome::{self, Decision, Retry};
 use windlass_core::watch::Projection;
 
 use super::played::{Plugin, Writer, call, object, principal, text};
+use windlass_wasm::CallLimits;
+
 use super::*;
 
 const OURS: &str = r#"{"finalizers":["other/x","windlass.dev/a"]}"#;
@@ -20,7 +22,16 @@ fn finalized(plugin: &Plugin) -> Box<Finalized> {
 
 async fn run(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) -> CallResult {
     let (request, context) = call(primary);
-    finalized(plugin).reconcile(request, &writer.ports(), context, CallLimits::default()).await.result
+    finalized(plugin)
+        .reconcile(Call {
+            request,
+            ports: &writer.ports(),
+            context,
+            limits: CallLimits::default(),
+            round: windlass_core::breaker::BreakerRound::default(),
+        })
+        .await
+        .result
 }
 
 fn refused(reason: ApiReason, message: &str) -> ApiError {
@@ -80,7 +91,15 @@ async fn no_finalizer_is_added_that_the_operator_does_not_grant_or_no_longer() {
         let primary = object("1", if deleting { OURS } else { OTHERS }, deleting);
         let (request, of_call) = call(Some(primary));
         let of_call = Arc::new(CallContext { principal: context.principal.clone(), ..(*of_call).clone() });
-        let called = finalized(&plugin).reconcile(request, &writer.ports(), of_call, CallLimits::default()).await;
+        let called = finalized(&plugin)
+            .reconcile(Call {
+                request,
+                ports: &writer.ports(),
+                context: of_call,
+                limits: CallLimits::default(),
+                round: windlass_core::breaker::BreakerRound::default(),
+            })
+            .await;
         if deleting {
             assert_eq!((called.result, writer.patches().len()), (CallResult::Done, 1), "it may be taken off");
             continue;

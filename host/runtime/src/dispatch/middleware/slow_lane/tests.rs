@@ -7,11 +7,12 @@ use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
 
 use super::*;
-use crate::dispatch::circuit::played_events::Told;
 use crate::dispatch::guards::GuardSettings;
 use crate::dispatch::middleware::finalize::played::{call, object};
+use crate::dispatch::middleware::played_events::PlayedEvents;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
+use windlass_wasm::CallLimits;
 
 const LIMIT: u64 = 4;
 
@@ -25,13 +26,8 @@ struct Writing {
 }
 
 impl Reconcile for Arc<Writing> {
-    fn reconcile<'a>(
-        &'a self,
-        _: Request,
-        _: &'a Ports,
-        call: Arc<CallContext>,
-        _: CallLimits,
-    ) -> BoxFuture<'a, Called> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let Call { context: call, .. } = call;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         (self.committed)(&call, &self.object, Some(&Version::from(&*number.to_string())));
         if let Some(left) = &self.leaves {
@@ -44,7 +40,7 @@ impl Reconcile for Arc<Writing> {
 struct Stage {
     writing: Arc<Writing>,
     slowed: Slowed,
-    told: Arc<Told>,
+    told: Arc<PlayedEvents>,
     metrics: HostMetrics,
     status: Status,
 }
@@ -54,8 +50,8 @@ fn stage(leaves: Option<Object>) -> Stage {
         writes: WriteRate::default(),
         hot_loop_writes: u32::try_from(LIMIT).expect("few"),
     });
-    let (told, metrics) = (Arc::new(Told::default()), HostMetrics::new());
-    let lane = Lane::new(guards.clone(), told.clone());
+    let (told, metrics) = (Arc::new(PlayedEvents::default()), HostMetrics::new());
+    let lane = SlowLaneKeys::new(guards.clone(), told.clone());
     let status = Status::new(CancellationToken::new());
     let controller = status.plugin("a").controller("a", 1, metrics.controller("a", "a"));
     controller.guarded_by(Arc::new((crate::dispatch::circuit::Circuit::default(), lane.clone())));
@@ -75,7 +71,16 @@ impl Stage {
     /// Calls about `primary`; how that ended, and how many calls there were.
     async fn call(&self, primary: Option<Object>) -> (CallResult, u64) {
         let (request, context) = call(primary);
-        let called = self.slowed.reconcile(request, &Absent::ports(), context, CallLimits::default()).await;
+        let called = self
+            .slowed
+            .reconcile(Call {
+                request,
+                ports: &Absent::ports(),
+                context,
+                limits: CallLimits::default(),
+                round: windlass_core::breaker::BreakerRound::default(),
+            })
+            .await;
         (called.result, self.writing.calls.load(Ordering::Relaxed))
     }
 

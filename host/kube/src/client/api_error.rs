@@ -1,0 +1,241 @@
+//! From a failed request to the [`ApiError`] that plugins and the outcome table see. The class comes from the server's
+//! own word where it gave one, else from the HTTP status.
+
+use std::time::Duration;
+
+use kube::core::Status;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::grants::Denial;
+use windlass_core::object::ObjectRef;
+use windlass_core::principal::Principal;
+
+use crate::client::request::RequestError;
+
+/// What a request was about, for the errors it may end in.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub(crate) verb: &'static str,
+    /// As `grants::resource_name` writes it.
+    pub(crate) resource: String,
+    pub(crate) object: Option<ObjectRef>,
+}
+
+impl Subject {
+    /// A refusal by the host.
+    pub(crate) fn refuse(&self, reason: ApiReason, message: impl Into<String>) -> ApiError {
+        ApiError::refused(reason, self.verb, self.resource.clone(), self.object.clone(), message)
+    }
+
+    /// What the principal's grants do not cover.
+    pub(crate) fn not_granted(&self, principal: &Principal, denial: &Denial) -> ApiError {
+        self.refuse(ApiReason::NotGranted, format!("the plugin {} may not: {denial}", principal.plugin))
+    }
+
+    /// The error of a mutation whose request failed, and whether it may have been carried out. A dry run changes nothing,
+    /// whatever becomes of it.
+    pub(crate) fn mutation_failed(&self, error: &RequestError, dry_run: bool) -> (ApiError, Fate) {
+        let fate = if dry_run { Fate::Refused } else { fate(error) };
+        let failure = self.read_failed(error);
+        match (fate, error) {
+            (Fate::Refused, _) => (failure, fate),
+            // The server did answer with success; only its answer is lost.
+            (Fate::Unknown, RequestError::NotText(_) | RequestError::TooLarge { .. }) => {
+                (self.refuse(ApiReason::UnknownOutcome, error.to_string()), fate)
+            }
+            (Fate::Unknown, RequestError::Refused { .. }) => (unknown(failure), fate),
+            (Fate::Unknown, _) => (unknown(self.refuse(ApiReason::UnknownOutcome, failure.message)), fate),
+        }
+    }
+
+    /// The error of a request that changes nothing, whatever becomes of it.
+    pub(crate) fn read_failed(&self, error: &RequestError) -> ApiError {
+        match error {
+            RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),
+            RequestError::NotSent { .. } | RequestError::Broken { .. } => self.unavailable(error.to_string()),
+            RequestError::TimedOut { .. } => self.refuse(ApiReason::Timeout, error.to_string()),
+            RequestError::TooLarge { .. } => self.refuse(ApiReason::TooLarge, error.to_string()),
+            RequestError::NotText(_) => self.refuse(ApiReason::ServerError, error.to_string()),
+        }
+    }
+
+    /// What the server said.
+    fn answered(&self, status: &Status, retry_after: Option<Duration>) -> ApiError {
+        // That the name has another incarnation is a conflict, whatever the server calls it.
+        let reason = if concerns_uid(status) { ApiReason::Conflict } else { reason(status) };
+        ApiError {
+            code: status.code,
+            reason,
+            status_reason: word(status),
+            message: status.message.clone(),
+            retry_after,
+            verb: self.verb,
+            resource: self.resource.clone(),
+            object: self.object.clone(),
+        }
+    }
+
+    /// The server cannot be reached; nothing was sent.
+    pub(crate) fn unavailable(&self, message: String) -> ApiError {
+        ApiError {
+            code: 503,
+            status_reason: "ServiceUnavailable".to_owned(),
+            ..self.refuse(ApiReason::ServerError, message)
+        }
+    }
+}
+
+/// Whether a mutation that failed may have been carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It was not, and will not be.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+fn fate(error: &RequestError) -> Fate {
+    match error {
+        RequestError::NotSent { .. } => Fate::Refused,
+        RequestError::Refused { status, .. } if status.code < 500 || was_stopped_by_a_webhook(status) => Fate::Refused,
+        RequestError::Refused { .. }
+        | RequestError::Broken { .. }
+        | RequestError::TimedOut { .. }
+        | RequestError::TooLarge { .. }
+        | RequestError::NotText(_) => Fate::Unknown,
+    }
+}
+
+/// The one failure of the server's (5xx) of which it is certain that nothing was stored: admission comes before storage,
+/// and a webhook that cannot be called while failing is not ignored ends the request there. All others may come late: a
+/// storage that timed out may still commit (500, 504), and a 502 or 503 may be of a proxy, or of the aggregation layer,
+/// that lost a server behind it which has the request.
+fn was_stopped_by_a_webhook(status: &Status) -> bool {
+    status.code == 500
+        && status.reason == "InternalError"
+        && status.message.starts_with("Internal error occurred: failed calling webhook ")
+}
+
+/// The server's word stays; the class says what follows from it.
+fn unknown(failure: ApiError) -> ApiError {
+    let message = format!("{}; whether it was carried out is not known", failure.message);
+    ApiError { reason: ApiReason::UnknownOutcome, message, ..failure }
+}
+
+fn reason(status: &Status) -> ApiReason {
+    match status.reason.as_str() {
+        "NotFound" => ApiReason::NotFound,
+        "AlreadyExists" => ApiReason::AlreadyExists,
+        "Conflict" => ApiReason::Conflict,
+        "Forbidden" if has_cause(status, "NamespaceTerminating") => ApiReason::NamespaceTerminating,
+        "Forbidden" => ApiReason::Forbidden,
+        "Invalid" => ApiReason::Invalid,
+        "Gone" | "Expired" => ApiReason::Expired,
+        "TooManyRequests" => ApiReason::TooManyRequests,
+        "Timeout" => ApiReason::Timeout,
+        "RequestEntityTooLarge" => ApiReason::TooLarge,
+        "InternalError" | "ServerTimeout" | "ServiceUnavailable" => ApiReason::ServerError,
+        _ => by_code(status.code),
+    }
+}
+
+fn by_code(code: u16) -> ApiReason {
+    match code {
+        403 => ApiReason::Forbidden,
+        404 => ApiReason::NotFound,
+        409 => ApiReason::Conflict,
+        410 => ApiReason::Expired,
+        413 => ApiReason::TooLarge,
+        422 => ApiReason::Invalid,
+        429 => ApiReason::TooManyRequests,
+        504 => ApiReason::Timeout,
+        500..=599 => ApiReason::ServerError,
+        _ => ApiReason::Other,
+    }
+}
+
+fn word(status: &Status) -> String {
+    match (status.reason.as_str(), status.code) {
+        ("", 401) => "Unauthorized".to_owned(),
+        ("", 400) => "BadRequest".to_owned(),
+        ("", code) => by_code(code).as_str().to_owned(),
+        (word, _) => word.to_owned(),
+    }
+}
+
+fn has_cause(status: &Status, reason: &str) -> bool {
+    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
+}
+
+/// Whether the server refused because `metadata.uid` is another's. For patches it calls that an invalid change of an
+/// immutable field.
+fn concerns_uid(status: &Status) -> bool {
+    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.field == "metadata.uid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(json: &str) -> Status {
+        serde_json::from_str(json).expect("a status")
+    }
+
+    #[test]
+    fn the_servers_word_decides_before_its_code() {
+        let cases = [
+            (r#"{"code":409,"reason":"AlreadyExists"}"#, ApiReason::AlreadyExists),
+            (r#"{"code":409,"reason":"Conflict"}"#, ApiReason::Conflict),
+            (r#"{"code":409}"#, ApiReason::Conflict),
+            (r#"{"code":403,"reason":"Forbidden"}"#, ApiReason::Forbidden),
+            (
+                r#"{"code":403,"reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#,
+                ApiReason::NamespaceTerminating,
+            ),
+            (r#"{"code":410,"reason":"Expired"}"#, ApiReason::Expired),
+            (r#"{"code":500,"reason":"ServerTimeout"}"#, ApiReason::ServerError),
+            (r#"{"code":504,"reason":"Timeout"}"#, ApiReason::Timeout),
+            (r#"{"code":502}"#, ApiReason::ServerError),
+            (r#"{"code":401,"reason":"Unauthorized"}"#, ApiReason::Other),
+            (r#"{"code":413}"#, ApiReason::TooLarge),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(reason(&status(json)), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_failure_of_the_server_leaves_the_outcome_open_unless_it_came_before_storage() {
+        let answered = |json: &str| {
+            let error = RequestError::Refused { status: Box::new(status(json)), retry_after: None };
+            let subject = Subject { verb: "create", resource: "pods".into(), object: None };
+            let (dry, real) = (subject.mutation_failed(&error, true), subject.mutation_failed(&error, false));
+            assert_eq!(dry.1, Fate::Refused, "{json}");
+            assert_ne!(dry.0.reason, ApiReason::UnknownOutcome, "{json}");
+            real
+        };
+        for (json, word) in [
+            (r#"{"code":500,"reason":"InternalError","message":"etcdserver: request timed out"}"#, "InternalError"),
+            (r#"{"code":500,"reason":"ServerTimeout"}"#, "ServerTimeout"),
+            (r#"{"code":502}"#, "ServerError"),
+            (r#"{"code":503,"reason":"ServiceUnavailable"}"#, "ServiceUnavailable"),
+            (r#"{"code":504,"reason":"Timeout"}"#, "Timeout"),
+        ] {
+            let (error, fate) = answered(json);
+            assert_eq!((error.reason, fate), (ApiReason::UnknownOutcome, Fate::Unknown), "{json}");
+            assert_eq!(error.status_reason, word, "the server's word is kept");
+        }
+        for json in [r#"{"code":409,"reason":"Conflict"}"#, r#"{"code":429}"#, r#"{"code":404}"#, r#"{"code":301}"#] {
+            assert_eq!(answered(json).1, Fate::Refused, "{json}");
+        }
+        let webhook = r#"{"code":500,"reason":"InternalError","message":"Internal error occurred: failed calling webhook \"a\": EOF"}"#;
+        let (error, fate) = answered(webhook);
+        assert_eq!((error.reason, fate), (ApiReason::ServerError, Fate::Refused));
+    }
+
+    #[test]
+    fn the_status_reason_is_never_empty() {
+        for code in [400, 401, 404, 418, 500] {
+            assert!(!word(&status(&format!(r#"{{"code":{code}}}"#))).is_empty());
+        }
+    }
+}

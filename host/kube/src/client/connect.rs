@@ -1,0 +1,274 @@
+//! Where the cluster is, found as kubectl finds it, and whether it answers.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use serde::Deserialize;
+
+use crate::client::reachability::Reachability;
+use crate::client::request::{self, RequestError, chain};
+use crate::client::transport::{self, Tuning};
+
+const CHECK_LIMIT: Duration = Duration::from_secs(15);
+
+/// What the command line says about the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// `--kubeconfig`. None: the files of `KUBECONFIG`, else `~/.kube/config`, else the service account of the Pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--context`. None: the current context.
+    pub context: Option<String>,
+    /// `--namespace`. None: the context's, or the Pod's.
+    pub namespace: Option<String>,
+}
+
+/// A configured client. Nothing has been sent yet.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client. It retries nothing by itself and never cuts a watch. HTTP/2 where the server offers it.
+    pub client: Client,
+    /// Whether the server answers, as the client's requests show.
+    pub reachability: Reachability,
+    /// The server's URL.
+    pub server: String,
+    /// The namespace that commands mean when they name none.
+    pub default_namespace: String,
+    /// Where the configuration came from, for messages.
+    pub source: String,
+}
+
+/// What the server says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerVersion {
+    /// Such as `1`.
+    pub major: String,
+    /// Such as `36`; some vendors append a `+`.
+    pub minor: String,
+    /// Such as `v1.36.3`.
+    pub git_version: String,
+    /// Such as `linux/amd64`.
+    #[serde(default)]
+    pub platform: String,
+}
+
+impl ServerVersion {
+    /// Whether versions of the server's own resources compare as numbers: Kubernetes 1.35 and later (KEP-5504).
+    #[must_use]
+    pub fn has_comparable_versions(&self) -> bool {
+        let number = |text: &str| {
+            let digits = text.find(|c: char| !c.is_ascii_digit()).map_or(text, |end| &text[..end]);
+            digits.parse::<u32>().unwrap_or_default()
+        };
+        (number(&self.major), number(&self.minor)) >= (1, 35)
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No configuration anywhere.
+    #[error(
+        "no cluster is configured: KUBECONFIG is not set, {} does not exist, and this is not a Pod. Set KUBECONFIG or pass \
+         --kubeconfig; to try Windlass without a cluster, run `windlass dev`", default.display()
+    )]
+    NoConfig {
+        /// Where kubectl's default file would be.
+        default: PathBuf,
+    },
+    /// A kubeconfig file cannot be read or makes no sense.
+    #[error("the kubeconfig {} cannot be used: {source}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<KubeconfigError>,
+    },
+    /// The context is in none of the files, or none is chosen.
+    #[error("{}. Known contexts in {origin}: {known}. Choose one with --context", match context {
+        Some(context) => format!("there is no context {context:?}"),
+        None => "no current context is set".to_owned(),
+    })]
+    Context {
+        /// The context asked for. None: the current one.
+        context: Option<String>,
+        /// The files.
+        origin: String,
+        /// The contexts in them.
+        known: String,
+    },
+    /// A context was asked for, but the configuration is a Pod's, which has none.
+    #[error("--context {context:?} needs a kubeconfig, and there is none: this Pod would use its service account")]
+    ContextInCluster {
+        /// The context asked for.
+        context: String,
+    },
+    /// The service account of the Pod cannot be used.
+    #[error("the in-cluster service account cannot be used: {source}. Is automountServiceAccountToken off?")]
+    InCluster {
+        /// Why not.
+        source: Box<InClusterError>,
+    },
+    /// The configuration was read but no client can be made from it.
+    #[error("no client can be made from {origin}: {}", chain(source))]
+    Client {
+        /// Where the configuration came from.
+        origin: String,
+        /// Why not: a certificate, a proxy, an unknown authentication.
+        source: Box<kube::Error>,
+    },
+    /// The server does not answer.
+    #[error("{server} ({origin}) does not answer as an API server: {source}. {}", advice(source))]
+    Unreachable {
+        /// The server's URL.
+        server: String,
+        /// Where the configuration came from.
+        origin: String,
+        /// What happened.
+        source: RequestError,
+    },
+    /// Something answers that is no API server.
+    #[error(
+        "{server} ({origin}) is not a Kubernetes API server: its /version is not a version. Check the server's URL"
+    )]
+    NotKubernetes {
+        /// The server's URL.
+        server: String,
+        /// Where the configuration came from.
+        origin: String,
+        /// What is wrong with the answer.
+        source: serde_json::Error,
+    },
+}
+
+fn advice(error: &RequestError) -> &'static str {
+    match error.code() {
+        Some(401) => "Its credentials are not accepted: log in again, or check the user of the context",
+        Some(403) => "Its credentials are valid but may not read /version: grant the role system:public-info-viewer",
+        Some(_) => "Check that the URL is that of the API server",
+        None => "Check that the cluster runs and that the URL and the certificates in the configuration are right",
+    }
+}
+
+/// Builds a client as kubectl would; sends nothing.
+pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    let (mut config, source) = load(options).await?;
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let default_namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+    config.default_namespace.clone_from(&default_namespace);
+    let reachability = Reachability::new(&server);
+    let client = transport::client(&config, Tuning::default(), &reachability)
+        .map_err(|error| ConnectError::Client { origin: source.clone(), source: Box::new(error) })?;
+    Ok(Connection { client, reachability, server, default_namespace, source })
+}
+
+/// Asks the server for its version.
+pub async fn check(connection: &Connection) -> Result<ServerVersion, ConnectError> {
+    let (server, origin) = (connection.server.clone(), connection.source.clone());
+    match request::get(&connection.client, "/version", CHECK_LIMIT).await {
+        Ok(text) => {
+            serde_json::from_str(&text).map_err(|source| ConnectError::NotKubernetes { server, origin, source })
+        }
+        Err(source) => Err(ConnectError::Unreachable { server, origin, source }),
+    }
+}
+
+async fn load(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
+    let default = default_kubeconfig();
+    let paths = match &options.kubeconfig {
+        Some(path) => vec![path.clone()],
+        None => paths_of_variable(std::env::var_os("KUBECONFIG").as_deref()),
+    };
+    if !paths.is_empty() {
+        return from_files(&paths, options).await;
+    }
+    if default.exists() {
+        return from_files(&[default], options).await;
+    }
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+        return Err(ConnectError::NoConfig { default });
+    }
+    if let Some(context) = &options.context {
+        return Err(ConnectError::ContextInCluster { context: context.clone() });
+    }
+    let config = Config::incluster().map_err(|source| ConnectError::InCluster { source: Box::new(source) })?;
+    Ok((config, "in-cluster service account".to_owned()))
+}
+
+fn default_kubeconfig() -> PathBuf {
+    std::env::home_dir().unwrap_or_default().join(".kube/config")
+}
+
+/// The files of a `KUBECONFIG`. As for kubectl, one of several need not exist; a single one must.
+fn paths_of_variable(value: Option<&OsStr>) -> Vec<PathBuf> {
+    let named: Vec<_> =
+        value.iter().flat_map(std::env::split_paths).filter(|path| !path.as_os_str().is_empty()).collect();
+    let existing: Vec<_> = named.iter().filter(|path| path.exists()).cloned().collect();
+    if existing.is_empty() { named } else { existing }
+}
+
+async fn from_files(paths: &[PathBuf], options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
+    let mut merged = Kubeconfig::default();
+    for path in paths {
+        merged = Kubeconfig::read_from(path)
+            .and_then(|next| merged.merge(next))
+            .map_err(|source| ConnectError::Kubeconfig { path: path.clone(), source: Box::new(source) })?;
+    }
+    let origin = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let context = options.context.clone().or_else(|| merged.current_context.clone()).filter(|name| !name.is_empty());
+    let known: Vec<_> = merged.contexts.iter().map(|context| context.name.clone()).collect();
+    let Some(context) = context.filter(|name| known.contains(name)) else {
+        let context = options.context.clone().or_else(|| merged.current_context.clone());
+        return Err(ConnectError::Context { context, origin, known: listed(&known) });
+    };
+    let chosen = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(merged, &chosen)
+        .await
+        .map_err(|source| ConnectError::Kubeconfig { path: Path::new(&origin).to_owned(), source: Box::new(source) })?;
+    Ok((config, format!("kubeconfig {origin}, context {context}")))
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_files_those_that_exist_count() {
+        let here = env!("CARGO_MANIFEST_DIR");
+        let existing = format!("{here}/Cargo.toml");
+        let both = std::env::join_paths(["/missing/config", &existing]).expect("paths");
+        assert_eq!(paths_of_variable(Some(&both)), [PathBuf::from(existing)]);
+        assert_eq!(paths_of_variable(Some(OsStr::new("/missing/config"))), [PathBuf::from("/missing/config")]);
+        assert!(paths_of_variable(Some(OsStr::new(""))).is_empty());
+        assert!(paths_of_variable(None).is_empty());
+    }
+
+    #[test]
+    fn versions_compare_since_1_35_whatever_the_vendor_appends() {
+        for (major, minor, compare) in [("1", "34", false), ("1", "35", true), ("1", "36+", true), ("2", "0", true)] {
+            let version = ServerVersion {
+                major: major.to_owned(),
+                minor: minor.to_owned(),
+                git_version: String::new(),
+                platform: String::new(),
+            };
+            assert_eq!(version.has_comparable_versions(), compare, "{version:?}");
+        }
+        let none = r#"{"major":"","minor":"","gitVersion":"?"}"#;
+        assert!(!serde_json::from_str::<ServerVersion>(none).expect("a version").has_comparable_versions());
+    }
+
+    #[tokio::test]
+    async fn a_wrong_file_is_named() {
+        let options = ConnectOptions { kubeconfig: Some("/missing/config".into()), ..ConnectOptions::default() };
+        let error = connect(&options).await.err().expect("no file");
+        assert!(error.to_string().contains("/missing/config"), "{error}");
+    }
+}

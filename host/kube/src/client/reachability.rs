@@ -1,0 +1,444 @@
+//! Whether the API server answers, learnt from every request of a [`Connection`](crate::Connection).
+//!
+//! While it does not, calls pause in the whole host instead of failing one by one. [`Observed`] is the layer that reports
+//! and that starts the one task which asks for the server until it answers.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_TYPE, HeaderMap, USER_AGENT};
+use http::{Request, Response, StatusCode, Uri};
+use kube::client::Body;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tower::{BoxError, Service, ServiceExt as _};
+
+use crate::client::request::{HOST_AGENT, chain};
+use crate::client::transport::was_never_sent;
+
+/// So many failures in a row that each may have reached the server are an outage. A connection refused is one at once.
+const FAILURES: u32 = 3;
+/// A request that was given up after so long without the beginning of an answer has failed, whoever gave it up.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Whether the API server answers. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Reachability {
+    shared: Arc<Shared>,
+}
+
+/// The present outage of the API server, or the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Counts the outages that have begun: 0 before the first one.
+    pub number: u64,
+    /// Since when the server does not answer. None: it does.
+    pub since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    outage: watch::Sender<Outage>,
+    /// In a row, of those that need to be several.
+    failures: AtomicU32,
+}
+
+impl Reachability {
+    /// That of a server which nobody asks: it never changes.
+    #[must_use]
+    pub fn always() -> Self {
+        Self::new("")
+    }
+
+    /// The server counts as reachable until a request fails.
+    pub(crate) fn new(server: &str) -> Self {
+        let outage = watch::Sender::new(Outage { number: 0, since: None });
+        Self { shared: Arc::new(Shared { server: server.to_owned(), outage, failures: AtomicU32::new(0) }) }
+    }
+
+    /// Whether the server answers, as far as is known.
+    #[must_use]
+    pub fn is_reachable(&self) -> bool {
+        self.shared.outage.borrow().since.is_none()
+    }
+
+    /// Completes at once while the server is reachable, else when it is again. Cancel-safe.
+    pub async fn reachable(&self) {
+        // It cannot fail: the sender is in `self`.
+        let _ = self.shared.outage.subscribe().wait_for(|outage| outage.since.is_none()).await;
+    }
+
+    /// Changes whenever an outage begins or ends.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Outage> {
+        self.shared.outage.subscribe()
+    }
+}
+
+impl Shared {
+    fn succeeded(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        if self.outage.borrow().since.is_none() {
+            return;
+        }
+        let mut began = None;
+        self.outage.send_if_modified(|outage| {
+            began = outage.since.take();
+            began.is_some()
+        });
+        if let Some(began) = began {
+            tracing::info!(server = self.server, outage = ?began.elapsed(), "the API server answers again");
+        }
+    }
+
+    /// The number of the outage that begins with this failure, if one does.
+    fn failed(&self, cause: &str, alone_is_outage: bool) -> Option<u64> {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        if !alone_is_outage && failures < FAILURES {
+            return None;
+        }
+        let begins = self.outage.send_if_modified(|outage| {
+            let begins = outage.since.is_none();
+            if begins {
+                *outage = Outage { number: outage.number + 1, since: Some(Instant::now()) };
+            }
+            begins
+        });
+        if !begins {
+            return None;
+        }
+        tracing::warn!("the API server {} cannot be reached: {cause}; calls pause until it answers", self.server);
+        Some(self.outage.borrow().number)
+    }
+}
+
+/// What the end of a request says about the server.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Answered,
+    NoConnection(String),
+    Failed(String),
+}
+
+fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Verdict {
+    match result {
+        Ok(response) if is_from_nowhere(response.status(), response.headers()) => {
+            Verdict::Failed(format!("something before it answers {}", response.status()))
+        }
+        Ok(_) => Verdict::Answered,
+        Err(error) if was_never_sent(&**error) => Verdict::NoConnection(chain(&**error)),
+        Err(error) => Verdict::Failed(chain(&**error)),
+    }
+}
+
+/// Whether a load balancer or the like says that it has no API server. An API server's own 503, for one about an
+/// aggregated API that is down, is a `Status` or has the id that its audit filter gives every answer.
+fn is_from_nowhere(status: StatusCode, headers: &HeaderMap) -> bool {
+    let gateway =
+        [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT].contains(&status);
+    let json = headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    gateway && !json && !headers.contains_key("audit-id")
+}
+
+/// A service whose results tell a [`Reachability`].
+#[derive(Clone)]
+pub(crate) struct Observed<S> {
+    inner: S,
+    reachability: Reachability,
+    /// Where the server tells its version: nobody needs rights for that, and credentials are none of its business.
+    version: Uri,
+    /// Where the prober runs, whichever thread a request fails on.
+    runtime: Handle,
+}
+
+impl<S> Observed<S> {
+    /// Must be called on the runtime that is to run the prober.
+    pub(crate) fn new(inner: S, reachability: Reachability, server: &Uri) -> Self {
+        let version = format!("{}/version", server.to_string().trim_end_matches('/'));
+        let version = version.parse().unwrap_or_else(|_| server.clone());
+        Self { inner, reachability, version, runtime: Handle::current() }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Observed<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let exchange = self.inner.call(request);
+        let observed = self.clone();
+        async move {
+            let waiting = Waiting { since: Instant::now(), report: Some(|verdict| observed.report(verdict)) };
+            let result = exchange.await;
+            waiting.end(verdict(&result));
+            result
+        }
+        .boxed()
+    }
+}
+
+impl<S, B> Observed<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    fn report(&self, verdict: Verdict) {
+        let shared = &self.reachability.shared;
+        let began = match verdict {
+            Verdict::Answered => {
+                shared.succeeded();
+                None
+            }
+            Verdict::NoConnection(cause) => shared.failed(&cause, true),
+            Verdict::Failed(cause) => shared.failed(&cause, false),
+        };
+        if let Some(number) = began {
+            let prober = probe(self.inner.clone(), self.version.clone(), Arc::downgrade(shared), number);
+            self.runtime.spawn(prober);
+        }
+    }
+}
+
+/// A request on its way, which may be dropped.
+struct Waiting<F: FnOnce(Verdict)> {
+    since: Instant,
+    report: Option<F>,
+}
+
+impl<F: FnOnce(Verdict)> Waiting<F> {
+    fn end(mut self, verdict: Verdict) {
+        if let Some(report) = self.report.take() {
+            report(verdict);
+        }
+    }
+}
+
+impl<F: FnOnce(Verdict)> Drop for Waiting<F> {
+    fn drop(&mut self) {
+        let waited = self.since.elapsed();
+        if let Some(report) = self.report.take().filter(|_| waited >= PATIENCE) {
+            report(Verdict::Failed(format!("no answer within {waited:?}")));
+        }
+    }
+}
+
+/// Asks until the server answers, or until somebody else's request was answered. Ends with the client, too.
+async fn probe<S, B>(service: S, version: Uri, shared: Weak<Shared>, number: u64)
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,
+{
+    let mut pause = FIRST_PAUSE;
+    loop {
+        // A panic must not leave the host paused for ever.
+        let asked = AssertUnwindSafe(ask(service.clone(), &version)).catch_unwind().await;
+        let Some(shared) = shared.upgrade() else { return };
+        match asked {
+            Ok(Verdict::Answered) => shared.succeeded(),
+            Ok(verdict) => tracing::debug!(server = shared.server, ?verdict, "still no answer"),
+            Err(_) => tracing::error!(server = shared.server, "asking for the API server panicked; it is asked again"),
+        }
+        let mut outage = shared.outage.subscribe();
+        drop(shared);
+        let over = outage.wait_for(|outage| outage.since.is_none() || outage.number != number);
+        if timeout(pause.mul_f64(rand::random_range(0.5..=1.0)), over).await.is_ok() {
+            return;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn ask<S, B>(service: S, version: &Uri) -> Verdict
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+{
+    let mut request = Request::new(Body::empty());
+    *request.uri_mut() = version.clone();
+    request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(HOST_AGENT));
+    match timeout(PROBE_LIMIT, service.oneshot(request)).await {
+        Ok(result) => verdict(&result),
+        Err(_) => Verdict::Failed(format!("no answer within {PROBE_LIMIT:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Server {
+        Up,
+        Resets,
+        /// Resets all but the version, which makes the asker panic once.
+        PanicsOnce,
+        Silent,
+    }
+
+    /// A server that a test switches, and when it was asked for its version.
+    #[derive(Clone)]
+    struct Script {
+        server: Arc<Mutex<Server>>,
+        asked: Arc<Mutex<Vec<Instant>>>,
+    }
+
+    impl Script {
+        fn new(server: Server) -> Self {
+            Self { server: Arc::new(Mutex::new(server)), asked: Arc::default() }
+        }
+
+        fn set(&self, server: Server) {
+            *self.server.lock().expect("no panic") = server;
+        }
+
+        async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+            let probe = request.uri().path() == "/version";
+            if probe {
+                self.asked.lock().expect("no panic").push(Instant::now());
+            }
+            let server = *self.server.lock().expect("no panic");
+            match server {
+                Server::Up => Ok(Response::new(Body::empty())),
+                Server::PanicsOnce if probe => {
+                    self.set(Server::Up);
+                    panic!("as scripted")
+                }
+                Server::Resets | Server::PanicsOnce => Err("reset".into()),
+                Server::Silent => pending().await,
+            }
+        }
+    }
+
+    async fn request<S>(service: &S) -> bool
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone,
+    {
+        service.clone().oneshot(Request::new(Body::empty())).await.is_ok()
+    }
+
+    fn observed(
+        script: &Script,
+        reachability: &Reachability,
+    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + use<> {
+        let script = script.clone();
+        let service = tower::service_fn(move |request| script.clone().answer(request));
+        Observed::new(service, reachability.clone(), &Uri::from_static("http://server"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn three_failures_in_a_row_are_an_outage_that_an_answer_ends() {
+        let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
+        let service = observed(&script, &reachability);
+        assert!(!request(&service).await && !request(&service).await && reachability.is_reachable());
+        script.set(Server::Up);
+        assert!(request(&service).await);
+        script.set(Server::Resets);
+        assert!(!request(&service).await && !request(&service).await && reachability.is_reachable(), "not in a row");
+        let mut outage = reachability.watch();
+        assert!(!request(&service).await && !reachability.is_reachable());
+        let began = Instant::now();
+        assert_eq!(*outage.borrow_and_update(), Outage { number: 1, since: Some(began) });
+        assert!(!request(&service).await, "it is the same outage");
+        script.set(Server::Up);
+        assert!(request(&service).await && reachability.is_reachable(), "before the prober asks again");
+        assert_eq!(*outage.borrow_and_update(), Outage { number: 1, since: None });
+        reachability.reachable().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_prober_asks_ever_less_often_until_the_server_answers() {
+        let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
+        let service = observed(&script, &reachability);
+        for _ in 0..FAILURES {
+            request(&service).await;
+        }
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(!reachability.is_reachable());
+        script.set(Server::Up);
+        reachability.reachable().await;
+        let asked = script.asked.lock().expect("no panic").clone();
+        let mut whole = FIRST_PAUSE;
+        for pair in asked.windows(2) {
+            let pause = pair[1] - pair[0];
+            // The timer counts whole milliseconds.
+            assert!(pause >= whole / 2 && pause <= whole + Duration::from_millis(1), "{pause:?} of {whole:?}");
+            whole = (whole * 2).min(LONGEST_PAUSE);
+        }
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(script.asked.lock().expect("no panic").len(), asked.len(), "nobody asks any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_of_the_prober_leaves_nobody_paused() {
+        let (script, reachability) = (Script::new(Server::PanicsOnce), Reachability::new("server"));
+        let service = observed(&script, &reachability);
+        for _ in 0..FAILURES {
+            request(&service).await;
+        }
+        timeout(Duration::from_mins(1), reachability.reachable()).await.expect("reachable again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_prober_ends_with_its_client() {
+        let (script, reachability) = (Script::new(Server::Resets), Reachability::new("server"));
+        let service = observed(&script, &reachability);
+        for _ in 0..FAILURES {
+            request(&service).await;
+        }
+        drop((service, reachability));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let asked = script.asked.lock().expect("no panic").len();
+        assert!(asked <= 2, "{asked}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_given_up_count_if_they_had_time() {
+        let (script, reachability) = (Script::new(Server::Silent), Reachability::new("server"));
+        let service = observed(&script, &reachability);
+        for (patience, reachable) in [(PATIENCE / 2, true), (PATIENCE, false)] {
+            for _ in 0..FAILURES {
+                timeout(patience, request(&service)).await.expect_err("silence");
+            }
+            assert_eq!(reachability.is_reachable(), reachable, "{patience:?}");
+        }
+    }
+
+    #[test]
+    fn every_answer_of_an_api_server_counts_but_not_that_of_a_gateway() {
+        let judged = |status: u16, header: (&'static str, &'static str)| {
+            let response = Response::builder().status(status).header(header.0, header.1);
+            verdict(&response.body(()).map_err(BoxError::from)) == Verdict::Answered
+        };
+        let html = ("content-type", "text/html");
+        for status in [200, 401, 403, 404, 429, 500] {
+            assert!(judged(status, html), "{status}");
+        }
+        for status in [502, 503, 504] {
+            assert!(!judged(status, html), "{status}");
+            assert!(judged(status, ("content-type", "application/json")), "{status}");
+            assert!(judged(status, ("audit-id", "1")), "{status}");
+        }
+    }
+}

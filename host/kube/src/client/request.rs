@@ -1,0 +1,424 @@
+//! Requests as this crate needs them: text in and out, errors that tell whether the server may have acted.
+//!
+//! [`mutate`] is the only function of the project that sends anything but GET.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT, WARNING};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use kube::core::Status;
+use tokio::time::timeout;
+
+use crate::client::transport;
+
+/// How long the host waits for the answer to a read.
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// How long the server may work on a mutation.
+pub(crate) const SERVER_TIMEOUT: &str = "30s";
+/// The same.
+pub(crate) const SERVER_GIVES_UP: Duration = Duration::from_secs(30);
+/// How long after it was sent a mutation may still be carried out: the server's time and some for the way. The host waits
+/// as long for the answer, so that the server gives up first.
+pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(35);
+/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
+pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
+
+/// The answer to a mutation is one object, of which etcd takes 1.5 MiB; `managedFields` may double it.
+pub(crate) const MOST_ANSWER: usize = 8 << 20;
+/// A refusal is some lines of text.
+const MOST_REFUSAL: usize = 256 << 10;
+
+/// Why a request brought no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The server answered with an error.
+    #[error("the API server answered {} {}: {}", status.code, status.reason, status.message)]
+    Refused {
+        /// What it said, with the HTTP status as its code.
+        status: Box<Status>,
+        /// How long it asked to wait.
+        retry_after: Option<Duration>,
+    },
+    /// The request never left: no connection, or no credentials.
+    #[error("the API server could not be reached: {}", chain(source))]
+    NotSent {
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// The connection broke after the request had been sent, or may have been.
+    #[error("the connection to the API server broke: {}", chain(source))]
+    Broken {
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// There was no complete answer in time.
+    #[error("the API server did not answer within {after:?}")]
+    TimedOut {
+        /// How long the host waited.
+        after: Duration,
+    },
+    /// The server answered with success and with more than the host reads.
+    #[error("the answer of the API server is larger than {most} bytes")]
+    TooLarge {
+        /// How many bytes it may have.
+        most: usize,
+    },
+    /// The answer is not text in UTF-8.
+    #[error("the answer of the API server is not UTF-8")]
+    NotText(#[from] std::string::FromUtf8Error),
+}
+
+impl RequestError {
+    /// The HTTP status of the answer, if there was one.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { status, .. } => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// How long the server asked to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// An error and its sources in one line; a source that its parent already quotes is not repeated.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            let _ = write!(text, ": {cause}");
+        }
+        next = error.source();
+    }
+    text
+}
+
+/// A mutation, ready to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Mutation {
+    pub(crate) method: Method,
+    /// Path and query.
+    pub(crate) uri: String,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+    /// Who asks: [`crate::client::headers`].
+    pub(crate) headers: HeaderMap,
+}
+
+impl Mutation {
+    /// Has the server give up by the time that the host does, if that is sooner than usual: what is carried out later is
+    /// carried out when another replica may act.
+    pub(crate) fn end_within(&mut self, limit: Duration) {
+        let usual = format!("timeout={SERVER_TIMEOUT}");
+        if limit < SERVER_GIVES_UP
+            && let Some(at) = self.uri.rfind(&usual)
+        {
+            // Nothing else of a query looks like this: values are encoded.
+            let sooner = format!("timeout={}ms", limit.as_millis().max(1));
+            self.uri.replace_range(at..at + usual.len(), &sooner);
+        }
+    }
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) text: String,
+    /// The texts of the `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// GETs `uri` and reads the whole answer within `limit`.
+pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<String, RequestError> {
+    let mut buffer = Vec::new();
+    get_into(client, uri, "application/json", limit, &mut buffer).await?;
+    Ok(String::from_utf8(buffer)?)
+}
+
+/// GETs `uri` in the name of whom `headers` say ([`crate::client::headers`]), and reads the whole answer, of at most `most` bytes,
+/// within `limit`.
+pub(crate) async fn get_as(
+    client: &Client,
+    uri: &str,
+    headers: HeaderMap,
+    most: usize,
+    limit: Duration,
+) -> Result<String, RequestError> {
+    let request = with(Request::get(uri), headers).header(ACCEPT, "application/json");
+    let exchange = async { read(send(client, request, Bytes::new()).await?, most).await };
+    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+}
+
+/// GETs `uri` in a form that `accept` allows, and reads the whole answer into `buffer` within `limit`. For answers of
+/// megabytes, one after the other: each has the memory of the one before.
+pub(crate) async fn get_into(
+    client: &Client,
+    uri: &str,
+    accept: &str,
+    limit: Duration,
+    buffer: &mut Vec<u8>,
+) -> Result<(), RequestError> {
+    let request = Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept);
+    let exchange = async { read_into(send(client, request, Bytes::new()).await?, buffer).await };
+    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+}
+
+/// Starts a watch at `uri` in a form that `accept` allows; `limit` is for the beginning of the answer only.
+pub(crate) async fn watch(client: &Client, uri: &str, accept: &str, limit: Duration) -> Result<Lines, RequestError> {
+    let request =
+        Request::get(uri).header(USER_AGENT, HOST_AGENT).header(ACCEPT, accept).header(ACCEPT_ENCODING, "identity");
+    let begin = async {
+        let response = send(client, request, Bytes::new()).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await);
+        }
+        Ok(Lines { body: response.into_body(), buffer: BytesMut::new(), searched: 0 })
+    };
+    timeout(limit, begin).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+}
+
+/// Sends `mutation` and reads the whole answer, of at most [`MOST_ANSWER`] bytes, within `limit`.
+pub(crate) async fn mutate(client: &Client, mutation: Mutation, limit: Duration) -> Result<Answer, RequestError> {
+    let request = Request::builder().method(mutation.method).uri(mutation.uri);
+    let request =
+        with(request, mutation.headers).header(ACCEPT, "application/json").header(CONTENT_TYPE, mutation.content_type);
+    let exchange = async {
+        let response = send(client, request, mutation.body).await?;
+        let code = response.status().as_u16();
+        let warnings = response.headers().get_all(WARNING).iter().filter_map(warning_text).collect();
+        Ok(Answer { code, warnings, text: read(response, MOST_ANSWER).await? })
+    };
+    timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
+}
+
+fn with(mut request: http::request::Builder, headers: HeaderMap) -> http::request::Builder {
+    if let Some(all) = request.headers_mut() {
+        all.extend(headers);
+    }
+    request
+}
+
+async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> Result<Response<Body>, RequestError> {
+    let not_sent = |source| RequestError::NotSent { source: Box::new(source) };
+    let request = request.body(Body::from(body)).map_err(|error| not_sent(kube::Error::HttpError(error)))?;
+    client.send(request).await.map_err(|error| {
+        if was_never_sent(&error) { not_sent(error) } else { RequestError::Broken { source: Box::new(error) } }
+    })
+}
+
+/// Certain only where no byte can have reached the server; every doubt counts as sent.
+fn was_never_sent(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Auth(_) | kube::Error::HttpError(_) => true,
+        kube::Error::Service(error) => transport::was_never_sent(&**error),
+        _ => false,
+    }
+}
+
+/// The whole text of a successful answer, the error of any other.
+async fn read(response: Response<Body>, most: usize) -> Result<String, RequestError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    let mut text = Vec::new();
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if text.len() + data.len() > most {
+            return Err(RequestError::TooLarge { most });
+        }
+        text.extend_from_slice(&data);
+    }
+    Ok(String::from_utf8(text)?)
+}
+
+/// Replaces what is in `buffer` by the text of a successful answer; the error of any other.
+async fn read_into(response: Response<Body>, buffer: &mut Vec<u8>) -> Result<(), RequestError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    buffer.clear();
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|source| RequestError::Broken { source: Box::new(source) })?;
+        if let Ok(data) = frame.into_data() {
+            buffer.extend_from_slice(&data);
+        }
+    }
+    Ok(())
+}
+
+/// What an answer that is no success says. The status line alone already tells that the request was refused, so the rest
+/// may be missing.
+async fn refusal(response: Response<Body>) -> RequestError {
+    let (parts, body) = response.into_parts();
+    let body = http_body_util::Limited::new(body, MOST_REFUSAL);
+    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let mut status: Status = serde_json::from_str(&text).unwrap_or_else(|_| Status::failure(text.trim(), ""));
+    status.code = parts.status.as_u16();
+    if status.message.is_empty() {
+        parts.status.canonical_reason().unwrap_or("no message").clone_into(&mut status.message);
+    }
+    let retry_after = retry_after(&parts.headers, &status);
+    RequestError::Refused { status: Box::new(status), retry_after }
+}
+
+fn retry_after(headers: &HeaderMap, status: &Status) -> Option<Duration> {
+    let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let detail = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
+    header.or(detail).filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
+/// The text of `299 - "the text"`.
+fn warning_text(header: &HeaderValue) -> Option<String> {
+    let (_, quoted) = header.to_str().ok()?.split_once('"')?;
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(characters.next()?),
+            other => text.push(other),
+        }
+    }
+}
+
+/// The lines of a watch.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    body: Body,
+    buffer: BytesMut,
+    /// There is no line end before this place of `buffer`.
+    searched: usize,
+}
+
+/// What a watch brings.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A complete line, without its end.
+    Whole(Bytes),
+    /// The stream ended between two lines.
+    End,
+    /// The stream ended within a line.
+    Torn,
+}
+
+impl Lines {
+    /// The next line. A connection that breaks ends the stream like one that is closed: a watch resumes from either.
+    pub(crate) async fn next(&mut self) -> Line {
+        loop {
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+                let mut line = self.buffer.split_to(self.searched + at + 1);
+                line.truncate(line.len() - 1);
+                self.searched = 0;
+                return Line::Whole(line.freeze());
+            }
+            self.searched = self.buffer.len();
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(_)) | None if self.buffer.is_empty() => return Line::End,
+                Some(Err(_)) | None => return Line::Torn,
+            }
+        }
+    }
+}
+
+/// Builds a query string, percent-encoding what a query must not hold.
+#[derive(Debug, Default)]
+pub(crate) struct Query(String);
+
+impl Query {
+    pub(crate) fn add(&mut self, name: &str, value: &str) {
+        self.0.push(if self.0.is_empty() { '?' } else { '&' });
+        self.0.push_str(name);
+        self.0.push('=');
+        encode(&mut self.0, value);
+    }
+
+    pub(crate) fn add_some(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Path and query.
+    pub(crate) fn onto(&self, path: &str) -> String {
+        [path, &self.0].concat()
+    }
+}
+
+/// Appends `text`, all but unreserved characters percent-encoded, so that it stands for itself in a path or query.
+pub(crate) fn encode(target: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            target.push(char::from(byte));
+        } else {
+            let _ = write!(target, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_encoded() {
+        let mut query = Query::default();
+        query.add("labelSelector", "a in (b,c)");
+        query.add_some("continue", None);
+        query.add("limit", "500");
+        assert_eq!(query.onto("/api/v1/pods"), "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29&limit=500");
+    }
+
+    #[test]
+    fn a_mutation_that_has_less_time_has_less_at_the_server() {
+        let uri_within = |limit| {
+            let mut query = Query::default();
+            query.add("fieldManager", "timeout=30s");
+            query.add("timeout", SERVER_TIMEOUT);
+            let (method, body, headers) = (Method::POST, Bytes::new(), HeaderMap::new());
+            let mut mutation = Mutation { method, uri: query.onto("/a"), content_type: "", body, headers };
+            mutation.end_within(limit);
+            mutation.uri
+        };
+        assert_eq!(uri_within(Duration::from_secs(35)), "/a?fieldManager=timeout%3D30s&timeout=30s");
+        assert_eq!(uri_within(Duration::from_micros(12_345_678)), "/a?fieldManager=timeout%3D30s&timeout=12345ms");
+    }
+
+    #[test]
+    fn a_warning_header_is_unquoted() {
+        let header = HeaderValue::from_static(r#"299 - "unknown field \"spec.x\"""#);
+        assert_eq!(warning_text(&header).as_deref(), Some(r#"unknown field "spec.x""#));
+        assert_eq!(warning_text(&HeaderValue::from_static("299 - \"open")), None);
+    }
+
+    #[test]
+    fn the_header_tells_how_long_to_wait_before_the_details_do() {
+        let details: Status = serde_json::from_str(r#"{"details":{"retryAfterSeconds":7}}"#).expect("a status");
+        let mut headers = HeaderMap::new();
+        assert_eq!(retry_after(&headers, &details), Some(Duration::from_secs(7)));
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("2"));
+        assert_eq!(retry_after(&headers, &details), Some(Duration::from_secs(2)));
+        assert_eq!(retry_after(&HeaderMap::new(), &Status::success()), None);
+    }
+}

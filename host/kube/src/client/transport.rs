@@ -1,0 +1,427 @@
+//! How requests travel: HTTP/2 where the server offers it in the TLS handshake, so that a thousand watches are a dozen
+//! connections; else HTTP/1.1, as kube's own client always does.
+//!
+//! hyper keeps one HTTP/2 connection a pool, and what exceeds the server's limit of streams waits there in silence. So
+//! watches, which stay, are spread over pools below that limit, and all other requests have a pool of their own, where they
+//! wait for each other at most and never for a watch.
+
+use std::error::Error;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName};
+use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
+use hyper_util::client::legacy::{self, Builder};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt as _, RustlsTlsError};
+use kube::{Client, Config};
+use tokio::time::timeout;
+use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::client::reachability::{Observed, Reachability};
+
+/// As Go's HTTP/2 transport: one stream may be 4 MiB ahead of its reader.
+const STREAM_WINDOW: u32 = 4 << 20;
+/// As Go's: so much that watches nobody reads for a while never hold up the others of their connection.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// Streams that we ended, of which late frames may still come. More than a connection has, so that none is unknown.
+const ENDED_STREAMS: usize = 1024;
+
+type Pool = legacy::Client<Dial, Body>;
+type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What tests shorten.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuning {
+    /// How long TCP and TLS together may take.
+    pub(crate) connect_limit: Duration,
+    /// After so long without a frame the server is pinged.
+    pub(crate) ping_after: Duration,
+    /// How long it has for its answer.
+    pub(crate) ping_limit: Duration,
+    /// Below the 100 streams a connection that kube-apiserver (`secure_serving.go`) and most proxies allow.
+    pub(crate) watches_per_connection: usize,
+    /// Whether plain HTTP is HTTP/2 from its first byte. Only tests know that of their server.
+    pub(crate) plain_is_http2: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            connect_limit: Duration::from_secs(10),
+            ping_after: Duration::from_secs(15),
+            ping_limit: Duration::from_secs(10),
+            watches_per_connection: 80,
+            plain_is_http2: false,
+        }
+    }
+}
+
+/// A client like `Client::try_from(config)`, on a [`Transport`]. What it learns about the server goes to `reachability`.
+pub(crate) fn client(config: &Config, tuning: Tuning, reachability: &Reachability) -> Result<Client, kube::Error> {
+    if config.proxy_url.is_some() {
+        // Built without kube's features for proxies: it says so.
+        return Client::try_from(config.clone());
+    }
+    let transport = Transport::new(config, tuning)?;
+    // From the outside in, the order of kube's own stack.
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service(Observed::new(transport, reachability.clone(), &config.cluster_url));
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Whether an error of this transport is certain to mean that no byte of the request has left. A stream that the server
+/// refused, or that it ended a connection before, was not processed either, but counts as sent: the safe side.
+pub(crate) fn was_never_sent(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
+}
+
+/// The server speaks only HTTP/1.1, found out on a connection that was to be HTTP/2.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not speak HTTP/2")]
+struct NotHttp2;
+
+fn is_not_http2(error: &(dyn Error + 'static)) -> bool {
+    error.is::<NotHttp2>() || error.source().is_some_and(is_not_http2)
+}
+
+/// The innermost service: sends requests with absolute URIs. Clones share its connections.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    http2: Http2,
+    /// For all but watches.
+    short: Pool,
+    watches: Mutex<Vec<WatchPool>>,
+    http1: Pool,
+    /// Set for good once the server has shown that it speaks nothing newer.
+    only_http1: AtomicBool,
+    tuning: Tuning,
+}
+
+/// One connection of watches.
+struct WatchPool {
+    pool: Pool,
+    /// Every watch holds a clone of it, in its request first and then in its response.
+    open: Arc<()>,
+}
+
+impl Transport {
+    fn new(config: &Config, tuning: Tuning) -> Result<Self, kube::Error> {
+        let dial = |protocols: &[&[u8]], only_http2| {
+            let connect_limit = tuning.connect_limit;
+            Ok::<_, kube::Error>(Dial { connector: connector(config, &tuning, protocols)?, connect_limit, only_http2 })
+        };
+        let http2 = Http2 { builder: http2(&tuning), dial: dial(&[b"h2", b"http/1.1"], true)? };
+        let mut http1 = Builder::new(TokioExecutor::new());
+        http1.timer(TokioTimer::new()).pool_timer(TokioTimer::new());
+        let plain = config.cluster_url.scheme() != Some(&Scheme::HTTPS);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                short: http2.pool(),
+                http2,
+                watches: Mutex::default(),
+                http1: http1.build(dial(&[b"http/1.1"], false)?),
+                only_http1: AtomicBool::new(plain && !tuning.plain_is_http2),
+                tuning,
+            }),
+        })
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        async move { shared.send(request).await }.boxed()
+    }
+}
+
+impl Shared {
+    async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
+        if self.only_http1.load(Ordering::Relaxed) {
+            return self.send_http1(request).await;
+        }
+        let spare = spare(&request);
+        match (self.send_http2(request).await, spare) {
+            // Not a byte of the request has left.
+            (Err(error), Some(spare)) if is_not_http2(&*error) => {
+                self.only_http1.store(true, Ordering::Relaxed);
+                self.send_http1(spare).await
+            }
+            (result, _) => result,
+        }
+    }
+
+    async fn send_http1(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
+        let response = self.http1.request(request).await?;
+        Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+    }
+
+    async fn send_http2(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
+        let (pool, place) =
+            if is_watch(request.uri()) { self.place_for_watch() } else { (self.short.clone(), Arc::new(())) };
+        let response = pool.request(request).await?;
+        Ok(response.map(|body| {
+            // The place is free when the body is dropped.
+            let body = body.map_frame(move |frame| {
+                let _ = &place;
+                frame
+            });
+            body.map_err(BoxError::from).boxed_unsync()
+        }))
+    }
+
+    /// The first connection with a place, so that the last ones empty.
+    fn place_for_watch(&self) -> (Pool, Arc<()>) {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = self.tuning.watches_per_connection;
+        let free = watches.iter().position(|pool| Arc::strong_count(&pool.open) <= most);
+        let at = free.unwrap_or_else(|| {
+            watches.push(WatchPool { pool: self.http2.pool(), open: Arc::new(()) });
+            watches.len() - 1
+        });
+        (watches[at].pool.clone(), Arc::clone(&watches[at].open))
+    }
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
+}
+
+/// A copy to be sent if HTTP/2 is not to be had. None for a body that is a stream, which we never send.
+fn spare(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+struct Http2 {
+    builder: Builder,
+    dial: Dial,
+}
+
+impl Http2 {
+    /// A pool, which is one connection, made when it is first needed and again when it has ended.
+    fn pool(&self) -> Pool {
+        self.builder.build(self.dial.clone())
+    }
+}
+
+fn http2(tuning: &Tuning) -> Builder {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http2_only(true)
+        .timer(TokioTimer::new())
+        // The pool calls a connection idle when no request began on it for a while, even if it carries watches.
+        .pool_idle_timeout(None)
+        .http2_keep_alive_interval(tuning.ping_after)
+        .http2_keep_alive_timeout(tuning.ping_limit)
+        .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_concurrent_reset_streams(ENDED_STREAMS);
+    builder
+}
+
+/// TCP and TLS as kube's own stack has them, offering `protocols`.
+fn connector(
+    config: &Config,
+    tuning: &Tuning,
+    protocols: &[&[u8]],
+) -> Result<HttpsConnector<HttpConnector>, kube::Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    // What pings are for HTTP/2: a peer that vanished is noticed.
+    tcp.set_keepalive(Some(tuning.ping_after));
+    tcp.set_keepalive_interval(Some(tuning.ping_limit / 2));
+    tcp.set_keepalive_retries(Some(2));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(tuning.ping_after + tuning.ping_limit));
+    let mut tls = config.rustls_client_config()?;
+    tls.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    let names: Arc<dyn ResolveServerName + Send + Sync> = match config.tls_server_name.clone() {
+        Some(name) => {
+            let name = name.try_into().map_err(RustlsTlsError::InvalidServerName).map_err(kube::Error::RustlsTls)?;
+            Arc::new(FixedServerNameResolver::new(name))
+        }
+        None => Arc::new(DefaultServerNameResolver::default()),
+    };
+    Ok(HttpsConnector::new(tcp, tls, false, names))
+}
+
+/// Makes connections, within a time and of a protocol.
+#[derive(Clone)]
+struct Dial {
+    connector: HttpsConnector<HttpConnector>,
+    connect_limit: Duration,
+    /// Whether a TLS connection must have agreed on HTTP/2.
+    only_http2: bool,
+}
+
+impl Service<Uri> for Dial {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.connector.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let must_agree = self.only_http2 && to.scheme() == Some(&Scheme::HTTPS);
+        let limit = self.connect_limit;
+        let connecting = timeout(limit, self.connector.call(to));
+        let checked = move |stream: Self::Response| {
+            if must_agree && !stream.connected().is_negotiated_h2() { Err(NotHttp2.into()) } else { Ok(stream) }
+        };
+        connecting
+            .then(move |connected| {
+                ready(
+                    connected.map_err(|_| format!("no connection within {limit:?}").into()).flatten().and_then(checked),
+                )
+            })
+            .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::io::copy_bidirectional;
+    use tokio::net::{TcpListener, TcpStream};
+    use windlass_apiserver::ApiServer;
+
+    use super::*;
+    use crate::client::request::{self, Line, Lines};
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// Connections to an API server that can be counted and can fall silent, as when the network between is cut.
+    struct Network {
+        _server: ApiServer,
+        address: SocketAddr,
+        connections: Arc<AtomicUsize>,
+        silence: tokio::sync::watch::Sender<()>,
+    }
+
+    impl Network {
+        async fn start() -> Self {
+            let server = ApiServer::start(windlass_apiserver::Config::default()).await.expect("a server");
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let (connections, silence) = (Arc::<AtomicUsize>::default(), tokio::sync::watch::Sender::new(()));
+            let (count, to, silent) = (Arc::clone(&connections), server.address(), silence.clone());
+            tokio::spawn(async move {
+                while let Ok((mut from, _)) = listener.accept().await {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let mut silent = silent.subscribe();
+                    tokio::spawn(async move {
+                        let mut to = TcpStream::connect(to).await.expect("the server");
+                        tokio::select! {
+                            _ = copy_bidirectional(&mut from, &mut to) => {}
+                            // Both ends stay open.
+                            Ok(()) = silent.changed() => std::future::pending().await,
+                        }
+                    });
+                }
+            });
+            Self { _server: server, address, connections, silence }
+        }
+
+        fn client(&self, tuning: Tuning) -> Client {
+            let config = Config::new(format!("http://{}", self.address).parse().expect("a URL"));
+            client(&config, tuning, &Reachability::always()).expect("a client")
+        }
+
+        fn connections(&self) -> usize {
+            self.connections.load(Ordering::Relaxed)
+        }
+    }
+
+    async fn watches(client: &Client, count: usize) -> Vec<Lines> {
+        let watches = (0..count).map(|number| async move {
+            let uri = format!("/api/v1/configmaps?watch=true&labelSelector=n%3D{number}");
+            request::watch(client, &uri, "application/json", LIMIT).await.expect("a watch")
+        });
+        futures::future::join_all(watches).await
+    }
+
+    #[tokio::test]
+    async fn watches_share_connections_and_other_requests_have_their_own() {
+        let network = Network::start().await;
+        let client = network.client(Tuning { plain_is_http2: true, watches_per_connection: 8, ..Tuning::default() });
+        let open = [watches(&client, 10).await, watches(&client, 10).await];
+        assert_eq!(network.connections(), 3);
+        request::get(&client, "/version", LIMIT).await.expect("an answer");
+        request::get(&client, "/version", LIMIT).await.expect("an answer");
+        assert_eq!(network.connections(), 4);
+        drop(open);
+        watches(&client, 20).await;
+        assert_eq!(network.connections(), 4, "ended watches leave their places");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_vanished_ends_its_watches_and_the_next_request_connects_anew() {
+        let network = Network::start().await;
+        let soon = Duration::from_millis(100);
+        // Long enough for a peer that has not vanished to answer, on a machine that has other work too.
+        let ping_limit = Duration::from_secs(2);
+        let client = network.client(Tuning { plain_is_http2: true, ping_after: soon, ping_limit, ..Tuning::default() });
+        let mut open = watches(&client, 2).await;
+        network.silence.send_replace(());
+        for watch in &mut open {
+            assert_eq!(timeout(LIMIT, watch.next()).await, Ok(Line::End));
+        }
+        assert_eq!(watches(&client, 1).await.len(), 1);
+        assert_eq!(network.connections(), 2);
+    }
+
+    #[tokio::test]
+    async fn plain_http_is_http1() {
+        let network = Network::start().await;
+        let client = network.client(Tuning::default());
+        let _open = watches(&client, 3).await;
+        assert_eq!(network.connections(), 3);
+    }
+
+    #[test]
+    fn a_watch_is_known_by_its_query() {
+        for (uri, watch) in [
+            ("/api/v1/pods?watch=true", true),
+            ("/api/v1/pods?limit=1&watch=1", true),
+            ("/api/v1/pods?watch=false", false),
+            ("/api/v1/watch", false),
+        ] {
+            assert_eq!(is_watch(&Uri::from_static(uri)), watch, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Whether the versions of a resource compare as numbers (KEP-5504), as a proof of freshness needs it (§3.5, §3.6).
+//!
+//! Kubernetes promises it from 1.35 on, for its own resources and those of `CustomResourceDefinitions`. An aggregated API
+//! server may count as it likes. Asked once a group-version by `discovery`.
+
+use kube::Client;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::sync::OnceCell;
+use windlass_core::object::ObjectKind;
+
+use crate::client::ServerVersion;
+use crate::client::request::{self, REQUEST_LIMIT, RequestError};
+
+/// The groups that the API server itself serves, where nobody else may tell: it puts their `APIService` objects back when
+/// they are changed. The aggregated ones that the project names, `metrics.k8s.io` and its like, are not among them.
+const OWN_GROUPS: [&str; 23] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// What one server says about it. Where it says nothing, versions do not compare: that costs lists, and nothing else.
+#[derive(Debug, Default)]
+pub(crate) struct Comparability {
+    promised: OnceCell<bool>,
+}
+
+#[derive(Deserialize)]
+struct ApiService {
+    spec: ApiServiceSpec,
+}
+
+#[derive(Deserialize)]
+struct ApiServiceSpec {
+    /// Who serves it. None: the API server itself.
+    service: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    spec: DefinitionSpec,
+}
+
+#[derive(Deserialize)]
+struct DefinitionSpec {
+    versions: Vec<DefinitionVersion>,
+}
+
+#[derive(Deserialize)]
+struct DefinitionVersion {
+    name: String,
+    served: bool,
+}
+
+impl Comparability {
+    /// Of the resources of `kind`'s group-version, of which `plural` is one. An error: the server could not tell now.
+    pub(crate) async fn of(&self, client: &Client, kind: &ObjectKind, plural: &str) -> Result<bool, RequestError> {
+        Ok(self.is_promised(client).await? && is_own(client, kind, plural).await?)
+    }
+
+    async fn is_promised(&self, client: &Client) -> Result<bool, RequestError> {
+        let ask = async || {
+            let answer = told(request::get(client, "/version", REQUEST_LIMIT).await)?;
+            let version: Option<ServerVersion> = answer.and_then(|text| serde_json::from_str(&text).ok());
+            Ok(version.is_some_and(|version| version.has_comparable_versions()))
+        };
+        self.promised.get_or_try_init(ask).await.copied()
+    }
+}
+
+/// Whether the API server itself serves `kind`'s group-version.
+async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> Result<bool, RequestError> {
+    let (group, version) = (kind.group(), kind.version());
+    let mut path = "/apis/apiregistration.k8s.io/v1/apiservices/".to_owned();
+    request::encode(&mut path, &format!("{version}.{group}"));
+    match request::get(client, &path, REQUEST_LIMIT).await {
+        Ok(text) => {
+            let service: Result<ApiService, _> = serde_json::from_str(&text);
+            return Ok(service.is_ok_and(|service| service.spec.service.is_none()));
+        }
+        // Whatever is aggregated has one, and where nothing can be, not even the list exists.
+        Err(error) if error.code() == Some(404) => return Ok(true),
+        Err(error) => told(Err(error))?,
+    };
+    if OWN_GROUPS.contains(&group) {
+        return Ok(true);
+    }
+    let mut path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/".to_owned();
+    request::encode(&mut path, &format!("{plural}.{group}"));
+    let answer = told(request::get(client, &path, REQUEST_LIMIT).await)?;
+    let definition: Option<Definition> = answer.and_then(|text| serde_json::from_str(&text).ok());
+    let serves = |definition: Definition| definition.spec.versions.iter().any(|it| it.served && it.name == version);
+    Ok(definition.is_some_and(serves))
+}
+
+/// None: the server does not want to tell us, and will not later.
+fn told(answer: Result<String, RequestError>) -> Result<Option<String>, RequestError> {
+    match answer {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.code().is_some_and(|code| (400..500).contains(&code) && code != 429) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

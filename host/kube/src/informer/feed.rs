@@ -1,0 +1,385 @@
+//! What an informer has seen, and its way to the subscribers.
+//!
+//! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
+//! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
+//! wait for the store (`windlass_core::progress`) are told under it too, after the subscribers.
+
+mod merge;
+mod same;
+mod subscription;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::{Notify, mpsc, watch};
+use windlass_core::compact::Version;
+use windlass_core::freshness::Evidence;
+use windlass_core::object::Object;
+use windlass_core::progress::{Advance, Progress as _, Stamp};
+use windlass_core::text::Dictionary;
+use windlass_core::watch::{IndexSource, WatchEvent, WatchSpec};
+
+use self::merge::Moved;
+use self::same::is_same;
+pub use self::subscription::Subscription;
+use crate::discovery::Resource;
+use crate::informer::budget::{Budget, Charges, Excess, Scope};
+use crate::informer::packing;
+use crate::informer::pointer::PointerError;
+use crate::informer::status::{InformerFigures, InformerStatus};
+use crate::informer::store::{Contents, Store, StoreWriter};
+
+/// What a subscriber wants beside the events.
+#[derive(Clone, Debug, Default)]
+pub struct SubscribeOptions {
+    /// Indexes that the store must have as long as this subscription lives.
+    pub indexes: Vec<IndexSource>,
+    /// What the cache is charged to. None: to nobody.
+    pub budget: Option<Arc<Budget>>,
+}
+
+/// The shared side of an informer.
+pub(crate) struct Feed {
+    spec: WatchSpec,
+    /// The most that the store may hold, in bytes.
+    limit: usize,
+    store: Store,
+    state: Mutex<State>,
+    status: watch::Sender<InformerStatus>,
+    /// How many subscribers there are; changed under the lock of `state`.
+    subscribers: watch::Sender<usize>,
+    /// Asks an informer that waits before its next attempt not to wait any longer.
+    hurry: Notify,
+    /// A list was asked for by force, at this turn.
+    wanted: watch::Sender<Option<Stamp>>,
+    /// When the last proof of freshness began, and how it ended. Held while one runs.
+    proven: tokio::sync::Mutex<Option<(Stamp, Evidence)>>,
+    /// What texts are packed against that did not come in a list.
+    dictionary: OnceLock<Arc<Dictionary>>,
+}
+
+struct State {
+    writer: StoreWriter,
+    subscribers: HashMap<u64, Subscriber>,
+    charges: Charges,
+    next_id: u64,
+    /// Events that are not delivered yet. Each is here before the change that it tells of is made, so that a panic on the
+    /// way loses none.
+    outbox: Vec<WatchEvent>,
+    /// The informer has stopped for good: no more events will come.
+    closed: bool,
+}
+
+struct Subscriber {
+    sender: mpsc::UnboundedSender<WatchEvent>,
+    options: SubscribeOptions,
+}
+
+/// What a complete list said.
+pub(crate) struct Listed {
+    pub(crate) objects: Vec<Object>,
+    pub(crate) version: Version,
+    pub(crate) resource: Arc<Resource>,
+    /// Taken just before it was asked for.
+    pub(crate) began: Stamp,
+}
+
+/// All subscribers have been stopped because the cache became too large for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget;
+
+impl State {
+    /// Changes the contents by `change`, which tells of what it does in the outbox first, and delivers that.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> T) -> T {
+        let Self { writer, outbox, .. } = self;
+        let result = writer.update(|contents| change(contents, outbox));
+        self.deliver();
+        result
+    }
+
+    /// Takes over an event of the watch by `event`, and tells the observers too.
+    fn take(&mut self, event: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> Moved) {
+        let Self { writer, outbox, .. } = self;
+        let moved = writer.update(|contents| event(contents, outbox));
+        let changes = if self.writer.is_observed() { self.outbox.clone() } else { Vec::new() };
+        self.deliver();
+        if self.writer.is_observed() {
+            moved.told(&changes, |advance| self.writer.tell(advance));
+        }
+    }
+
+    fn deliver(&mut self) {
+        for event in self.outbox.drain(..) {
+            for subscriber in self.subscribers.values() {
+                // A receiver that is gone is about to be removed by its drop.
+                let _ = subscriber.sender.send(event.clone());
+            }
+        }
+    }
+
+    /// A subscriber has gone.
+    fn remove(&mut self, id: u64, spec: &WatchSpec) {
+        let Some(options) = self.stop(id) else { return };
+        if let Some(budget) = &options.budget {
+            self.charges.leave(budget, spec);
+        }
+    }
+
+    /// Ends a subscription, whoever pays for it.
+    fn stop(&mut self, id: u64) -> Option<SubscribeOptions> {
+        let Subscriber { options, .. } = self.subscribers.remove(&id)?;
+        self.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
+        Some(options)
+    }
+}
+
+impl Feed {
+    /// A feed of what `spec` watches, for at most `limit` bytes.
+    pub(crate) fn new(spec: WatchSpec, limit: usize) -> Self {
+        let (store, writer) = Store::new();
+        let state = State {
+            writer,
+            subscribers: HashMap::new(),
+            charges: Charges::default(),
+            next_id: 0,
+            outbox: Vec::new(),
+            closed: false,
+        };
+        Self {
+            spec,
+            limit,
+            store,
+            state: Mutex::new(state),
+            status: watch::Sender::default(),
+            subscribers: watch::Sender::default(),
+            hurry: Notify::new(),
+            wanted: watch::Sender::default(),
+            proven: tokio::sync::Mutex::default(),
+            dictionary: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
+        self.enter(&mut self.lock(), SubscribeOptions::default())
+    }
+
+    pub(crate) fn subscribe_with(self: &Arc<Self>, options: SubscribeOptions) -> Result<Subscription, PointerError> {
+        let mut state = self.lock();
+        for (at, index) in options.indexes.iter().enumerate() {
+            let declared = state.writer.update(|contents| contents.declare(index));
+            if let Err(error) = declared {
+                let before = &options.indexes[..at];
+                state.writer.update(|contents| before.iter().for_each(|index| contents.undeclare(index)));
+                return Err(error);
+            }
+        }
+        Ok(self.enter(&mut state, options))
+    }
+
+    /// Adds a subscriber whose indexes are declared.
+    fn enter(self: &Arc<Self>, state: &mut State, options: SubscribeOptions) -> Subscription {
+        let (sender, events) = mpsc::unbounded_channel();
+        let id = state.next_id;
+        state.next_id += 1;
+        let mut is_paid = || options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
+        let is_in = !state.closed && is_paid();
+        let snapshot = if is_in { self.store.all() } else { Vec::new() };
+        if is_in {
+            state.subscribers.insert(id, Subscriber { sender, options });
+        } else {
+            state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
+        }
+        self.subscribers.send_replace(state.subscribers.len());
+        self.hurry.notify_one();
+        Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
+    }
+
+    /// Takes over a complete list: what is new or changed is applied, what is missing has gone.
+    pub(crate) fn replace(&self, listed: Listed) -> Result<(), OverBudget> {
+        let mut state = self.lock();
+        let epoch = state.change(|contents, outbox| merge::list(contents, listed, outbox));
+        self.status.send_modify(|status| {
+            status.synced = true;
+            status.gone = false;
+            status.lists += 1;
+            status.epoch = epoch;
+        });
+        state.writer.tell(Advance::Listed);
+        self.charge(&mut state, 0)
+    }
+
+    /// Takes over an object from the watch, unless the store has already seen this state or a later one.
+    pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
+        let mut state = self.lock();
+        state.take(|contents, outbox| merge::applied(contents, object, outbox));
+        self.charge(&mut state, 0)
+    }
+
+    /// Takes over a deletion from the watch; `last` is the state in which the object went.
+    pub(crate) fn delete(&self, last: Object) -> Result<(), OverBudget> {
+        let mut state = self.lock();
+        state.take(|contents, outbox| merge::deleted(contents, last, outbox));
+        self.charge(&mut state, 0)
+    }
+
+    /// Everything up to `version` has been told.
+    pub(crate) fn bookmark(&self, version: Version) {
+        self.lock().take(|contents, _| Moved::to(contents, version));
+    }
+
+    /// The kind is served no more, so all its objects have gone; the next list is a first one again.
+    pub(crate) fn vanish(&self) {
+        let mut state = self.lock();
+        let epoch = state.change(|contents, outbox| {
+            merge::nothing(contents, outbox);
+            contents.set_gone();
+            contents.epoch()
+        });
+        let was_gone = self.status.borrow().gone;
+        self.status.send_modify(|status| {
+            status.synced = false;
+            status.gone = true;
+            status.epoch = epoch;
+        });
+        if !was_gone {
+            state.writer.tell(Advance::Lost);
+        }
+        // Nothing can be too large.
+        let _ = self.charge(&mut state, 0);
+    }
+
+    /// Mends what a panic may have left half done. The informer lists again after it.
+    pub(crate) fn recover(&self) {
+        let mut state = self.lock();
+        state.writer.update(Contents::rebuild);
+        state.deliver();
+        self.status.send_modify(|status| status.panics += 1);
+    }
+
+    /// What the store holds of the same state as `object`: a list then needs no second copy of it.
+    pub(crate) fn known(&self, object: &Object) -> Option<Object> {
+        let stored = self.store.get(&object.header.key);
+        stored.filter(|stored| is_same(stored, object))
+    }
+
+    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has told
+    /// already. It may have gone since.
+    pub(crate) fn is_late(&self, object: &Object) -> bool {
+        let is_before = |seen: &Version| object.header.version.compare(seen) == Some(Ordering::Less);
+        self.store.get(&object.header.key).is_none() && self.store.version().as_ref().is_some_and(is_before)
+    }
+
+    /// What there is to say of it now.
+    pub(crate) fn figures(&self) -> InformerFigures {
+        let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
+        InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status }
+    }
+
+    /// Whether anybody can afford a cache of `bytes`; for a list that is still coming in.
+    pub(crate) fn afford(&self, bytes: usize) -> Result<(), OverBudget> {
+        self.charge(&mut self.lock(), bytes)
+    }
+
+    /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
+    fn charge(&self, state: &mut State, at_least: usize) -> Result<(), OverBudget> {
+        let bytes = self.store.whole_bytes().max(at_least);
+        let broke = if bytes > self.limit {
+            let (watch, limit) = (self.spec.clone(), self.limit);
+            let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: Scope::Informer };
+            state.charges.refuse(&excess);
+            state.subscribers.keys().copied().collect()
+        } else {
+            let broke = state.charges.set(bytes, &self.spec);
+            let is_broke = |subscriber: &Subscriber| {
+                subscriber.options.budget.as_ref().is_some_and(|it| broke.iter().any(|broke| Arc::ptr_eq(broke, it)))
+            };
+            state.subscribers.iter().filter(|(_, it)| is_broke(it)).map(|(id, _)| *id).collect::<Vec<_>>()
+        };
+        if broke.is_empty() {
+            return Ok(());
+        }
+        for id in broke {
+            state.stop(id);
+        }
+        self.subscribers.send_replace(state.subscribers.len());
+        if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
+    }
+
+    /// Ends every subscription and frees the store.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let ids: Vec<_> = state.subscribers.keys().copied().collect();
+        for id in ids {
+            state.remove(id, &self.spec);
+        }
+        state.writer.update(Contents::clear);
+        self.status.send_modify(|status| status.stopped = true);
+        state.writer.tell(Advance::Lost);
+    }
+
+    /// Packs and unpacks texts, by who has read them.
+    pub(crate) fn cool(&self) {
+        if packing::sweep(&self.store, &self.dictionary) {
+            self.lock().writer.update(Contents::weigh);
+        }
+    }
+
+    /// Completes when somebody new subscribes, or has since the last time.
+    pub(crate) async fn hurried(&self) {
+        self.hurry.notified().await;
+    }
+
+    /// Has the informer list again: the next list that begins is for all who have asked before.
+    pub(crate) fn relist(&self) {
+        self.wanted.send_replace(Some(Stamp::take()));
+        self.hurry.notify_one();
+    }
+
+    /// Completes when a list is asked for, or has been since the last one began.
+    pub(crate) async fn list_wanted(&self) {
+        // The sender is in `self`: this cannot fail.
+        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > self.store.listed()).await;
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn spec(&self) -> &WatchSpec {
+        &self.spec
+    }
+
+    pub(crate) fn proven(&self) -> &tokio::sync::Mutex<Option<(Stamp, Evidence)>> {
+        &self.proven
+    }
+
+    /// Whether nothing more is to be expected of it for now.
+    pub(crate) fn is_over(&self) -> bool {
+        let status = self.status.borrow();
+        status.stopped || status.gone
+    }
+
+    pub(crate) fn update_status(&self, change: impl FnOnce(&mut InformerStatus)) {
+        self.status.send_modify(change);
+    }
+
+    pub(crate) fn subscriber_count(&self) -> watch::Receiver<usize> {
+        self.subscribers.subscribe()
+    }
+
+    fn unsubscribe(&self, id: u64) {
+        let mut state = self.lock();
+        state.remove(id, &self.spec);
+        self.subscribers.send_replace(state.subscribers.len());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // After a panic under the lock, `recover` puts things right before anything else happens.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

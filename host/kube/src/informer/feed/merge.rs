@@ -1,0 +1,140 @@
+//! What an event or a list does to the contents, and what there is to tell of it.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use windlass_core::compact::Version;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::Advance;
+use windlass_core::watch::{Tombstone, WatchEvent};
+
+use super::Listed;
+use super::same::is_same;
+use crate::informer::store::Contents;
+
+/// How far an event has brought the contents, for those who wait. What it has changed is in the outbox.
+#[derive(Default)]
+pub(super) struct Moved {
+    /// The object of an event that has changed nothing about it: as the store has it, or, if that is nothing, as it went.
+    known: Option<(Object, bool)>,
+    version: Option<Version>,
+}
+
+impl Moved {
+    /// Notes that everything up to `version` is in `contents`, unless that is known already.
+    pub(super) fn to(contents: &mut Contents, version: Version) -> Self {
+        let before = contents.version();
+        let is_older = before.and_then(|before| version.compare(before)) == Some(Ordering::Less);
+        let moves = !version.is_empty() && !is_older && before != Some(&version);
+        let version = moves.then_some(version);
+        if let Some(version) = &version {
+            contents.set_version(version.clone());
+        }
+        Self { known: None, version }
+    }
+
+    /// Tells what the event has done, which has made `changes`: first of objects, then of the version.
+    pub(super) fn told(&self, changes: &[WatchEvent], mut tell: impl FnMut(Advance<'_>)) {
+        for change in changes {
+            tell(match change {
+                WatchEvent::Applied { new, .. } => Advance::Object { object: new, gone: false },
+                WatchEvent::Deleted(Tombstone { last, .. }) => Advance::Object { object: last, gone: true },
+            });
+        }
+        if let Some((object, gone)) = &self.known {
+            tell(Advance::Object { object, gone: *gone });
+        }
+        if let Some(version) = &self.version {
+            tell(Advance::Version(version));
+        }
+    }
+}
+
+/// Takes over a complete list; returns the epoch.
+pub(super) fn list(contents: &mut Contents, listed: Listed, outbox: &mut Vec<WatchEvent>) -> u64 {
+    let initial = !contents.is_synced();
+    let keys: HashSet<_> = listed.objects.iter().map(|object| &object.header.key).collect();
+    let gone = contents.iter().filter(|object| !keys.contains(&object.header.key));
+    let gone: Vec<_> = gone.map(|object| object.header.key.clone()).collect();
+    for key in gone {
+        remove(contents, &key, outbox);
+    }
+    for object in listed.objects {
+        insert(contents, &object, initial, outbox);
+    }
+    contents.set_listed(listed.resource, listed.version, listed.began);
+    contents.epoch()
+}
+
+/// Removes everything.
+pub(super) fn nothing(contents: &mut Contents, outbox: &mut Vec<WatchEvent>) {
+    let keys: Vec<_> = contents.iter().map(|object| object.header.key.clone()).collect();
+    for key in keys {
+        remove(contents, &key, outbox);
+    }
+}
+
+/// Takes over an object from the watch, unless this state or a later one is there already.
+pub(super) fn applied(contents: &mut Contents, object: &Object, outbox: &mut Vec<WatchEvent>) -> Moved {
+    let key = &object.header.key;
+    if contents.get(key).is_none_or(|stored| is_newer(object, stored)) {
+        insert(contents, object, false, outbox);
+    }
+    let known = if outbox.is_empty() { contents.get(key).map(|stored| (stored.clone(), false)) } else { None };
+    Moved { known, ..Moved::to(contents, object.header.version.clone()) }
+}
+
+/// Takes over a deletion from the watch; `last` is the state in which the object went.
+pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<WatchEvent>) -> Moved {
+    let moved = Moved::to(contents, last.header.version.clone());
+    let known = match contents.get(&last.header.key) {
+        Some(stored) if stored.header.uid == last.header.uid => {
+            if last.header.version.compare(&stored.header.version) == Some(Ordering::Less) {
+                // Through a selector, the same object may have gone and come back since.
+                Some((stored.clone(), false))
+            } else {
+                let key = last.header.key.clone();
+                outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: false }));
+                contents.remove(&key);
+                None
+            }
+        }
+        Some(stored) => {
+            if is_newer(&last, stored) {
+                // Its name had come back, which the watch skipped, and has gone again.
+                remove(contents, &last.header.key, outbox);
+            }
+            Some((last, true))
+        }
+        None => Some((last, true)),
+    };
+    Moved { known, ..moved }
+}
+
+/// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
+fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
+    let mut old = contents.get(&object.header.key).cloned();
+    if old.as_ref().is_some_and(|old| is_same(old, object)) {
+        return;
+    }
+    if let Some(last) = old.take_if(|old| old.header.uid != object.header.uid) {
+        outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
+    }
+    outbox.push(WatchEvent::Applied { old, new: object.clone(), initial });
+    contents.insert(object);
+}
+
+/// Removes what nobody saw going.
+fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>) {
+    let Some(last) = contents.get(key).cloned() else { return };
+    outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
+    contents.remove(key);
+}
+
+/// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
+fn is_newer(object: &Object, stored: &Object) -> bool {
+    match object.header.version.compare(&stored.header.version) {
+        Some(order) => order == Ordering::Greater,
+        None => object.header.version != stored.header.version,
+    }
+}

@@ -1,0 +1,88 @@
+//! One subscriber's side of a feed.
+
+use std::sync::Arc;
+use std::vec;
+
+use tokio::sync::mpsc;
+use windlass_core::object::Object;
+use windlass_core::watch::WatchEvent;
+
+use super::Feed;
+use crate::informer::error::InformerError;
+use crate::informer::status::InformerStatus;
+use crate::informer::store::Store;
+
+/// One subscriber's view of an informer.
+pub struct Subscription {
+    pub(super) feed: Arc<Feed>,
+    pub(super) id: u64,
+    pub(super) snapshot: vec::IntoIter<Object>,
+    pub(super) events: mpsc::UnboundedReceiver<WatchEvent>,
+}
+
+impl Subscription {
+    /// The informer's store. Keeping a clone of it does not keep the informer running, this subscription does.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.feed.store
+    }
+
+    /// Waits for the first complete list, whose events are then all in this subscription. False: the informers stopped
+    /// before.
+    pub async fn synced(&self) -> bool {
+        let mut status = self.feed.status.subscribe();
+        match status.wait_for(|status| status.synced || status.stopped).await {
+            Ok(status) => status.synced,
+            Err(_) => false,
+        }
+    }
+
+    /// The next event: first those that the store held at the beginning, as initial ones, then every change since, once.
+    /// None: the informers have stopped, or the cache has grown beyond this subscriber's [`Budget`](crate::Budget). Nothing
+    /// is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<WatchEvent> {
+        match self.snapshot.next() {
+            Some(new) => Some(WatchEvent::Applied { old: None, new, initial: true }),
+            None => self.events.recv().await,
+        }
+    }
+
+    /// Completes when the kind is no longer served: its `CustomResourceDefinition` was deleted, for instance. Its objects
+    /// have gone with it. Cancel-safe.
+    pub async fn gone(&self) {
+        let mut status = self.feed.status.subscribe();
+        // An error would mean that the sender, which is in the feed, has been dropped.
+        let _ = status.wait_for(|status| status.gone).await;
+    }
+
+    /// Completes when the informer is doing as `is` says. Does not hold the subscription.
+    pub fn when(
+        &self,
+        mut is: impl FnMut(&InformerStatus) -> bool + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let mut status = self.feed.status.subscribe();
+        async move {
+            if status.wait_for(|status| is(status)).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// How the informer is doing.
+    #[must_use]
+    pub fn status(&self) -> InformerStatus {
+        self.feed.status.borrow().clone()
+    }
+
+    /// What keeps the informer from listing or watching right now.
+    #[must_use]
+    pub fn error(&self) -> Option<Arc<InformerError>> {
+        self.feed.status.borrow().error.clone()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.feed.unsubscribe(self.id);
+    }
+}

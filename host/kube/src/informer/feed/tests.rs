@@ -1,0 +1,249 @@
+use std::collections::BTreeMap;
+use std::sync::Weak;
+use std::thread;
+
+use futures::FutureExt as _;
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::progress::{Observer, Progress as _};
+
+use super::*;
+use crate::informer::parse::Parser;
+
+fn pods() -> WatchSpec {
+    WatchSpec::all(ObjectKind::new("v1", "Pod"))
+}
+
+fn resource() -> Arc<Resource> {
+    let kind = ObjectKind::new("v1", "Pod");
+    let resource = Resource {
+        kind,
+        plural: "pods".into(),
+        namespaced: false,
+        subresources: Vec::new(),
+        verbs: Vec::new(),
+        comparable: true,
+    };
+    Arc::new(resource)
+}
+
+fn pod(name: u32, uid: u32, version: u32) -> Object {
+    let text = format!(r#"{{"metadata":{{"name":"p{name}","uid":"u{uid}","resourceVersion":"{version}"}}}}"#);
+    Parser::new(&pods()).expect("no pointers").object(&text).expect("an object")
+}
+
+fn list(objects: Vec<Object>, version: u32) -> Listed {
+    Listed { objects, version: version.to_string().as_str().into(), resource: resource(), began: Turn::take() }
+}
+
+/// Changes `feed` as a server might, in an order that it might not.
+fn change_at_random(feed: &Feed, random: &mut SmallRng, version: u32) {
+    let object = |random: &mut SmallRng| {
+        let uid = if random.random_bool(0.9) { 1 } else { 2 };
+        // Sometimes a version from before.
+        pod(random.random_range(0..8), uid, version.saturating_sub(random.random_range(0..4)).max(1))
+    };
+    match random.random_range(0..20) {
+        0 => {
+            let objects: BTreeMap<_, _> =
+                (0..6).map(|_| object(random)).map(|pod| (pod.header.key.clone(), pod)).collect();
+            feed.replace(list(objects.into_values().collect(), version))
+        }
+        1..=12 => feed.apply(&object(random)),
+        _ => feed.delete(object(random)),
+    }
+    .expect("no budget");
+}
+
+/// What a subscriber that believes its events holds in the end. Each event must follow from those before.
+fn replayed(mut subscription: Subscription) -> BTreeMap<ObjectKey, Object> {
+    let mut state = BTreeMap::new();
+    while let Some(Some(event)) = subscription.next().now_or_never() {
+        match event {
+            WatchEvent::Applied { old, new, .. } => {
+                assert_eq!(state.insert(new.header.key.clone(), new), old);
+            }
+            WatchEvent::Deleted(tombstone) => {
+                let last = state.remove(&tombstone.last.header.key).expect("deleted once, after it was applied");
+                assert_eq!(last.header.uid, tombstone.last.header.uid);
+            }
+        }
+    }
+    state
+}
+
+#[test]
+fn whoever_joins_whenever_ends_with_what_the_store_holds() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    let subscriptions = thread::scope(|scope| {
+        let joining = (0..3).map(|_| scope.spawn(|| (0..40).map(|_| feed.subscribe()).collect::<Vec<_>>()));
+        let joining: Vec<_> = joining.collect();
+        let mut random = SmallRng::seed_from_u64(11);
+        let mut subscriptions = Vec::new();
+        for version in 1..4_000 {
+            change_at_random(&feed, &mut random, version);
+            if version % 100 == 0 {
+                subscriptions.push(feed.subscribe());
+                drop(feed.subscribe());
+            }
+        }
+        subscriptions.extend(joining.into_iter().flat_map(|thread| thread.join().expect("no panic")));
+        subscriptions
+    });
+    let stored: BTreeMap<_, _> =
+        feed.store.all().into_iter().map(|object| (object.header.key.clone(), object)).collect();
+    assert_eq!(subscriptions.len(), 159);
+    for subscription in subscriptions {
+        assert_eq!(replayed(subscription), stored);
+    }
+    assert_eq!(*feed.subscriber_count().borrow(), 0);
+}
+
+/// An observer that believes what it is told, and compares it with the store wherever the two must agree.
+struct Believer {
+    store: Store,
+    state: Mutex<BTreeMap<ObjectKey, Object>>,
+    told: Mutex<Vec<String>>,
+}
+
+impl Believer {
+    fn of(feed: &Feed, token: usize) -> Arc<Self> {
+        let believer = Arc::new(Self { store: feed.store.clone(), state: Mutex::default(), told: Mutex::default() });
+        let observer: Weak<Self> = Arc::downgrade(&believer);
+        feed.store.observe(token, observer);
+        *believer.state.lock().expect("no panic") = believer.stored();
+        believer
+    }
+
+    fn stored(&self) -> BTreeMap<ObjectKey, Object> {
+        self.store.all().into_iter().map(|object| (object.header.key.clone(), object)).collect()
+    }
+
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut self.told.lock().expect("no panic"))
+    }
+}
+
+impl Observer for Believer {
+    fn advanced(&self, token: usize, advance: Advance<'_>) {
+        let mut state = self.state.lock().expect("no panic");
+        let told = match advance {
+            Advance::Object { object, gone } => {
+                let key = &object.header.key;
+                if !gone {
+                    state.insert(key.clone(), object.clone());
+                } else if state.get(key).is_some_and(|known| known.header.uid == object.header.uid) {
+                    state.remove(key);
+                }
+                let sign = if gone { "-" } else { "" };
+                format!("{token}: {sign}{}/{}@{}", key.name, object.header.uid, object.header.version)
+            }
+            Advance::Version(version) => {
+                assert_eq!(self.store.version().as_ref(), Some(version));
+                assert_eq!(*state, self.stored(), "all objects of the event were told before");
+                format!("{token}: {version}")
+            }
+            Advance::Listed => {
+                *state = self.stored();
+                format!("{token}: listed {:?} in {}", self.store.version(), self.store.epoch())
+            }
+            Advance::Lost => {
+                assert_eq!((self.store.version(), self.store.listed()), (None, None));
+                state.clear();
+                format!("{token}: lost")
+            }
+        };
+        self.told.lock().expect("no panic").push(told);
+    }
+}
+
+#[test]
+fn who_replays_what_observers_are_told_ends_with_what_the_store_holds() {
+    let feed = Feed::new(pods(), usize::MAX);
+    let mut random = SmallRng::seed_from_u64(12);
+    let mut believers = Vec::new();
+    for version in 1..4_000 {
+        if version % 400 == 1 {
+            believers.push(Believer::of(&feed, 0));
+        }
+        match random.random_range(0..60) {
+            0 => {
+                feed.vanish();
+                feed.vanish();
+                feed.replace(list(vec![pod(0, 1, version)], version)).expect("no budget");
+            }
+            1 => feed.bookmark(version.to_string().as_str().into()),
+            // As after a restored backup.
+            2 => feed.replace(list(vec![pod(0, 1, version / 2)], version / 2)).expect("no budget"),
+            _ => change_at_random(&feed, &mut random, version),
+        }
+        for believer in believers.iter().filter(|_| version % 9 == 0) {
+            assert_eq!(*believer.state.lock().expect("no panic"), believer.stored(), "at {version}");
+        }
+    }
+    assert!(feed.store.epoch() > 10, "{}", feed.store.epoch());
+    assert_eq!(feed.status.borrow().epoch, feed.store.epoch());
+}
+
+#[test]
+fn observers_are_told_of_every_event_and_of_the_version_after_it() {
+    let feed = Feed::new(pods(), usize::MAX);
+    let observer = Believer::of(&feed, 7);
+    assert_eq!((feed.store.listed(), feed.store.is_comparable()), (None, false));
+    let before = Turn::take();
+    feed.replace(list(vec![pod(1, 1, 5)], 10)).expect("no budget");
+    assert!(feed.store.listed() > Some(before) && feed.store.is_comparable());
+    feed.apply(&pod(1, 1, 5)).expect("no budget");
+    feed.apply(&pod(1, 1, 11)).expect("no budget");
+    feed.apply(&pod(1, 1, 9)).expect("no budget");
+    feed.bookmark("12".into());
+    feed.bookmark("12".into());
+    feed.apply(&pod(1, 2, 13)).expect("no budget");
+    feed.delete(pod(1, 1, 14)).expect("no budget");
+    feed.delete(pod(2, 3, 15)).expect("no budget");
+    feed.vanish();
+    feed.vanish();
+    feed.replace(list(vec![], 30)).expect("no budget");
+    feed.close();
+    let expected = [
+        "7: listed Some(\"10\") in 0",
+        "7: p1/u1@5",
+        "7: p1/u1@11",
+        "7: 11",
+        "7: p1/u1@11",
+        "7: 12",
+        "7: -p1/u1@11",
+        "7: p1/u2@13",
+        "7: 13",
+        "7: -p1/u2@13",
+        "7: -p1/u1@14",
+        "7: 14",
+        "7: -p2/u3@15",
+        "7: 15",
+        "7: lost",
+        "7: listed Some(\"30\") in 1",
+        "7: lost",
+    ];
+    assert_eq!(observer.told(), expected);
+}
+
+#[test]
+fn an_observer_that_is_gone_costs_nothing_any_more() {
+    let feed = Feed::new(pods(), usize::MAX);
+    assert!(!feed.lock().writer.is_observed());
+    drop(Believer::of(&feed, 0));
+    feed.replace(list(vec![], 10)).expect("no budget");
+    assert!(!feed.lock().writer.is_observed());
+}
+
+#[test]
+fn nobody_pays_for_a_cache_that_has_ended() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    feed.apply(&pod(1, 1, 1)).expect("no budget");
+    feed.close();
+    let budget = Budget::new(10_000);
+    let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
+    drop(feed.subscribe_with(options).expect("no indexes"));
+    assert_eq!(budget.used(), 0);
+}

@@ -1,0 +1,372 @@
+//! The task of one informer: list, watch, resume, and list again where that is not possible.
+
+mod trouble;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use kube::Client;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use windlass_core::compact::Version;
+use windlass_core::progress::Stamp;
+use windlass_core::watch::WatchSpec;
+
+use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
+use crate::backoff::Backoff;
+use crate::client::reachability::Reachability;
+use crate::client::request::{Line, Lines};
+use crate::discovery::{Discovery, DiscoveryError, Resource};
+use crate::informer::error::InformerError;
+use crate::informer::feed::{Feed, Listed, OverBudget};
+use crate::informer::listing::{self, Collector, From};
+use crate::informer::notice::Notice;
+use crate::informer::parse::Parser;
+use crate::informer::status::InformerOptions;
+
+/// For the beginning of a watch's answer.
+const WATCH_START: Duration = Duration::from_secs(30);
+/// How much longer than asked for a watch may last, in case its connection is dead.
+const WATCH_GRACE: Duration = Duration::from_secs(30);
+/// A watch that the server ends sooner, and that told nothing, counts as a failure, or it would be begun again without
+/// pause (client-go: `handleAnyWatch`).
+const SHORT: Duration = Duration::from_secs(1);
+/// Between two attempts, however many subscribe meanwhile.
+const LEAST: Duration = Duration::from_millis(800);
+/// Over this time the informers come back to a server that answers again, which has enough to do.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// The longest wait that a server's Retry-After is believed.
+const MOST_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+/// Between two lists that are asked for by force.
+const LISTS_APART: Duration = Duration::from_secs(10);
+/// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
+const TOO_LARGE: u32 = 2;
+
+/// Fills a feed.
+pub(crate) struct Follower {
+    client: Client,
+    discovery: Discovery,
+    reachability: Reachability,
+    /// Whether what nobody reads is packed.
+    packing: bool,
+    /// See [`InformerOptions::silence`].
+    silence: Duration,
+    spec: WatchSpec,
+    feed: Arc<Feed>,
+    /// The trouble that the log knows of, so that it is not told at each attempt.
+    logged: Option<String>,
+    /// Whether lists come as the beginning of a watch. Not any more, once the server has refused one.
+    streaming: bool,
+    /// The last list that came so went wrong: the next one comes in pages.
+    spoilt: bool,
+    /// When the last list was taken over.
+    listed_at: Option<Instant>,
+    /// How often in a row the server has said that it has not come to the cache's version.
+    ahead: u32,
+}
+
+/// Where to go on: watch from this version, or list if there is none.
+type Resume = Option<Version>;
+
+/// How a list or a watch ended.
+struct Step {
+    resume: Resume,
+    /// None: as it should.
+    failure: Option<InformerError>,
+}
+
+impl Step {
+    fn failed(resume: Resume, failure: InformerError) -> Self {
+        Self { resume, failure: Some(failure) }
+    }
+}
+
+impl Follower {
+    pub(crate) fn new(
+        client: Client,
+        discovery: Discovery,
+        options: InformerOptions,
+        spec: WatchSpec,
+        feed: Arc<Feed>,
+    ) -> Self {
+        let InformerOptions { streaming_lists: streaming, reachability, cold_after, silence, .. } = options;
+        let packing = cold_after.is_some();
+        Self {
+            client,
+            discovery,
+            reachability,
+            packing,
+            silence,
+            spec,
+            feed,
+            logged: None,
+            streaming,
+            spoilt: false,
+            listed_at: None,
+            ahead: 0,
+        }
+    }
+
+    /// Runs until nobody can afford the cache any more.
+    pub(crate) async fn run(mut self) -> OverBudget {
+        let mut parser = loop {
+            match Parser::new(&self.spec) {
+                Ok(parser) => break parser,
+                Err(error) => self.fail(InformerError::Pointer(error), Duration::MAX).await,
+            }
+        };
+        let mut backoff = Backoff::default();
+        let mut resume = None;
+        loop {
+            if relist_due(Arc::clone(&self.feed), self.listed_at).now_or_never().is_some() {
+                resume = None;
+            }
+            let step = match resume {
+                None if self.streaming && !self.spoilt => self.stream(&mut parser).await,
+                None => self.list(&mut parser).await,
+                Some(version) => self.watch(version, &mut parser).await,
+            };
+            resume = step.resume;
+            match step.failure {
+                None => {}
+                Some(InformerError::OverBudget(over)) => return over,
+                Some(error) => {
+                    let pause = backoff.next(Instant::now());
+                    self.fail(error, pause).await;
+                }
+            }
+        }
+    }
+
+    /// Lists in pages.
+    async fn list(&mut self, parser: &mut Parser) -> Step {
+        let listed = match self.resource().await {
+            Ok(resource) => {
+                Collector::new(&self.feed, parser, self.packing).pages(&self.client, &self.spec, &resource).await
+            }
+            Err(error) => Err(error),
+        };
+        match listed.and_then(|listed| self.take_list(listed)) {
+            Ok(version) => Step { resume: Some(version), failure: None },
+            Err(error) => Step::failed(None, self.doubting(error)),
+        }
+    }
+
+    /// Lists as the beginning of a watch, and goes on with that watch.
+    async fn stream(&mut self, parser: &mut Parser) -> Step {
+        let seconds = watch_seconds();
+        let began = Instant::now();
+        let resource = self.resource().await;
+        let turn = Stamp::take();
+        let answer = match resource {
+            Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
+            Err(error) => Err(error),
+        };
+        let (resource, mut lines) = match answer {
+            Ok(answer) => answer,
+            Err(error) if is_refusal(&error) => {
+                tracing::debug!(watch = %self.spec, %error, "the server has no streaming lists");
+                self.streaming = false;
+                return Step { resume: None, failure: None };
+            }
+            Err(error) => return Step::failed(None, self.doubting(error)),
+        };
+        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, turn).await;
+        match listed.and_then(|listed| self.take_list(listed)) {
+            Ok(version) => self.follow(lines, version, parser, began, seconds).await,
+            Err(error) => {
+                // Whatever it was, pages are the surer way.
+                self.spoilt = true;
+                Step::failed(None, error)
+            }
+        }
+    }
+
+    fn take_list(&mut self, listed: Listed) -> Result<Version, InformerError> {
+        let version = listed.version.clone();
+        tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
+        self.feed.replace(listed).map_err(InformerError::OverBudget)?;
+        self.spoilt = false;
+        self.listed_at = Some(Instant::now());
+        self.ahead = 0;
+        self.recovered();
+        Ok(version)
+    }
+
+    async fn watch(&mut self, version: Version, parser: &mut Parser) -> Step {
+        let seconds = watch_seconds();
+        let began = Instant::now();
+        let lines = match self.resource().await {
+            Ok(resource) => self.begin(&resource, From::Version(&version), seconds).await,
+            Err(error) => Err(error),
+        };
+        match lines {
+            Ok(lines) => {
+                self.recovered();
+                self.follow(lines, version, parser, began, seconds).await
+            }
+            Err(error) => self.broken(version, error),
+        }
+    }
+
+    /// A watch that brought the store to `version` has failed.
+    fn broken(&mut self, version: Version, error: InformerError) -> Step {
+        self.ahead = if error.is_ahead() { self.ahead + 1 } else { 0 };
+        let resumes = can_resume(&error) && self.ahead < TOO_LARGE;
+        Step::failed(resumes.then_some(version), error)
+    }
+
+    /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
+    async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
+        let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
+        match listing::newest(&self.client, &self.spec, &resource).await {
+            Ok(server) => not_before(&server, version),
+            // The watch will notice, or the next silence be looked into.
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn begin(&self, resource: &Resource, from: From<'_>, seconds: u64) -> Result<Lines, InformerError> {
+        listing::watch(&self.client, &self.spec, resource, from, seconds, WATCH_START).await
+    }
+
+    /// Takes over the lines of a watch that brought the store to `version` so far.
+    async fn follow(
+        &mut self,
+        mut lines: Lines,
+        mut version: Version,
+        parser: &mut Parser,
+        began: Instant,
+        seconds: u64,
+    ) -> Step {
+        let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
+        let mut told = false;
+        let mut relist = pin!(relist_due(Arc::clone(&self.feed), self.listed_at));
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = &mut relist => return Step { resume: None, failure: None },
+                line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
+            };
+            match next {
+                Ok(Ok(Line::Whole(line))) => match self.take(&line, parser) {
+                    Ok(seen) if seen.is_empty() => {}
+                    Ok(seen) => (version, told) = (seen, true),
+                    Err(error) => return self.broken(version, error),
+                },
+                Ok(Err(_silence)) => {
+                    if let Err(error) = self.doubt(&version).await {
+                        return Step::failed(None, error);
+                    }
+                }
+                Ok(Ok(Line::Torn)) => {
+                    // What the half line told comes again, as it is later than `version`.
+                    tracing::warn!(watch = %self.spec, "the watch broke within a line; it is resumed");
+                    self.feed.update_status(|status| status.malformed += 1);
+                    break;
+                }
+                Ok(Ok(Line::End)) | Err(_) => break,
+            }
+        }
+        let is_failure = !told && began.elapsed() < SHORT;
+        let failure = is_failure.then_some(InformerError::TooShort { within: SHORT });
+        Step { resume: Some(version), failure }
+    }
+
+    /// What a watch tells is later than what it resumed from, where versions compare.
+    fn check(&self, told: &Version) -> Result<(), InformerError> {
+        let later = self.feed.store().later_than(told);
+        later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
+    }
+
+    /// Takes over one line; returns the version that it brought the store to.
+    fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Version, InformerError> {
+        let (version, taken) = match Notice::read(line, parser)? {
+            Notice::Applied(object) if self.feed.is_late(&object) => {
+                let header = &object.header;
+                return Err(InformerError::Disordered { key: header.key.clone(), version: header.version.clone() });
+            }
+            Notice::Applied(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.apply(&object))
+            }
+            Notice::Deleted(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.delete(object))
+            }
+            Notice::Bookmark { version, .. } => {
+                self.check(&version)?;
+                self.feed.bookmark(version.clone());
+                (version, Ok(()))
+            }
+        };
+        taken.map_err(InformerError::OverBudget)?;
+        Ok(version)
+    }
+
+    async fn resource(&self) -> Result<Arc<Resource>, InformerError> {
+        let resource = self.discovery.resolve(&self.spec.kind).await?;
+        let can = |verb: &str| resource.verbs.iter().any(|listed| listed == verb);
+        if can("list") && can("watch") { Ok(resource) } else { Err(InformerError::NotWatchable { resource }) }
+    }
+
+    /// What discovery knows may be gone, or be served by another name: then the next attempt asks anew.
+    fn doubting(&self, error: InformerError) -> InformerError {
+        if matches!(&error, InformerError::List(error) | InformerError::Watch(error) if error.code() == Some(404)) {
+            self.discovery.doubt(&self.spec.kind);
+        }
+        error
+    }
+
+    /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
+    /// until somebody new subscribes. While the server cannot be reached at all, until it can.
+    async fn fail(&mut self, error: InformerError, pause: Duration) {
+        if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
+            self.feed.vanish();
+        }
+        let asked = retry_after(&error).min(MOST_RETRY_AFTER);
+        self.report(error);
+        sleep(asked).await;
+        if !self.reachability.is_reachable() {
+            self.reachability.reachable().await;
+            return sleep(TOGETHER.mul_f64(rand::random())).await;
+        }
+        tokio::select! {
+            () = sleep(pause.saturating_sub(asked)) => {}
+            () = async { sleep(LEAST).await; self.feed.hurried().await } => {}
+        }
+    }
+
+    /// Tells of a failure: loudly when it is a new one.
+    fn report(&mut self, error: InformerError) {
+        let text = error.to_string();
+        if self.logged.as_ref() == Some(&text) || is_expired(&error) {
+            tracing::debug!(watch = %self.spec, %error, "still failing");
+        } else {
+            tracing::warn!(watch = %self.spec, %error, "cannot watch; it will be tried again until it works");
+            self.logged = Some(text);
+        }
+        let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
+        self.feed.update_status(|status| {
+            status.malformed += malformed;
+            status.error = Some(Arc::new(error));
+        });
+    }
+
+    fn recovered(&mut self) {
+        if self.logged.take().is_some() {
+            tracing::info!(watch = %self.spec, "watching again");
+        }
+        self.feed.update_status(|status| status.error = None);
+    }
+}
+
+/// Completes when a list is to be made that somebody has asked for; the last one was taken over at `listed_at`.
+async fn relist_due(feed: Arc<Feed>, listed_at: Option<Instant>) {
+    feed.list_wanted().await;
+    if let Some(at) = listed_at.filter(|at| at.elapsed() < LISTS_APART) {
+        sleep_until(at + LISTS_APART).await;
+    }
+}

@@ -1,0 +1,53 @@
+//! What the end of a list or a watch says about how to go on.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use windlass_core::compact::Version;
+
+use crate::informer::error::InformerError;
+
+/// An error, if the server is at a version before the cache's.
+pub(super) fn not_before(server: &Version, cache: &Version) -> Result<(), InformerError> {
+    if server.compare(cache) != Some(Ordering::Less) {
+        return Ok(());
+    }
+    Err(InformerError::WentBack { server: server.clone(), cache: cache.clone() })
+}
+
+/// Five to ten minutes, as client-go asks: watches that began together do not end together.
+pub(super) fn watch_seconds() -> u64 {
+    rand::random_range(300..600)
+}
+
+/// Whether the server's history no longer reaches back to where the watch would resume.
+pub(super) fn is_expired(error: &InformerError) -> bool {
+    error.code() == Some(410)
+}
+
+/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a
+/// new look at what the server serves.
+pub(super) fn can_resume(error: &InformerError) -> bool {
+    match error {
+        InformerError::Watch(error) => error.code().is_none_or(is_passing),
+        InformerError::Ended { code, .. } => is_passing(*code),
+        _ => false,
+    }
+}
+
+/// Too many requests, or the server's own trouble: it says nothing about the version.
+fn is_passing(code: u16) -> bool {
+    code == 429 || code >= 500
+}
+
+/// Whether the server understood a request for a streaming list, and does not have them.
+pub(super) fn is_refusal(error: &InformerError) -> bool {
+    matches!(error, InformerError::Watch(error) if matches!(error.code(), Some(400 | 405 | 406 | 422)))
+}
+
+pub(super) fn retry_after(error: &InformerError) -> Duration {
+    match error {
+        InformerError::List(error) | InformerError::Watch(error) => error.retry_after().unwrap_or_default(),
+        _ => Duration::ZERO,
+    }
+}

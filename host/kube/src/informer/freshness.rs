@@ -1,0 +1,272 @@
+//! The proof that a cache has everything that was committed before the proof was asked for (§3.6): after a failover, an
+//! unknown write, or when an expected event does not come. What is tried when is decided in `core::freshness`.
+//!
+//! A proof runs within the future of who asks and ends with it. Who asks for one while another runs waits for that, and
+//! shares the next with all who wait.
+
+mod compare;
+mod probe;
+
+use std::cmp::Ordering;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
+use windlass_core::compact::Version;
+use windlass_core::freshness::{Course, Evidence, Finding, Proof, ProofStep};
+use windlass_core::progress::{Advance, Observer, Progress as _, Stamp};
+use windlass_core::watch::WatchSpec;
+
+use crate::backoff::Backoff;
+use crate::discovery::Resource;
+use crate::informer::error::InformerError;
+use crate::informer::feed::Feed;
+use crate::informer::informers::Informers;
+use crate::informer::listing;
+
+/// How long the cache gets for what a step has shown, before the next step.
+const CATCH_UP: Duration = Duration::from_secs(3);
+/// Between two looks whether a list that was asked for has come. The cache tells when it has; this is for what stops
+/// telling.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What proofs share, so that a takeover of a thousand caches is no burden to the server.
+#[derive(Debug)]
+pub(crate) struct Proofs {
+    probes: Semaphore,
+    /// A list of everything costs server and host the most.
+    comparisons: Semaphore,
+}
+
+impl Default for Proofs {
+    fn default() -> Self {
+        Self { probes: Semaphore::new(64), comparisons: Semaphore::new(1) }
+    }
+}
+
+/// Wakes who waits for the cache.
+#[derive(Default)]
+struct Wake(watch::Sender<()>);
+
+impl Observer for Wake {
+    fn advanced(&self, _: usize, _: Advance<'_>) {
+        self.0.send_replace(());
+    }
+}
+
+impl Informers {
+    /// Completes when the cache of `spec` has everything that was committed before this call, or is lost. Takes as long as
+    /// the API server does not answer; drop the future to give up. Those who ask meanwhile share one proof.
+    pub async fn prove(&self, spec: &WatchSpec) -> Proof {
+        let asked = Stamp::take();
+        let Some(feed) = self.feed(spec) else { return Proof::Lost };
+        let mut last = feed.proven().lock().await;
+        // Somebody else's proof that began while this one waited is as good.
+        if let Some((began, evidence)) = *last
+            && began > asked
+        {
+            return Proof::Proven(evidence);
+        }
+        let began = Stamp::take();
+        let proof = Prover::new(self, &feed, began).run().await;
+        tracing::debug!(watch = %spec, ?proof, "the proof that the cache is fresh has ended");
+        if let Proof::Proven(evidence) = proof {
+            *last = Some((began, evidence));
+        }
+        proof
+    }
+
+    /// Has the informer of `spec` list again, whatever its watch tells; soon, but not twice in ten seconds. Those who
+    /// observe the cache hear of the list. False: there is no such informer.
+    #[must_use]
+    pub fn relist(&self, spec: &WatchSpec) -> bool {
+        let feed = self.feed(spec);
+        if let Some(feed) = &feed {
+            feed.relist();
+        }
+        feed.is_some()
+    }
+}
+
+/// One proof.
+struct Prover<'a> {
+    informers: &'a Informers,
+    feed: &'a Arc<Feed>,
+    began: Stamp,
+    wake: Arc<Wake>,
+    /// Where the server was, and in which epoch of the cache that says something.
+    goal: Option<(Version, u64)>,
+    /// Trouble was told of.
+    told: bool,
+}
+
+impl<'a> Prover<'a> {
+    fn new(informers: &'a Informers, feed: &'a Arc<Feed>, began: Stamp) -> Self {
+        let wake = Arc::<Wake>::default();
+        let observer: Weak<Wake> = Arc::downgrade(&wake);
+        feed.store().observe(0, observer);
+        Self { informers, feed, began, wake, goal: None, told: false }
+    }
+
+    async fn run(mut self) -> Proof {
+        let mut course: Option<Course> = None;
+        let mut backoff = Backoff::default();
+        loop {
+            // Before the first list there is nothing to compare, and it may be proof enough.
+            let resource = match self.until(|| self.feed.store().resource()).await {
+                Ok(resource) => resource,
+                Err(proof) => return proof,
+            };
+            let course = course.get_or_insert_with(|| Course::new(resource.comparable, self.feed.store().len()));
+            let found = match course.step() {
+                ProofStep::Relist => return self.relisted().await,
+                step => self.attempt(step, &resource).await,
+            };
+            // What the cache has done meanwhile counts, whatever the step found.
+            if let Some(proof) = self.verdict() {
+                return proof;
+            }
+            match found {
+                Ok(evidence) => return Proof::Proven(evidence),
+                Err(Trouble::Found(finding)) => course.note(finding),
+                Err(Trouble::Failed(error)) => {
+                    course.note(Finding::Failed);
+                    self.tell(&error);
+                    let pause = backoff.next(Instant::now());
+                    if let Err(proof) = self.pause(pause).await {
+                        return proof;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries one step. Ends early where the cache itself makes the step needless.
+    async fn attempt(&mut self, step: ProofStep, resource: &Resource) -> Result<Evidence, Trouble> {
+        if resource.comparable {
+            self.aim(resource).await?;
+        }
+        let work = async {
+            match step {
+                ProofStep::Probe => self.probe(resource).await,
+                ProofStep::Compare | ProofStep::Relist => self.compare(resource).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            proof = self.ended() => match proof {
+                Proof::Proven(evidence) => Ok(evidence),
+                // The next look at it says so again.
+                Proof::Lost => Err(Trouble::Found(Finding::Behind)),
+            },
+            found = work => found,
+        }
+    }
+
+    /// Asks where the server is, unless that is known.
+    async fn aim(&mut self, resource: &Resource) -> Result<(), Trouble> {
+        let store = self.feed.store();
+        let epoch = store.epoch();
+        if self.goal.as_ref().is_some_and(|(_, of)| *of == epoch) {
+            return Ok(());
+        }
+        let known = store.version();
+        let goal = listing::newest(self.client(), self.feed.spec(), resource).await.map_err(Trouble::Failed)?;
+        let is_older = known.is_some_and(|known| goal.compare(&known) == Some(Ordering::Less));
+        if store.epoch() != epoch {
+            return Err(Trouble::Found(Finding::Behind));
+        }
+        if is_older {
+            return Err(Trouble::Found(Finding::WentBack));
+        }
+        self.goal = Some((goal, epoch));
+        Ok(())
+    }
+
+    /// Has the cache list again, as often as it takes.
+    async fn relisted(&self) -> Proof {
+        loop {
+            self.feed.relist();
+            if let Ok(proof) = timeout(LOOK_AGAIN, self.ended()).await {
+                return proof;
+            }
+        }
+    }
+
+    /// What the cache itself says of the proof by now.
+    fn verdict(&self) -> Option<Proof> {
+        let store = self.feed.store();
+        if store.listed() > Some(self.began) {
+            return Some(Proof::Proven(Evidence::Listed));
+        }
+        if let Some((goal, epoch)) = &self.goal
+            && is_at(store.version().as_ref(), goal)
+            && store.epoch() == *epoch
+        {
+            return Some(Proof::Proven(Evidence::Reached));
+        }
+        self.feed.is_over().then_some(Proof::Lost)
+    }
+
+    async fn ended(&self) -> Proof {
+        let Err(proof) = self.until(|| None::<Infallible>).await;
+        proof
+    }
+
+    /// Waits until the cache gives `look` something, or ends the proof.
+    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> Result<T, Proof> {
+        let mut changes = self.wake.0.subscribe();
+        loop {
+            if let Some(proof) = self.verdict() {
+                return Err(proof);
+            }
+            if let Some(seen) = look() {
+                return Ok(seen);
+            }
+            // The sender is in `self`: this cannot fail.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits for `pause`, or until the proof ends.
+    async fn pause(&self, pause: Duration) -> Result<(), Proof> {
+        tokio::select! {
+            proof = self.ended() => Err(proof),
+            () = sleep(pause) => Ok(()),
+        }
+    }
+
+    /// Waits until the cache has what `look` wants, but not long.
+    async fn catch_up(&self, look: impl Fn() -> bool) -> bool {
+        let seen = self.until(|| look().then_some(()));
+        timeout(CATCH_UP, seen).await.is_ok_and(|seen| seen.is_ok())
+    }
+
+    fn client(&self) -> &Client {
+        self.informers.client()
+    }
+
+    fn tell(&mut self, error: &InformerError) {
+        let watch = self.feed.spec();
+        if std::mem::replace(&mut self.told, true) {
+            tracing::debug!(%watch, %error, "the cache is still not proven to be fresh");
+        } else {
+            tracing::warn!(%watch, %error, "cannot prove that the cache is fresh; it will be tried until it works");
+        }
+    }
+}
+
+/// Why a step has proven nothing.
+enum Trouble {
+    Found(Finding),
+    /// As [`Finding::Failed`].
+    Failed(InformerError),
+}
+
+/// Whether a cache at `version` has everything up to `goal`.
+fn is_at(version: Option<&Version>, goal: &Version) -> bool {
+    version.is_some_and(|version| matches!(version.compare(goal), Some(Ordering::Equal | Ordering::Greater)))
+}

@@ -1,0 +1,46 @@
+//! A list of the metadata of what the cache should hold, for where no probe can tell.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use windlass_core::compact::{Uid, Version};
+use windlass_core::freshness::{Evidence, Finding};
+use windlass_core::object::ObjectKey;
+
+use super::{Prover, Trouble};
+use crate::discovery::Resource;
+use crate::informer::listing;
+use crate::informer::store::{Scope, Store};
+
+type Listed = HashMap<ObjectKey, (Uid, Version)>;
+
+impl Prover<'_> {
+    /// Proves by a list that the cache equals, at once or soon. One at a time: host and server have most to do for it.
+    pub(super) async fn compare(&self, resource: &Resource) -> Result<Evidence, Trouble> {
+        let _permit = self.informers.proofs().comparisons.acquire().await;
+        let mut listed = Listed::new();
+        let list = listing::metadata(self.client(), self.feed.spec(), resource, |object| {
+            let header = &object.header;
+            listed.insert(header.key.clone(), (header.uid.clone(), header.version.clone()));
+        });
+        list.await.map_err(Trouble::Failed)?;
+        let store = self.feed.store();
+        if self.catch_up(|| equals(store, &listed)).await {
+            return Ok(Evidence::Compared);
+        }
+        Err(Trouble::Found(Finding::Behind))
+    }
+}
+
+/// Whether the cache holds the same states of the same objects at one moment.
+fn equals(store: &Store, listed: &Listed) -> bool {
+    let mut seen = Some(0);
+    store.scan(Scope::All, None, |object| {
+        let header = &object.header;
+        let known = listed.get(&header.key);
+        let is_same = known.is_some_and(|(uid, version)| (uid, version) == (&header.uid, &header.version));
+        seen = seen.filter(|_| is_same).map(|seen| seen + 1);
+        if is_same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    seen == Some(listed.len())
+}

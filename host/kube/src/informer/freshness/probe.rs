@@ -1,0 +1,95 @@
+//! A second watch from where the cache stands: the server tells it how far it has come although nothing has changed, which
+//! it tells the cache's own watch once a minute.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use windlass_core::compact::Version;
+use windlass_core::freshness::{Evidence, Finding};
+use windlass_core::progress::Progress as _;
+use windlass_core::watch::{Projection, WatchSpec};
+
+use super::{Prover, Trouble, is_at};
+use crate::client::request::Line;
+use crate::discovery::Resource;
+use crate::informer::error::InformerError;
+use crate::informer::listing::{self, From};
+use crate::informer::notice::Notice;
+use crate::informer::parse::Parser;
+
+/// The server marks how far it has come two seconds before it ends a watch.
+const SECONDS: u64 = 3;
+/// For its answer to begin, and for all of it.
+const START: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(SECONDS + 5);
+/// What a probe reads at most. A cache that lags by more needs time, or a list.
+const MOST_LINES: usize = 10_000;
+
+/// What a probe was told.
+#[derive(Default)]
+struct Shown {
+    /// It was told how far the server has come, and that is the goal or beyond.
+    reached: bool,
+    /// The last change that it was shown.
+    last: Option<Version>,
+}
+
+impl Prover<'_> {
+    /// Proves by a probe that reaches the goal, if the cache has applied all that it showed.
+    pub(super) async fn probe(&self, resource: &Resource) -> Result<Evidence, Trouble> {
+        let _permit = self.informers.proofs().probes.acquire().await;
+        let store = self.feed.store();
+        let (Some((goal, epoch)), Some(from)) = (&self.goal, store.version()) else {
+            return Err(Trouble::Found(Finding::Behind));
+        };
+        let watched = timeout(LIMIT, self.watch(resource, &from, goal)).await;
+        let Shown { reached, last } = watched.unwrap_or_else(|_| Ok(Shown::default()))?;
+        if !reached {
+            return Err(Trouble::Found(Finding::Silent));
+        }
+        // A cache at the version of the last change has applied those before as well: the server tells them in order.
+        let has_all = || last.as_ref().is_none_or(|last| is_at(store.version().as_ref(), last));
+        if self.catch_up(has_all).await && store.epoch() == *epoch {
+            return Ok(Evidence::Probed);
+        }
+        Err(Trouble::Found(Finding::Behind))
+    }
+
+    /// Watches until the goal is reached or the server ends the watch.
+    async fn watch(&self, resource: &Resource, from: &Version, goal: &Version) -> Result<Shown, Trouble> {
+        let spec = WatchSpec { projection: Projection::Metadata, ..self.feed.spec().clone() };
+        let mut parser = Parser::new(&spec).map_err(|error| Trouble::Failed(error.into()))?;
+        let lines = listing::watch(self.client(), &spec, resource, From::Version(from), SECONDS, START).await;
+        let mut lines = lines.map_err(trouble)?;
+        let mut shown = Shown::default();
+        for _ in 0..MOST_LINES {
+            let Line::Whole(line) = lines.next().await else { break };
+            let version = match Notice::read(&line, &mut parser).map_err(trouble)? {
+                Notice::Applied(object) | Notice::Deleted(object) => {
+                    let version = object.header.version.clone();
+                    shown.last = Some(version.clone());
+                    version
+                }
+                Notice::Bookmark { version, .. } => version,
+            };
+            if version.compare(from) == Some(Ordering::Less) {
+                return Err(Trouble::Found(Finding::WentBack));
+            }
+            shown.reached = is_at(Some(&version), goal);
+            if shown.reached {
+                break;
+            }
+        }
+        Ok(shown)
+    }
+}
+
+/// What an error of the watch says about the cache.
+fn trouble(error: InformerError) -> Trouble {
+    match error.code() {
+        _ if error.is_ahead() => Trouble::Found(Finding::WentBack),
+        Some(410) => Trouble::Found(Finding::Forgotten),
+        _ => Trouble::Failed(error),
+    }
+}

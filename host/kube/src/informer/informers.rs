@@ -1,0 +1,223 @@
+//! One list+watch per watch specification, shared by all who subscribe to it (invariant 5).
+//!
+//! An informer lists once and then watches. It resumes from the last version that it has seen, and lists again only when
+//! that is no longer possible or the server sent something that cannot be trusted; then the list is compared with the
+//! store, so that subscribers hear of what they missed. There is never a silent gap.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use kube::Client;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+use windlass_core::panics::cause;
+use windlass_core::watch::WatchSpec;
+
+use crate::backoff::Backoff;
+use crate::discovery::Discovery;
+use crate::informer::feed::{Feed, OverBudget, SubscribeOptions, Subscription};
+use crate::informer::follow::Follower;
+use crate::informer::freshness::Proofs;
+use crate::informer::pointer::PointerError;
+use crate::informer::status::{InformerFigures, InformerOptions};
+
+/// How long an informer outlives its last subscriber.
+const LINGER: Duration = Duration::from_mins(1);
+
+/// All informers of the process. Clones share them; when the last clone is dropped, they stop.
+#[derive(Clone)]
+pub struct Informers {
+    shared: Arc<Shared>,
+    _stop: Arc<DropGuard>,
+}
+
+/// The informers that run.
+pub(crate) struct Shared {
+    client: Client,
+    discovery: Discovery,
+    options: InformerOptions,
+    runtime: Handle,
+    stop: CancellationToken,
+    /// All that `stop` ends.
+    tasks: TaskTracker,
+    running: Mutex<HashMap<WatchSpec, Arc<Feed>>>,
+    proofs: Proofs,
+}
+
+impl Informers {
+    /// No informer runs yet. They will run on the tokio runtime that this is called on.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(client: Client, discovery: Discovery) -> Self {
+        Self::with_options(client, discovery, InformerOptions::default())
+    }
+
+    /// As [`Informers::new`], and they work as `options` say.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn with_options(client: Client, discovery: Discovery, options: InformerOptions) -> Self {
+        let stop = CancellationToken::new();
+        let guard = Arc::new(stop.clone().drop_guard());
+        let runtime = Handle::current();
+        let (running, proofs, tasks) = (Mutex::default(), Proofs::default(), TaskTracker::new());
+        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, tasks, running, proofs });
+        if let Some(every) = shared.options.cold_after {
+            let cool = cool(Arc::downgrade(&shared), shared.stop.clone(), every);
+            shared.tasks.spawn_on(cool, &shared.runtime);
+        }
+        Self { shared, _stop: guard }
+    }
+
+    /// Subscribes to what `spec` watches. The first subscriber starts the informer; it stops a minute after the last has
+    /// gone.
+    #[must_use]
+    pub fn subscribe(&self, spec: WatchSpec) -> Subscription {
+        self.with_feed(spec, Feed::subscribe)
+    }
+
+    /// Subscribes to what `spec` watches, with indexes and a budget. An error says which index is no JSON pointer.
+    pub fn subscribe_with(&self, spec: WatchSpec, options: SubscribeOptions) -> Result<Subscription, PointerError> {
+        self.with_feed(spec, |feed| feed.subscribe_with(options))
+    }
+
+    /// Ends all watches, whoever still subscribes: the process ends. Completes when they have ended, and nothing more is told of them.
+    pub async fn stop(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+
+    /// How each cache is doing, in no order.
+    #[must_use]
+    pub fn figures(&self) -> Vec<InformerFigures> {
+        self.shared.feeds().iter().map(|feed| feed.figures()).collect()
+    }
+
+    /// The feed of the informer of `spec`, if it runs.
+    pub(crate) fn feed(&self, spec: &WatchSpec) -> Option<Arc<Feed>> {
+        self.shared.running().get(spec).cloned()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    pub(crate) fn proofs(&self) -> &Proofs {
+        &self.shared.proofs
+    }
+
+    /// Lets `subscribe` join the feed, which cannot end meanwhile.
+    fn with_feed<T>(&self, spec: WatchSpec, subscribe: impl FnOnce(&Arc<Feed>) -> T) -> T {
+        let mut running = self.shared.running();
+        let feed = running.entry(spec).or_insert_with_key(|spec| {
+            let feed = Arc::new(Feed::new(spec.clone(), self.shared.options.most_bytes));
+            let run = run(Arc::clone(&self.shared), spec.clone(), Arc::clone(&feed));
+            self.shared.tasks.spawn_on(run, &self.shared.runtime);
+            feed
+        });
+        subscribe(feed)
+    }
+}
+
+impl Shared {
+    fn running(&self) -> MutexGuard<'_, HashMap<WatchSpec, Arc<Feed>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The feeds of the informers that run.
+    pub(crate) fn feeds(&self) -> Vec<Arc<Feed>> {
+        self.running().values().cloned().collect()
+    }
+
+    /// Completes when `feed` has had no subscriber for a while; then nobody can find it any more.
+    async fn unused(&self, spec: &WatchSpec, feed: &Feed) {
+        let mut count = feed.subscriber_count();
+        loop {
+            // The sender is in `feed`: neither wait can fail.
+            let _ = count.wait_for(|count| *count == 0).await;
+            tokio::select! {
+                () = sleep(LINGER) => {}
+                _ = count.wait_for(|count| *count > 0) => continue,
+            }
+            // New subscribers come under the same lock, so none can slip in between the look and the removal.
+            let mut running = self.running();
+            if *count.borrow() == 0 {
+                running.remove(spec);
+                return;
+            }
+        }
+    }
+}
+
+async fn run(shared: Arc<Shared>, spec: WatchSpec, feed: Arc<Feed>) {
+    tokio::select! {
+        // First: while a process ends its connections fail, and that would be told after its last line.
+        biased;
+        () = shared.stop.cancelled() => {}
+        () = follow(&shared, &spec, &feed) => {}
+        () = shared.unused(&spec, &feed) => tracing::debug!(watch = %spec, "nobody subscribes any more; the watch stops"),
+    }
+    feed.close();
+}
+
+/// Follows the server until nobody can afford the cache, over all panics on the way.
+async fn follow(shared: &Shared, spec: &WatchSpec, feed: &Arc<Feed>) {
+    let mut backoff = Backoff::default();
+    loop {
+        let follower = Follower::new(
+            shared.client.clone(),
+            shared.discovery.clone(),
+            shared.options.clone(),
+            spec.clone(),
+            Arc::clone(feed),
+        );
+        match AssertUnwindSafe(follower.run()).catch_unwind().await {
+            Ok(OverBudget) => {
+                tracing::debug!(watch = %spec, "nobody can afford the cache; the watch stops");
+                // New subscribers come under the same lock, so none can slip in between the look and the removal.
+                let mut running = shared.running();
+                if *feed.subscriber_count().borrow() == 0 {
+                    running.remove(spec);
+                    return;
+                }
+            }
+            Err(panic) => {
+                tracing::error!(watch = %spec, cause = cause(&*panic), "an informer panicked; it lists again");
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.recover())) {
+                    tracing::error!(watch = %spec, cause = cause(&*panic), "and could not mend its store");
+                }
+                sleep(backoff.next(Instant::now())).await;
+            }
+        }
+    }
+}
+
+/// Packs, every so often, the texts that nobody has read since the last time, and unpacks those that somebody has.
+async fn cool(informers: Weak<Shared>, stop: CancellationToken, every: Duration) {
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = sleep(every) => {}
+        }
+        let Some(feeds) = informers.upgrade().map(|informers| informers.feeds()) else { return };
+        for feed in feeds {
+            // Milliseconds of work for each hundred objects: not on a thread that serves others.
+            let done = tokio::task::spawn_blocking(move || feed.cool()).await;
+            if let Err(error) = done {
+                tracing::error!(%error, "packing a cache failed; it stays as it is");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a line of a watch says.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use windlass_core::compact::Version;
+use windlass_core::object::Object;
+
+use crate::informer::error::InformerError;
+use crate::informer::parse::{ParseError, Parser};
+
+/// A line of a watch.
+pub(crate) enum Notice {
+    Applied(Object),
+    Deleted(Object),
+    Bookmark {
+        /// Everything up to this version has been told.
+        version: Version,
+        /// The objects that were there at the beginning have all been told (KEP-3157).
+        initial_end: bool,
+    },
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    r#type: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Marked<'a> {
+    #[serde(borrow)]
+    metadata: MarkedMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkedMetadata<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end", default)]
+    initial_events_end: Option<String>,
+}
+
+impl Notice {
+    /// Reads a line. An error event of the server's is an error here too.
+    pub(crate) fn read(line: &[u8], parser: &mut Parser) -> Result<Self, InformerError> {
+        if let Some((deleted, object)) = usual(line)
+            && let Ok(object) = parser.object(object)
+        {
+            return Ok(if deleted { Self::Deleted(object) } else { Self::Applied(object) });
+        }
+        Self::read_any(line, parser)
+    }
+
+    /// Reads a line in whatever way it is written, or says what is wrong with it.
+    fn read_any(line: &[u8], parser: &mut Parser) -> Result<Self, InformerError> {
+        let malformed = |source: ParseError| InformerError::Malformed { what: "watch event", source };
+        let event: Event<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
+        let object = event.object.get();
+        match event.r#type {
+            "ADDED" | "MODIFIED" => parser.object(object).map(Self::Applied).map_err(malformed),
+            "DELETED" => parser.object(object).map(Self::Deleted).map_err(malformed),
+            "BOOKMARK" => {
+                let Marked { metadata }: Marked<'_> =
+                    serde_json::from_str(object).map_err(|error| malformed(error.into()))?;
+                let end = metadata.annotations.and_then(|annotations| annotations.initial_events_end);
+                Ok(Self::Bookmark {
+                    version: Version::from(&*metadata.resource_version),
+                    initial_end: end.as_deref() == Some("true"),
+                })
+            }
+            _ => {
+                let status: kube::core::Status = serde_json::from_str(object).unwrap_or_default();
+                Err(InformerError::Ended { code: status.code, reason: status.reason, message: status.message })
+            }
+        }
+    }
+}
+
+/// Whether a line tells of a deletion, and its object, if it is written as API servers write lines of objects: then it need
+/// not be gone through to find where the object ends. That the object is one, and nothing more, its parser sees.
+fn usual(line: &[u8]) -> Option<(bool, &str)> {
+    let line = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?;
+    let (kind, rest) = line.split_once('"')?;
+    let deleted = match kind {
+        "ADDED" | "MODIFIED" => false,
+        "DELETED" => true,
+        _ => return None,
+    };
+    Some((deleted, rest.strip_prefix(r#","object":"#)?.trim_end().strip_suffix('}')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::object::ObjectKind;
+    use windlass_core::watch::WatchSpec;
+
+    use super::*;
+
+    /// `+name`, `-name`, `=version` for a bookmark, `!` for an error.
+    fn read(line: &str) -> String {
+        let mut parser = Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers");
+        match Notice::read(line.as_bytes(), &mut parser) {
+            Ok(Notice::Applied(object)) => format!("+{}", object.header.key),
+            Ok(Notice::Deleted(object)) => format!("-{}", object.header.key),
+            Ok(Notice::Bookmark { version, initial_end }) => {
+                format!("={version}{}", if initial_end { "." } else { "" })
+            }
+            Err(error) => format!("!{error}"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_however_it_is_written() {
+        for line in [
+            r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}} "#,
+            r#" { "object" : {"metadata":{"name":"a"}} , "type" : "ADDED" }"#,
+            r#"{"type":"MODIFIED","more":{},"object":{"metadata":{"name":"a"}},"most":[]}"#,
+        ] {
+            assert_eq!(read(line), "+a", "{line}");
+        }
+        assert_eq!(read(r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}}"#), "-a");
+        assert_eq!(read(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#), "=7");
+    }
+
+    #[test]
+    fn what_follows_the_object_is_not_taken_for_it() {
+        for line in [
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}"#,
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}}"#,
+            r#"{"type":"ADDED","object":}"#,
+            r#"{"type":"ERROR","object":{"metadata":{"name":"a"},"code":410}}"#,
+        ] {
+            assert!(read(line).starts_with('!'), "{line}: {}", read(line));
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! From the server's JSON text to an [`Object`]: its header, and the text without `managedFields`.
+//!
+//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have in
+//! common, builds no tree, and keeps every byte outside `managedFields` as the server sent it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use windlass_core::compact::{Uid, Version};
+use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
+use windlass_core::watch::{Projection, WatchSpec};
+
+use crate::informer::intern::{BorrowedOwner, Interner};
+use crate::informer::pointer::{PointerError, PointerTree};
+
+/// How the field managers of this host's plugins begin.
+const OWN_MANAGERS: &str = "windlass/";
+
+/// Why a text is not a Kubernetes object.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// It is not JSON, or its metadata are not of the types that Kubernetes gives them.
+    #[error("not a Kubernetes object: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is JSON, but no JSON object.
+    #[error("not a Kubernetes object: it does not begin with '{{'")]
+    NoObject,
+    /// `metadata.name` is missing or empty.
+    #[error("not a Kubernetes object: metadata.name is missing")]
+    NoName,
+    /// The watch keeps what no pointer names.
+    #[error(transparent)]
+    Pointer(#[from] PointerError),
+    /// It is a list without a `resourceVersion`.
+    #[error("the list has no metadata.resourceVersion, so it cannot be watched from there")]
+    NoVersion,
+}
+
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(borrow, rename = "apiVersion")]
+    api_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metadata: Option<Metadata<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Cow<'a, str>,
+    generation: Option<i64>,
+    #[serde(borrow)]
+    labels: Option<Pairs<'a>>,
+    #[serde(borrow)]
+    owner_references: Option<Vec<Owner<'a>>>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    managed_fields: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner<'a> {
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
+    controller: Option<bool>,
+}
+
+/// A string that borrows from the text where that has no escapes.
+#[derive(Deserialize)]
+struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A map of strings, sorted by key; of a key that comes twice, the last value counts.
+struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+        let mut pairs: Vec<(Cow<'de, str>, Cow<'de, str>)> = Vec::new();
+        while let Some((Borrowed(key), Borrowed(value))) = map.next_entry()? {
+            // Servers send them sorted.
+            match pairs.binary_search_by(|(other, _)| other.cmp(&key)) {
+                Ok(at) => pairs[at].1 = value,
+                Err(at) => pairs.insert(at, (key, value)),
+            }
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+/// Reads `text`, what a write returned, as the watch `spec` would have kept it.
+pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
+    Parser::new(spec)?.object(text)
+}
+
+/// Reads the objects of one watch.
+pub(crate) struct Parser {
+    kind: ObjectKind,
+    /// None: everything is kept.
+    kept: Option<PointerTree>,
+    interner: Interner,
+}
+
+impl Parser {
+    /// A parser of what `spec` watches.
+    pub(crate) fn new(spec: &WatchSpec) -> Result<Self, PointerError> {
+        let kept = match &spec.projection {
+            Projection::Full => None,
+            // A server that has no partial metadata of a kind sends all of it.
+            Projection::Metadata => Some(PointerTree::of_watch([])?),
+            Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
+        };
+        Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default() })
+    }
+
+    /// Reads an object. It gets the watch's `apiVersion` and `kind` where it lacks them, as the items of a list do, or has
+    /// others, as partial metadata have.
+    pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
+        let text = text.trim();
+        let top = top(text)?;
+        let mut kept: Arc<str> = rewrite(text, &top, &self.kind);
+        let metadata = top.metadata.ok_or(ParseError::NoName)?;
+        if metadata.name.is_empty() {
+            return Err(ParseError::NoName);
+        }
+        if let Some(tree) = &self.kept {
+            kept = tree.select(&kept)?.into();
+        }
+        Ok(Object::new(self.header(metadata)?, kept))
+    }
+
+    fn header(&mut self, metadata: Metadata<'_>) -> Result<Header, ParseError> {
+        let namespace = (!metadata.namespace.is_empty()).then(|| self.interner.string(&metadata.namespace));
+        let owners: Vec<_> = metadata.owner_references.unwrap_or_default().into_iter().map(Owner::borrowed).collect();
+        Ok(Header {
+            key: ObjectKey { namespace, name: Arc::from(&*metadata.name) },
+            uid: Uid::from(&*metadata.uid),
+            version: Version::from(&*metadata.resource_version),
+            generation: metadata.generation.unwrap_or_default(),
+            labels: metadata.labels.map(|Pairs(pairs)| self.interner.labels(&pairs)).unwrap_or_default(),
+            owners: self.interner.owners(&owners),
+            own_fields: own_fields(metadata.managed_fields)?,
+            deleting: metadata.deletion_timestamp.is_some(),
+        })
+    }
+}
+
+impl<'a> Owner<'a> {
+    fn borrowed(self) -> BorrowedOwner<'a> {
+        let Self { api_version, kind, name, uid, controller } = self;
+        BorrowedOwner { api_version, kind, name, uid, controller: controller.unwrap_or_default() }
+    }
+}
+
+/// The text of any answer that is about an object, without `managedFields` and with `apiVersion` and `kind`. Unlike
+/// [`Parser::object`] it accepts what has no name, as the answers of some subresources have none, and keeps the kind that
+/// it has.
+pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseError> {
+    let text = text.trim();
+    let top = top(text)?;
+    let own = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str::<Arc<str>>(raw.get()).ok());
+    let kind = ObjectKind {
+        api_version: own(top.api_version).unwrap_or_else(|| Arc::clone(&kind.api_version)),
+        kind: own(top.kind).unwrap_or_else(|| Arc::clone(&kind.kind)),
+    };
+    Ok(rewrite(text, &top, &kind))
+}
+
+fn top(text: &str) -> Result<Top<'_>, ParseError> {
+    // Of an array serde would take the items for the fields.
+    if !text.is_empty() && !text.starts_with('{') {
+        return Err(ParseError::NoObject);
+    }
+    Ok(serde_json::from_str(text)?)
+}
+
+/// The entries of `managedFields` that are of this host's plugins.
+fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, ParseError> {
+    #[derive(Deserialize)]
+    struct Entry<'a> {
+        #[serde(borrow, default)]
+        manager: Cow<'a, str>,
+    }
+    // Nearly all objects are nobody's here, and looking for that is quicker than reading them.
+    let Some(all) = managed_fields.filter(|all| all.get().contains(OWN_MANAGERS)) else { return Ok(None) };
+    let mut own = Vec::new();
+    for raw in serde_json::from_str::<Vec<&RawValue>>(all.get())? {
+        let entry: Entry<'_> = serde_json::from_str(raw.get())?;
+        if entry.manager.starts_with(OWN_MANAGERS) {
+            own.push(raw.get());
+        }
+    }
+    Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
+}
+
+/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and borrows
+/// from it.
+fn rewrite(text: &str, top: &Top<'_>, kind: &ObjectKind) -> Arc<str> {
+    let mut missing = String::new();
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    for (name, given, wanted) in [("apiVersion", top.api_version, &kind.api_version), ("kind", top.kind, &kind.kind)] {
+        let is_wanted = |raw: &str| raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(&**wanted);
+        match given {
+            Some(raw) if is_wanted(raw.get()) => {}
+            Some(raw) => edits.push((place(text, raw), serde_json::Value::from(&**wanted).to_string())),
+            None => missing.extend(["\"", name, "\":", &serde_json::Value::from(&**wanted).to_string(), ","]),
+        }
+    }
+    if let Some(value) = top.metadata.as_ref().and_then(|metadata| metadata.managed_fields) {
+        edits.push((field(text, value), String::new()));
+    }
+    edited(text, &missing, edits)
+}
+
+/// `text`, an object, with `first` as its first fields and with each range replaced.
+fn edited(text: &str, first: &str, mut edits: Vec<(Range<usize>, String)>) -> Arc<str> {
+    edits.sort_by_key(|(range, _)| range.start);
+    let is_empty = || text[1..].trim_start().starts_with('}');
+    let first = if is_empty() { first.trim_end_matches(',') } else { first };
+    let mut pieces = vec!["{", first];
+    let mut from = 1;
+    for (range, replacement) in &edits {
+        pieces.extend([&text[from..range.start], replacement]);
+        from = range.end;
+    }
+    pieces.push(&text[from..]);
+    pieces.concat().into()
+}
+
+/// Where `value`, a slice of `text`, stands in it.
+fn place(text: &str, value: &RawValue) -> Range<usize> {
+    let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
+    start..start + value.get().len()
+}
+
+/// Where the object field with this `value`, a slice of `text`, stands, its name and one comma included.
+fn field(text: &str, value: &RawValue) -> Range<usize> {
+    let value = place(text, value);
+    let colon = text[..value.start].trim_end().len() - 1;
+    let name_end = text[..colon].trim_end().len() - 1;
+    let before = text[..opening_quote(text, name_end)].trim_end();
+    let end = text.len() - text[value.end..].trim_start().len();
+    match before.strip_suffix(',') {
+        Some(before) => before.len()..end,
+        None if text[end..].starts_with(',') => before.len()..end + 1,
+        None => before.len()..end,
+    }
+}
+
+/// Where the string begins whose closing quote is at `end`. Inside a string each quote follows an odd number of
+/// backslashes; before the opening quote there is none.
+fn opening_quote(text: &str, end: usize) -> usize {
+    let bytes = text.as_bytes();
+    (0..end)
+        .rev()
+        .find(|&at| {
+            let backslashes = bytes[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
+            bytes[at] == b'"' && backslashes % 2 == 0
+        })
+        .expect("a JSON string that ends has begun")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods() -> ObjectKind {
+        ObjectKind::new("v1", "Pod")
+    }
+
+    fn object(json: &str) -> Result<Object, ParseError> {
+        Parser::new(&WatchSpec::all(pods())).expect("no pointers").object(json)
+    }
+
+    fn text_of(json: &str) -> String {
+        let text = object(json).expect("an object").text();
+        serde_json::from_str::<serde_json::Value>(&text).expect("valid JSON");
+        text.to_string()
+    }
+
+    #[test]
+    fn managed_fields_are_cut_wherever_they_stand() {
+        let cases = [
+            (r#"{"managedFields":[{"a":{}}],"name":"x"}"#, r#"{"name":"x"}"#),
+            (r#"{"name":"x","managedFields":[1]}"#, r#"{"name":"x"}"#),
+            (r#"{"name":"x","managedFields":[1],"uid":"u"}"#, r#"{"name":"x","uid":"u"}"#),
+            (r#"{ "name" : "x" , "managedFields" : [ 1 ] , "uid" : "u" }"#, r#"{ "name" : "x" , "uid" : "u" }"#),
+            (r#"{"name":"x","managed\u0046ields":[],"uid":"u"}"#, r#"{"name":"x","uid":"u"}"#),
+        ];
+        for (metadata, expected) in cases {
+            let wrap = |metadata: &str| {
+                format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{metadata},"spec":{{"x":1.50}}}}"#)
+            };
+            assert_eq!(text_of(&wrap(metadata)), wrap(expected));
+        }
+    }
+
+    #[test]
+    fn a_field_of_that_name_elsewhere_is_kept() {
+        let json = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"managedFields":[1]}}"#;
+        assert_eq!(text_of(json), json);
+    }
+
+    #[test]
+    fn an_item_of_a_list_gets_its_kind() {
+        assert_eq!(
+            text_of(r#"{"metadata":{"name":"x"}}"#),
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}"#
+        );
+        let with_kind = r#"{"kind":"Pod","metadata":{"managedFields":[],"name":"x"}}"#;
+        assert_eq!(text_of(with_kind), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}"#);
+    }
+
+    #[test]
+    fn the_header_holds_what_the_host_needs() {
+        let json = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"prod","uid":"u","resourceVersion":"7",
+            "generation":3,"labels":{"app":"a\"b"},"deletionTimestamp":"2026-01-01T00:00:00Z","creationTimestamp":null,
+            "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rs","uid":"o","controller":true}]}}"#;
+        let header = object(json).expect("an object").header.clone();
+        assert_eq!(header.key, ObjectKey::namespaced("prod", "x"));
+        assert_eq!(header.controller().map(|owner| &*owner.uid), Some("o"));
+        assert_eq!((header.uid, header.version, header.generation), ("u".into(), "7".into(), 3));
+        assert_eq!(header.labels.get("app").map(|value| &**value), Some("a\"b"));
+        assert!(header.deleting);
+    }
+
+    #[test]
+    fn partial_metadata_get_the_kind_that_they_are_of() {
+        let partial = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"x","managedFields":[]}}"#;
+        assert_eq!(text_of(partial), r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}"#);
+    }
+
+    #[test]
+    fn a_watch_of_some_fields_keeps_them_and_the_metadata() {
+        let spec = WatchSpec { projection: Projection::fields(["/spec/nodeName".into()]), ..WatchSpec::all(pods()) };
+        let json = r#"{"metadata":{"name":"x","managedFields":[1],"labels":{"a":"b"}},"spec":{"x":1,"nodeName":"n"},"status":{}}"#;
+        let object = Parser::new(&spec).expect("a pointer").object(json).expect("an object");
+        let kept =
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"nodeName":"n"}}"#;
+        assert_eq!(&*object.text(), kept);
+    }
+
+    #[test]
+    fn of_the_managed_fields_only_our_own_are_kept_beside_the_text() {
+        let of = |managers: &str| {
+            object(&format!(r#"{{"metadata":{{"name":"x","managedFields":[{managers}]}}}}"#)).expect("an object")
+        };
+        let ours = r#"{"manager":"windlass/webapp","operation":"Apply","fieldsV1":{"f:spec":{}}}"#;
+        let theirs = r#"{"manager":"kubectl","fieldsV1":{"f:windlass/x":{}}}"#;
+        assert_eq!(of(&format!("{theirs},{ours}")).header.own_fields, Some(Arc::new(format!("[{ours}]"))));
+        assert_eq!(of(theirs).header.own_fields, None);
+        assert_eq!(of("").header.own_fields, None);
+    }
+
+    #[test]
+    fn labels_that_come_unsorted_or_twice_are_read_as_json_means_them() {
+        let json = r#"{"metadata":{"name":"x","labels":{"b":"1","a":"2","b":"3"}}}"#;
+        let labels = object(json).expect("an object").header.labels.clone();
+        assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for json in [
+            "",
+            "{",
+            "[]",
+            "7",
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"name":7}}"#,
+            r#"{"kind":"Pod"}"#,
+            "{}{}",
+            r#"["v1","Pod",{"name":"x"}]"#,
+        ] {
+            assert!(object(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_name_is_cleaned_too() {
+        let token = r#"{"kind":"TokenRequest","apiVersion":"v1","metadata":{"managedFields":[]},"status":{}}"#;
+        let cleaned = clean(token, &pods()).expect("valid");
+        assert_eq!(&*cleaned, r#"{"kind":"TokenRequest","apiVersion":"v1","metadata":{},"status":{}}"#);
+    }
+}

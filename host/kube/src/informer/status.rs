@@ -1,0 +1,73 @@
+//! How an informer is doing, and how it is told to work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::watch::WatchSpec;
+
+use crate::client::reachability::Reachability;
+use crate::informer::error::InformerError;
+
+/// How an informer is doing.
+#[derive(Clone, Debug, Default)]
+pub struct InformerStatus {
+    /// The first complete list is in the store.
+    pub synced: bool,
+    /// The informer has stopped: no more events come.
+    pub stopped: bool,
+    /// The kind is not served any more, or not yet.
+    pub gone: bool,
+    /// What fails right now. None: all is well, or nothing has failed yet.
+    pub error: Option<Arc<InformerError>>,
+    /// How many complete lists were taken over.
+    pub lists: u64,
+    /// How many lists, events and half lines could not be read, or came out of order.
+    pub malformed: u64,
+    /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the kind:
+    /// versions of one epoch say nothing about another.
+    pub epoch: u64,
+    /// How often the informer's own task has panicked.
+    pub panics: u64,
+}
+
+/// One cache at one moment.
+#[derive(Clone, Debug)]
+pub struct InformerFigures {
+    /// What is watched.
+    pub watch: WatchSpec,
+    /// How many objects it holds.
+    pub objects: usize,
+    /// Roughly what they occupy in memory.
+    pub bytes: usize,
+    /// How the informer is doing.
+    pub status: InformerStatus,
+}
+
+/// How informers work.
+#[derive(Clone, Debug)]
+pub struct InformerOptions {
+    /// Whether lists come as the beginning of a watch where the server can do that (KEP-3157).
+    pub streaming_lists: bool,
+    /// Whether texts that nobody reads are packed: those of a long list at once, others after this time. None: never.
+    pub cold_after: Option<Duration>,
+    /// The most that one cache may hold, in bytes.
+    pub most_bytes: usize,
+    /// After how long without a line a watch is doubted, where versions compare. A server tells how far it has come every
+    /// minute or two; one that has gone back to before the watch's version, as after a restored backup, passes over in
+    /// silence what changes until it is there again.
+    pub silence: Duration,
+    /// Who tells that the server answers again, so that nobody waits longer for it than it takes.
+    pub reachability: Reachability,
+}
+
+impl Default for InformerOptions {
+    fn default() -> Self {
+        Self {
+            streaming_lists: false,
+            cold_after: Some(Duration::from_mins(5)),
+            most_bytes: 2 << 30,
+            silence: Duration::from_mins(3),
+            reachability: Reachability::always(),
+        }
+    }
+}

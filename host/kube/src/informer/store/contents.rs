@@ -1,0 +1,268 @@
+//! What a store holds: objects by key, by name, by owner and by index, and how far they have come.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use windlass_core::compact::Version;
+use windlass_core::object::{Object, ObjectKey};
+use windlass_core::progress::Stamp;
+use windlass_core::watch::IndexSource;
+
+use super::Scope;
+use crate::discovery::Resource;
+use crate::informer::index::{DeclaredIndex, OwnerIndex};
+use crate::informer::pointer::PointerError;
+
+/// An object in the order of names.
+struct ByName(Object);
+
+impl Borrow<str> for ByName {
+    fn borrow(&self) -> &str {
+        &self.0.header.key.name
+    }
+}
+
+impl Ord for ByName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.header.key.name.cmp(&other.0.header.key.name)
+    }
+}
+
+impl PartialOrd for ByName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ByName {}
+
+/// Invariant: `names`, `owners` and `indexes` have exactly the objects of `objects`, and no namespace is empty.
+#[derive(Default)]
+pub(crate) struct Contents {
+    /// Set by the first complete list.
+    resource: Option<Arc<Resource>>,
+    hasher: DefaultHashBuilder,
+    /// By key.
+    objects: HashTable<Object>,
+    /// By namespace, which is empty for cluster-scoped objects, and name: in the order of keys.
+    names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
+    owners: OwnerIndex,
+    indexes: HashMap<IndexSource, DeclaredIndex>,
+    /// What the objects occupied when each was inserted, or they were last weighed.
+    bytes: usize,
+    /// What they would occupy with every text unpacked.
+    whole_bytes: usize,
+    version: Option<Version>,
+    /// When the list began that was last taken over.
+    listed: Option<Stamp>,
+    /// See [`Progress::epoch`](windlass_core::progress::Progress::epoch).
+    epoch: u64,
+}
+
+fn namespace_of(key: &ObjectKey) -> &str {
+    key.namespace.as_deref().unwrap_or_default()
+}
+
+impl Contents {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Object> {
+        self.objects.find(self.hasher.hash_one(key), |object| object.header.key == *key)
+    }
+
+    /// Returns what was there before.
+    pub(crate) fn insert(&mut self, object: &Object) -> Option<Object> {
+        let key = &object.header.key;
+        let hash = |object: &Object| self.hasher.hash_one(&object.header.key);
+        let old = match self.objects.entry(self.hasher.hash_one(key), |other| other.header.key == *key, hash) {
+            Entry::Occupied(mut entry) => Some(std::mem::replace(entry.get_mut(), object.clone())),
+            Entry::Vacant(entry) => {
+                entry.insert(object.clone());
+                None
+            }
+        };
+        match self.names.get_mut(namespace_of(key)) {
+            Some(names) => drop(names.replace(ByName(object.clone()))),
+            None => drop(self.names.insert(key.namespace.clone().unwrap_or_default(), [ByName(object.clone())].into())),
+        }
+        self.update_indexes(old.as_ref(), Some(object));
+        old
+    }
+
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Object> {
+        let hash = self.hasher.hash_one(key);
+        let (old, _) = self.objects.find_entry(hash, |object| object.header.key == *key).ok()?.remove();
+        if let Some(names) = self.names.get_mut(namespace_of(key)) {
+            names.remove(&*key.name);
+            if names.is_empty() {
+                self.names.remove(namespace_of(key));
+            }
+        }
+        self.update_indexes(Some(&old), None);
+        Some(old)
+    }
+
+    fn update_indexes(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        self.owners.update(old, new);
+        for index in self.indexes.values_mut() {
+            index.update(old, new);
+        }
+        let size = |object: Option<&Object>| object.map_or(0, Object::footprint);
+        self.bytes = (self.bytes + size(new)).saturating_sub(size(old));
+        let whole = |object: Option<&Object>| object.map_or(0, Object::whole_footprint);
+        self.whole_bytes = self.whole_bytes + whole(new) - whole(old);
+    }
+
+    /// Builds an index, or notes one more user of it.
+    pub(crate) fn declare(&mut self, source: &IndexSource) -> Result<(), PointerError> {
+        if let Some(index) = self.indexes.get_mut(source) {
+            index.users += 1;
+            return Ok(());
+        }
+        let mut index = DeclaredIndex::new(source)?;
+        index.users = 1;
+        for object in self.iter() {
+            index.update(None, Some(object));
+        }
+        self.indexes.insert(source.clone(), index);
+        Ok(())
+    }
+
+    /// Takes back one [`Contents::declare`].
+    pub(crate) fn undeclare(&mut self, source: &IndexSource) {
+        let Some(index) = self.indexes.get_mut(source) else { return };
+        index.users -= 1;
+        if index.users == 0 {
+            self.indexes.remove(source);
+        }
+    }
+
+    /// In the order of keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
+        self.names.values().flatten().map(|ByName(object)| object)
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        self.resource.is_some()
+    }
+
+    /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as after a
+    /// restored backup, begins an epoch.
+    pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp) {
+        let before = self.version.as_ref().and_then(|before| version.compare(before));
+        self.epoch += u64::from(before == Some(Ordering::Less));
+        (self.resource, self.version, self.listed) = (Some(resource), Some(version), Some(began));
+    }
+
+    /// The resource is not served any more: what it was before says nothing about what may come back.
+    pub(crate) fn set_gone(&mut self) {
+        self.epoch += u64::from(self.resource.is_some());
+        (self.resource, self.version, self.listed) = (None, None, None);
+    }
+
+    /// See [`Store::version`].
+    pub(crate) fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+
+    pub(crate) fn set_version(&mut self, version: Version) {
+        self.version = Some(version);
+    }
+
+    pub(crate) fn listed(&self) -> Option<Stamp> {
+        self.listed
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn resource(&self) -> Option<&Arc<Resource>> {
+        self.resource.as_ref()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn whole_bytes(&self) -> usize {
+        self.whole_bytes
+    }
+
+    /// Makes everything again from the objects by key.
+    pub(crate) fn rebuild(&mut self) {
+        let objects = std::mem::take(&mut self.objects);
+        self.names.clear();
+        self.owners = OwnerIndex::default();
+        for index in self.indexes.values_mut() {
+            index.clear();
+        }
+        (self.bytes, self.whole_bytes) = (0, 0);
+        for object in &objects {
+            self.insert(object);
+        }
+    }
+
+    /// Forgets everything but which indexes there are.
+    pub(crate) fn clear(&mut self) {
+        self.objects = HashTable::new();
+        self.rebuild();
+        self.set_gone();
+    }
+
+    /// Sums up anew what the objects occupy, as packing changes it.
+    pub(crate) fn weigh(&mut self) {
+        self.bytes = self.objects.iter().map(Object::footprint).sum();
+    }
+
+    /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks. False: there is no
+    /// such index.
+    pub(super) fn scan(
+        &self,
+        scope: Scope<'_>,
+        after: Option<&ObjectKey>,
+        mut visit: impl FnMut(&Object) -> ControlFlow<()>,
+    ) -> bool {
+        let first = after.map(namespace_of).unwrap_or_default();
+        let namespaces = match scope {
+            Scope::All => (Bound::Included(first), Bound::Unbounded),
+            Scope::Namespace(namespace) if namespace < first => return true,
+            Scope::Namespace(namespace) => (Bound::Included(namespace), Bound::Included(namespace)),
+            Scope::Owned(uid) => {
+                let _ = self.owners.after(uid, after).iter().try_for_each(visit);
+                return true;
+            }
+            Scope::Index(source, value) => {
+                let Some(index) = self.indexes.get(source) else { return false };
+                let _ = index.after(value, after).iter().try_for_each(visit);
+                return true;
+            }
+        };
+        for (namespace, names) in self.names.range::<str, _>(namespaces) {
+            let start = match after {
+                Some(after) if **namespace == *first => Bound::Excluded(&*after.name),
+                _ => Bound::Unbounded,
+            };
+            for ByName(object) in names.range::<str, _>((start, Bound::Unbounded)) {
+                if visit(object).is_break() {
+                    return true;
+                }
+            }
+        }
+        true
+    }
+}

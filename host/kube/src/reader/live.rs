@@ -1,0 +1,237 @@
+//! Reads of a plugin from the API server itself: quorum reads, each a request, and so within a budget.
+//!
+//! What a call has written itself it sees because the server has it; nothing is laid over these reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio::time::Instant;
+use windlass_core::clock::Moment;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::ports::{CallContext, ListPage, Live, LiveQuery};
+use windlass_core::queue::TokenBucket;
+use windlass_core::watch::WatchSpec;
+
+use crate::client::api_error::Subject;
+use crate::client::headers;
+use crate::client::request::{self, MOST_ANSWER, Query, REQUEST_LIMIT, RequestError};
+use crate::discovery::{Discovery, Resource};
+use crate::field_selector;
+use crate::informer::listing;
+use crate::informer::parse::{ParseError, Parser};
+use crate::offload::Apart;
+use crate::selector::{Selector, SelectorError};
+use crate::target::{Resolver, Target};
+
+/// How many objects a page may hold; the server is asked for no more, whatever the plugin asks for.
+const MOST_OBJECTS: u32 = 500;
+/// The answer of a list, `managedFields` included, which guests do not get.
+const MOST_PAGE: usize = 16 << 20;
+
+/// How often a plugin may read live, over all its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveBudget {
+    /// In the long run.
+    pub per_second: u32,
+    /// At once.
+    pub burst: u32,
+}
+
+impl Default for LiveBudget {
+    fn default() -> Self {
+        Self { per_second: 20, burst: 100 }
+    }
+}
+
+/// The live reads of one plugin. Clones share its budget.
+#[derive(Clone)]
+pub struct LiveReader(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    discovery: Discovery,
+    budget: LiveBudget,
+    bucket: Mutex<TokenBucket>,
+    /// What the bucket's moments are counted from.
+    origin: Instant,
+    /// For large answers.
+    apart: Apart,
+}
+
+impl LiveReader {
+    /// The reads of a plugin that has read nothing yet.
+    #[must_use]
+    pub fn new(client: Client, discovery: Discovery, budget: LiveBudget) -> Self {
+        Self::reading(client, discovery, budget, Apart::new())
+    }
+
+    /// The reads of another plugin, with a budget of its own.
+    #[must_use]
+    pub fn for_another(&self) -> Self {
+        Self::reading(self.0.client.clone(), self.0.discovery.clone(), self.0.budget, self.0.apart.of_another())
+    }
+
+    fn reading(client: Client, discovery: Discovery, budget: LiveBudget, apart: Apart) -> Self {
+        let bucket = Mutex::new(TokenBucket::new(budget.per_second, budget.burst));
+        Self(Arc::new(Shared { client, discovery, budget, bucket, origin: Instant::now(), apart }))
+    }
+}
+
+impl Live for LiveReader {
+    fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Result<Option<Arc<str>>, ApiError>> {
+        let shared = Arc::clone(&self.0);
+        async move { shared.get(&call, target).await }.boxed()
+    }
+
+    fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
+        let shared = Arc::clone(&self.0);
+        async move { shared.list(&call, &query).await }.boxed()
+    }
+}
+
+impl Shared {
+    async fn get(&self, call: &CallContext, target: ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
+        let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
+        self.pay(&subject)?;
+        let uid = target.uid.clone();
+        let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
+        let Target { resource, key } = resolver.object(target, "").await?;
+        let text = match self.ask(call, &subject, &resource.object(&key, ""), MOST_ANSWER).await? {
+            Ok(text) => text,
+            Err(RequestError::Refused { status, .. }) if is_missing(&status, &key.name) => return Ok(None),
+            Err(error) => return Err(self.failed(&subject, &resource, &error)),
+        };
+        let mut parser = parser(&subject, &resource.kind)?;
+        let object = self.apart.read(text, move |text| parser.object(text)).await;
+        let object = object.map_err(|error| malformed(&subject, &error))?;
+        let is_meant = uid.is_none_or(|uid| object.header.uid.is(&uid));
+        Ok(is_meant.then(|| object.text()))
+    }
+
+    async fn list(&self, call: &CallContext, query: &LiveQuery) -> Result<ListPage, ApiError> {
+        let mut subject = Subject { verb: "list", resource: String::new(), object: None };
+        let name = check(&subject, query)?;
+        self.pay(&subject)?;
+        let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
+        let resource = resolver.collection(&query.kind, query.namespace.as_ref(), name).await?;
+        let mut parameters = Query::default();
+        parameters.add_some("labelSelector", query.label_selector.as_deref());
+        parameters.add_some("fieldSelector", query.field_selector.as_deref());
+        parameters.add("limit", &query.limit.min(MOST_OBJECTS).to_string());
+        parameters.add_some("continue", query.page_token.as_deref());
+        // No version is asked for, so that the server answers with the newest.
+        let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
+        match self.ask(call, &subject, &uri, MOST_PAGE).await? {
+            Ok(text) => {
+                let (grants, parser) = (call.principal.grants(), parser(&subject, &resource.kind)?);
+                let page = self.apart.read(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
+                page.map_err(|error| malformed(&subject, &error))
+            }
+            Err(RequestError::TooLarge { most }) => {
+                let message =
+                    format!("a page of {} has more than {most} bytes: ask for fewer objects", resource.plural);
+                Err(subject.refuse(ApiReason::TooLarge, message))
+            }
+            Err(error) => Err(self.failed(&subject, &resource, &error)),
+        }
+    }
+
+    /// Takes one request from the budget.
+    fn pay(&self, subject: &Subject) -> Result<(), ApiError> {
+        let now = Moment(self.origin.elapsed());
+        let taken = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).try_take(now);
+        taken.map_err(|wait| {
+            let LiveBudget { per_second, burst } = self.budget;
+            let message = format!(
+                "the plugin reads live more often than it may ({per_second} times a second, {burst} times at once): read \
+                 what it watches from the cache, or have the operator raise the limit"
+            );
+            ApiError { retry_after: Some(wait), ..subject.refuse(ApiReason::TooManyRequests, message) }
+        })
+    }
+
+    /// Asks in the call's name. The outer error is of a request that cannot be made.
+    async fn ask(
+        &self,
+        call: &CallContext,
+        subject: &Subject,
+        uri: &str,
+        most: usize,
+    ) -> Result<Result<String, RequestError>, ApiError> {
+        let headers = headers::of_call(call);
+        let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;
+        Ok(request::get_as(&self.client, uri, headers, most, REQUEST_LIMIT).await)
+    }
+
+    fn failed(&self, subject: &Subject, resource: &Resource, error: &RequestError) -> ApiError {
+        if error.code() == Some(404) {
+            // Not the object: the resource itself. Its definition may have gone, or be another one now.
+            self.discovery.doubt(&resource.kind);
+        }
+        subject.read_failed(error)
+    }
+}
+
+/// All that can be wrong with a query before anybody is asked. The name of the only object that it can match, if it names
+/// one.
+fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<&'a str>, ApiError> {
+    let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
+    if query.limit == 0 {
+        return Err(invalid("a page must hold at least one object: limit is 0".to_owned()));
+    }
+    let labels = query.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
+    labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
+    let fields = query.field_selector.as_deref().unwrap_or_default();
+    field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))
+}
+
+/// Whether the server says that there is no object `name`. Where it does not know the path it names nothing.
+fn is_missing(status: &kube::core::Status, name: &str) -> bool {
+    status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
+}
+
+fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<ListPage, ParseError> {
+    let page: listing::Page<'_> = serde_json::from_str(text)?;
+    let mut items = Vec::new();
+    for item in page.items.unwrap_or_default() {
+        let object = parser.object(item.get())?;
+        if may_see(&object.header.key) {
+            items.push(object.text());
+        }
+    }
+    Ok(ListPage { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
+}
+
+fn parser(subject: &Subject, kind: &ObjectKind) -> Result<Parser, ApiError> {
+    let parser = Parser::new(&WatchSpec::all(kind.clone()));
+    parser.map_err(|error| subject.refuse(ApiReason::ServerError, error.to_string()))
+}
+
+fn malformed(subject: &Subject, error: &ParseError) -> ApiError {
+    subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::grants::{Forbidden, Grants};
+
+    use super::*;
+
+    #[test]
+    fn a_page_leaves_out_the_namespace_of_the_host() {
+        let text = r#"{"metadata":{"resourceVersion":"1"},"items":[
+            {"metadata":{"name":"a","namespace":"prod","uid":"1","resourceVersion":"1"}},
+            {"metadata":{"name":"b","namespace":"windlass","uid":"2","resourceVersion":"1"}}]}"#;
+        let items = |grants: &Grants| {
+            let parser = Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Secret"))).expect("a parser");
+            page(text, parser, |key| !grants.hides(key)).expect("a list").items
+        };
+        let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };
+        assert_eq!(items(&Grants::default()).len(), 2);
+        let left = items(&Grants::default().without(forbidden));
+        assert!(left.len() == 1 && left[0].contains("prod"), "{left:?}");
+    }
+}

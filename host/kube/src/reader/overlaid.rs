@@ -1,0 +1,109 @@
+//! The caches as a call sees them: with what its own writes have left laid over them (§3.4). For `reader`.
+//!
+//! A watch that has caught up with a write shows its object itself. Until then the object appears as the watch would show
+//! it, projection and selectors applied. Where that cannot be told, it appears like an object that no watch shows, and never
+//! in its stale state: when it was written in another version of its kind, when it was too large to be kept, and when only
+//! the server can evaluate the watch's field selector.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use windlass_core::compact::Version;
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::overlay::WrittenState;
+use windlass_core::ports::CallContext;
+use windlass_core::watch::{Projection, WatchSpec};
+
+use crate::field_selector;
+use crate::informer::pointer::PointerTree;
+use crate::reader::Readable;
+use crate::selector::Selector;
+
+/// Objects that the call has written, as `watches` together show them; None: they do not.
+pub(crate) type Own = BTreeMap<ObjectKey, Option<Object>>;
+
+/// The object `key` as `watches` together show it.
+pub(crate) fn get(watches: &[&Readable], call: &CallContext, kind: &ObjectKind, key: &ObjectKey) -> Option<Object> {
+    let left = call.overlay.get(kind, key).and_then(|known| known.left);
+    shown(watches, key, left.as_ref())
+}
+
+/// All objects of `kind` that the call has written.
+pub(crate) fn own(watches: &[&Readable], call: &CallContext, kind: &ObjectKind) -> Own {
+    let written = call.overlay.of_kind(kind).into_iter();
+    let told = written.filter_map(|(key, known)| Some((key, known.left?)));
+    told.map(|(key, left)| (key.clone(), shown(watches, &key, Some(&left)))).collect()
+}
+
+/// The later of two states of an object that several watches show.
+pub(crate) fn newer(a: Object, b: Object) -> Object {
+    match a.header.version.compare(&b.header.version) {
+        Some(Ordering::Less) => b,
+        _ => a,
+    }
+}
+
+fn shown(watches: &[&Readable], key: &ObjectKey, left: Option<&WrittenState>) -> Option<Object> {
+    watches.iter().filter_map(|watch| shown_by(watch, key, left)).reduce(newer)
+}
+
+fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&WrittenState>) -> Option<Object> {
+    match left {
+        None => watch.store.get(key),
+        // Which of two incarnations of a name is the later one, UIDs do not tell.
+        Some(WrittenState::Nothing(_)) => None,
+        Some(WrittenState::Unkept(version)) => match cached(watch, key, version) {
+            Cached::New(cached) => cached,
+            Cached::Stale => None,
+        },
+        Some(WrittenState::State(kind, object)) => match cached(watch, key, &object.header.version) {
+            Cached::New(cached) => cached,
+            Cached::Stale if *kind == watch.spec.kind => would_show(&watch.spec, object),
+            Cached::Stale => None,
+        },
+    }
+}
+
+/// What a store has of an object that the call has written.
+enum Cached {
+    /// It has caught up with the write. None: it has no such object now.
+    New(Option<Object>),
+    /// A state before the write, or none.
+    Stale,
+}
+
+/// What the store has of the object, as against the state of `version` that a write has left.
+fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Cached {
+    let reaches = |other: &Version| other.compare(version).map_or(other == version, Ordering::is_ge);
+    // Asked before the object is read: in the other order, both might miss what comes between.
+    let is_past = watch.store.version().is_some_and(|applied| reaches(&applied));
+    let object = watch.store.get(key);
+    if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {
+        Cached::New(object)
+    } else {
+        Cached::Stale
+    }
+}
+
+/// What a watch of `spec` keeps of `object`. None: nothing, or nobody here knows.
+fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
+    let header = &object.header;
+    let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;
+    let selects = |selector: &str| selector.parse::<Selector>().is_ok_and(|selector| selector.matches(&header.labels));
+    let is_selected = is_near
+        && spec.label_selector.as_deref().is_none_or(selects)
+        && spec.field_selector.as_deref().is_none_or(|selector| field_selector::admits(selector, object) == Some(true));
+    if !is_selected {
+        return None;
+    }
+    let tree = match &spec.projection {
+        Projection::Full => return Some(object.clone()),
+        Projection::Metadata => PointerTree::of_watch([]),
+        Projection::Fields(pointers) => PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer)),
+    };
+    let text = tree.ok()?.select(&object.glance()).ok()?;
+    Some(Object::new(header.clone(), text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What the answer to a mutation says about the object: its new state, for the plugin and for the call's overlay.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use windlass_core::object::{Object, ObjectKind};
+use windlass_core::overlay::Overlay;
+use windlass_core::watch::WatchSpec;
+
+use crate::informer::parse::{self, ParseError, Parser};
+use crate::writer::plan::{How, Plan};
+
+/// What a committed mutation has left.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    /// The whole object, as a watch would show it.
+    Whole(Object),
+    /// Something else: a `Scale`, a `TokenRequest`, the `Status` of an eviction.
+    Other(Arc<str>),
+    /// Nothing: it has gone. The incarnation that it was, if the server named it.
+    Gone {
+        uid: Option<String>,
+        /// The last state, where the server sent one.
+        last: Option<Arc<str>>,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Top<'a> {
+    #[serde(borrow)]
+    api_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    metadata: Option<Metadata<'a>>,
+    #[serde(borrow)]
+    details: Option<Details<'a>>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    uid: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<&'a RawValue>,
+    deletion_grace_period_seconds: Option<i64>,
+    #[serde(borrow)]
+    finalizers: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Details<'a> {
+    #[serde(borrow)]
+    uid: Option<Cow<'a, str>>,
+}
+
+/// What holds a namespace beside the finalizers of its metadata: its content.
+fn has_content(top: &Top<'_>) -> bool {
+    #[derive(Deserialize)]
+    struct Spec<'a> {
+        #[serde(borrow, default)]
+        finalizers: Vec<&'a RawValue>,
+    }
+    let is_namespace = top.api_version.as_deref() == Some("v1") && top.kind.as_deref() == Some("Namespace");
+    let spec = top.spec.filter(|_| is_namespace).and_then(|spec| serde_json::from_str::<Spec<'_>>(spec.get()).ok());
+    spec.is_some_and(|spec| !spec.finalizers.is_empty())
+}
+
+impl Metadata<'_> {
+    /// Whether nothing holds the object any more: the server has removed it with this answer.
+    fn has_gone(&self) -> bool {
+        let waits =
+            self.deletion_grace_period_seconds != Some(0) || self.finalizers.as_ref().is_some_and(|it| !it.is_empty());
+        self.deletion_timestamp.is_some() && !waits
+    }
+}
+
+/// Reads the answer to `plan`, which the server carried out.
+pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
+    let top: Top<'_> = serde_json::from_str(text)?;
+    let uid = |uid: Option<Cow<'_, str>>| uid.map(Cow::into_owned).filter(|uid| !uid.is_empty());
+    if plan.how == How::Delete && top.kind.as_deref() == Some("Status") {
+        return Ok(Answered::Gone { uid: uid(top.details.and_then(|details| details.uid)), last: None });
+    }
+    let has_content = has_content(&top);
+    let is_whole = is_of(&top, &plan.resource.kind, &plan.subresource);
+    let metadata = top.metadata.unwrap_or_default();
+    // What a delete leaves, and what a server without `deletionGracePeriodSeconds` says of it.
+    let is_deleted = plan.how == How::Delete && metadata.deletion_timestamp.is_none();
+    let is_named = metadata.name.as_deref() == Some(&*plan.key.name);
+    if is_deleted || (is_whole && is_named && !has_content && metadata.has_gone()) {
+        let last = (plan.how != How::Delete).then(|| parse::clean(text, &plan.resource.kind)).transpose()?;
+        return Ok(Answered::Gone { uid: uid(metadata.uid), last });
+    }
+    if !is_whole || !is_named {
+        return parse::clean(text, &plan.resource.kind).map(Answered::Other);
+    }
+    whole(&plan.resource.kind, text).map(Answered::Whole)
+}
+
+/// An object as a full watch of its kind would have it.
+pub(crate) fn whole(kind: &ObjectKind, text: &str) -> Result<Object, ParseError> {
+    let parser = Parser::new(&WatchSpec::all(kind.clone()));
+    parser.expect("a full watch has no pointers").object(text)
+}
+
+/// The answer of a subresource is the whole object only if it says so.
+fn is_of(top: &Top<'_>, kind: &ObjectKind, subresource: &str) -> bool {
+    match (&top.api_version, &top.kind) {
+        (Some(api_version), Some(of)) => **api_version == *kind.api_version && **of == *kind.kind,
+        _ => subresource.is_empty(),
+    }
+}
+
+impl Answered {
+    /// Shows it to the reads of the same call.
+    pub(crate) fn lay(&self, plan: &Plan, overlay: &Overlay) {
+        let (kind, key) = (&plan.resource.kind, plan.key.clone());
+        match self {
+            Self::Whole(object) => overlay.record(kind.clone(), key, Some(object.clone())),
+            Self::Gone { uid, .. } => overlay.gone(kind, key, uid.as_deref().map(Into::into)),
+            Self::Other(_) => overlay.doubt(kind, key),
+        }
+    }
+
+    /// What the plugin gets.
+    pub(crate) fn into_text(self) -> Option<Arc<str>> {
+        match self {
+            Self::Whole(object) => Some(object.text()),
+            Self::Other(text) => Some(text),
+            Self::Gone { last, .. } => last,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One line a mutation: who did what to which object, for whom, and how it ended; and the counts of the same.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use windlass_core::ports::CallContext;
+use windlass_core::settle::Settlement;
+
+use crate::client::api_error::{Fate, Subject};
+use crate::client::request::{Answer, RequestError};
+
+/// How a mutation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteOutcome {
+    /// The server carried it out.
+    Committed,
+    /// The server refused it.
+    Refused,
+    /// It never left the host: the server could not be reached.
+    NotSent,
+    /// It was sent, and what became of it is not known yet.
+    Unknown,
+    /// It was provably not needed, and not sent.
+    Skipped,
+}
+
+impl WriteOutcome {
+    /// Each of them.
+    pub const ALL: [Self; 5] = [Self::Committed, Self::Refused, Self::NotSent, Self::Unknown, Self::Skipped];
+
+    /// The label of metrics, and the word in the audit log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Refused => "refused",
+            Self::NotSent => "not sent",
+            Self::Unknown => "unknown",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// That of a request which has failed.
+    pub(crate) fn of_failure(error: &RequestError, fate: Fate) -> Self {
+        match (error, fate) {
+            (RequestError::NotSent { .. }, _) => Self::NotSent,
+            (_, Fate::Refused) => Self::Refused,
+            (_, Fate::Unknown) => Self::Unknown,
+        }
+    }
+}
+
+/// How many mutations ended in which way.
+#[derive(Debug, Default)]
+pub(crate) struct Counts([AtomicU64; WriteOutcome::ALL.len()]);
+
+impl Counts {
+    pub(crate) fn get(&self, outcome: WriteOutcome) -> u64 {
+        self.0[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, outcome: WriteOutcome) {
+        self.0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a line is about.
+pub(crate) struct Audit<'a> {
+    pub(crate) call: &'a CallContext,
+    pub(crate) subject: &'a Subject,
+    pub(crate) dry_run: bool,
+    pub(crate) counts: &'a Counts,
+}
+
+impl Audit<'_> {
+    /// Writes how it ended.
+    pub(crate) fn ended(&self, outcome: WriteOutcome, code: Option<u16>, took: Duration) {
+        self.counts.count(outcome);
+        self.line(code, outcome.as_str(), None, took, "mutation");
+    }
+
+    /// Writes how one that was unknown has settled.
+    pub(crate) fn settled(&self, settlement: Settlement, took: Duration) {
+        self.line(None, WriteOutcome::Unknown.as_str(), Some(settlement.as_str()), took, "mutation settled");
+    }
+
+    fn line(&self, code: Option<u16>, outcome: &str, settled: Option<&str>, took: Duration, message: &str) {
+        let Self { call, subject, dry_run, .. } = *self;
+        tracing::info!(
+            target: "windlass::audit",
+            plugin = %call.principal.plugin,
+            digest = %call.principal.digest,
+            replica = %call.principal.replica,
+            controller = %call.controller,
+            primary = %call.primary_key,
+            trace_id = %call.trace_id,
+            verb = subject.verb,
+            resource = subject.resource,
+            object = subject.object.as_ref().map(|object| tracing::field::display(&object.key)),
+            dry_run,
+            code,
+            outcome,
+            settled,
+            took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            "{message}"
+        );
+    }
+}
+
+/// The HTTP status of an answer, if there was one.
+pub(crate) fn code(result: &Result<Answer, RequestError>) -> Option<u16> {
+    match result {
+        Ok(answer) => Some(answer.code),
+        Err(error) => error.code(),
+    }
+}

@@ -1,0 +1,230 @@
+//! How often a plugin may write, over all its calls: a write beyond that waits for its turn, so that a flood slows down the
+//! plugin that makes it, and nobody else.
+//!
+//! Only what is really sent is paid for: a write that would change nothing is free. Who stops waiting has sent nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+use windlass_core::clock::Moment;
+use windlass_core::ports::CallContext;
+use windlass_core::principal::Role;
+use windlass_core::queue::TokenBucket;
+
+use crate::offload::Apart;
+
+/// How soon the log says again that writes wait.
+const TOLD_AGAIN: Duration = Duration::from_mins(10);
+
+/// How often a plugin may write, over all its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteRate {
+    /// In the long run.
+    pub per_second: u32,
+    /// At once.
+    pub burst: u32,
+}
+
+impl Default for WriteRate {
+    fn default() -> Self {
+        Self { per_second: 50, burst: 200 }
+    }
+}
+
+/// The budget of one plugin. Clones share it.
+#[derive(Clone, Debug)]
+pub struct WriteBudget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    rate: WriteRate,
+    tokens: Mutex<Tokens>,
+    /// Held by the one that waits for the next token. The others wait for it, in the order in which they came.
+    turn: tokio::sync::Mutex<()>,
+    /// What the bucket's moments are counted from.
+    origin: Instant,
+    waited: AtomicU64,
+    told: Mutex<Option<Instant>>,
+    /// For writes that take the host long.
+    apart: OnceLock<Apart>,
+}
+
+#[derive(Debug)]
+struct Tokens {
+    bucket: TokenBucket,
+    /// Those who wait for one. Nobody passes them.
+    waiting: usize,
+}
+
+/// Somebody who waits.
+struct Waiting<'a>(&'a Shared);
+
+impl<'a> Waiting<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        shared.tokens().waiting += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.tokens().waiting -= 1;
+    }
+}
+
+impl Shared {
+    fn tokens(&self) -> MutexGuard<'_, Tokens> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Moment {
+        Moment(self.origin.elapsed())
+    }
+}
+
+/// Nobody waits for the request any more, as when its call is over.
+#[derive(Debug)]
+pub(crate) struct Abandoned;
+
+/// The budget that is to pay for what `call` sends: not for what the host does for it.
+fn of_call<'a>(budget: Option<&'a WriteBudget>, call: &CallContext) -> Option<&'a WriteBudget> {
+    budget.filter(|_| call.principal.role == Role::Plugin)
+}
+
+/// Pays for one request of `call`, if that can be done now.
+pub(crate) fn try_pay(budget: Option<&WriteBudget>, call: &CallContext) -> bool {
+    of_call(budget, call).is_none_or(WriteBudget::try_pay)
+}
+
+/// Pays for one request of `call` as soon as that can be done, if `asker` still wants to know then.
+pub(crate) async fn pay<T>(
+    budget: Option<&WriteBudget>,
+    call: &CallContext,
+    asker: &mut oneshot::Sender<T>,
+) -> Result<(), Abandoned> {
+    let Some(budget) = of_call(budget, call) else { return Ok(()) };
+    tokio::select! {
+        biased;
+        () = asker.closed() => Err(Abandoned),
+        () = budget.pay(&call.principal.plugin) => Ok(()),
+    }
+}
+
+impl WriteBudget {
+    /// That of a plugin which has written nothing yet.
+    #[must_use]
+    pub fn new(rate: WriteRate) -> Self {
+        let bucket = TokenBucket::new(rate.per_second, rate.burst);
+        let (turn, waited, told, apart) = Default::default();
+        let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
+        Self(Arc::new(Shared { rate, tokens, turn, origin: Instant::now(), waited, told, apart }))
+    }
+
+    /// How many writes have had to wait.
+    #[must_use]
+    pub fn waited(&self) -> u64 {
+        self.0.waited.load(Ordering::Relaxed)
+    }
+
+    /// Pays for one write, if that can be done now and nobody waits.
+    fn try_pay(&self) -> bool {
+        let now = self.0.now();
+        let mut tokens = self.0.tokens();
+        tokens.waiting == 0 && tokens.bucket.try_take(now).is_ok()
+    }
+
+    /// Where its writes take place that take long; it is as `new` makes it.
+    pub(crate) fn apart(&self, new: impl FnOnce() -> Apart) -> Apart {
+        self.0.apart.get_or_init(new).clone()
+    }
+
+    /// Waits until a write can be paid for, and pays. Who stops waiting has paid nothing.
+    async fn pay(&self, plugin: &str) {
+        let _waiting = Waiting::of(&self.0);
+        self.0.waited.fetch_add(1, Ordering::Relaxed);
+        self.tell(plugin);
+        let _turn = self.0.turn.lock().await;
+        while let Err(wait) = self.take() {
+            sleep(wait).await;
+        }
+    }
+
+    fn take(&self) -> Result<(), Duration> {
+        let now = self.0.now();
+        self.0.tokens().bucket.try_take(now)
+    }
+
+    fn tell(&self, plugin: &str) {
+        let now = Instant::now();
+        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|told| now.duration_since(told) >= TOLD_AGAIN) {
+            *told = Some(now);
+            let WriteRate { per_second, burst } = self.0.rate;
+            tracing::warn!(
+                plugin,
+                per_second,
+                burst,
+                "the plugin writes more often than it may, so its writes wait: look what it writes, or raise --writes-per-second \
+                 and --writes-burst"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn budget() -> WriteBudget {
+        WriteBudget::new(WriteRate { per_second: 10, burst: 2 })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_goes_at_once_and_the_rest_at_its_rate_in_the_order_of_coming() {
+        let (budget, began) = (budget(), Instant::now());
+        assert!(budget.try_pay() && budget.try_pay() && !budget.try_pay());
+        let paid = (0..5).map(async |number| {
+            budget.pay("a").await;
+            (number, began.elapsed().as_millis())
+        });
+        let paid = futures::future::join_all(paid).await;
+        assert_eq!(paid, [(0, 100), (1, 200), (2, 300), (3, 400), (4, 500)]);
+        assert_eq!(budget.waited(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_later_does_not_pass_those_who_wait() {
+        let budget = budget();
+        assert!(budget.try_pay() && budget.try_pay());
+        let mut first = Box::pin(budget.pay("a"));
+        assert!(first.as_mut().now_or_never().is_none());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!budget.try_pay(), "there are tokens, and one waits for them");
+        first.await;
+        assert!(budget.try_pay());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_waiting_has_paid_nothing_and_holds_nobody_up() {
+        let (budget, began) = (budget(), Instant::now());
+        assert!(budget.try_pay() && budget.try_pay());
+        assert!(budget.pay("a").now_or_never().is_none());
+        budget.pay("a").await;
+        assert_eq!(began.elapsed(), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn who_finds_a_token_does_not_wait_whoever_looks_at_the_same_time() {
+        let budget = WriteBudget::new(WriteRate { per_second: 10, burst: 40_000 });
+        let refused: usize = std::thread::scope(|scope| {
+            let looking = [(); 4].map(|()| scope.spawn(|| (0..10_000).filter(|_| !budget.try_pay()).count()));
+            looking.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        assert_eq!(refused, 0);
+    }
+}

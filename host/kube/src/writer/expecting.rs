@@ -1,0 +1,205 @@
+//! Tells the gate of a controller what each of its writes has left, and where that can be seen (§3.5). For `writer`.
+//!
+//! Which caches may show an object is decided here, as selectors are; when one has shown it, in `core::expectations`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use windlass_core::expectations::{Cache, Effect, Shown};
+use windlass_core::gate::{Gate, Interest};
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::ports::CallContext;
+use windlass_core::watch::WatchSpec;
+
+use crate::field_selector;
+use crate::reader::Readable;
+use crate::selector::Selector;
+use crate::writer::answer::Answered;
+use crate::writer::plan::{How, Plan};
+
+/// The caches that a controller reads, and the gate that waits for them.
+#[derive(Clone)]
+pub struct Expecting {
+    gate: Arc<Gate>,
+    /// In the gate's order.
+    watches: Arc<[Watch]>,
+}
+
+/// What a watch shows.
+#[derive(Debug)]
+struct Watch {
+    spec: WatchSpec,
+    labels: Option<Selector>,
+}
+
+impl fmt::Debug for Expecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expecting").field("watches", &self.watches).finish_non_exhaustive()
+    }
+}
+
+impl Expecting {
+    /// The caches of `readable`, as a gate takes them.
+    #[must_use]
+    pub fn caches(readable: &[Readable]) -> Vec<Cache> {
+        let cache = |readable: &Readable| Cache {
+            progress: Arc::new(readable.store.clone()),
+            is_filtered: readable.spec.label_selector.is_some() || readable.spec.field_selector.is_some(),
+        };
+        readable.iter().map(cache).collect()
+    }
+
+    /// Tells `gate`, which has the caches of `readable`.
+    #[must_use]
+    pub fn new(gate: Arc<Gate>, readable: &[Readable]) -> Self {
+        let watch = |Readable { spec, .. }: &Readable| {
+            let labels = spec.label_selector.as_deref().and_then(|selector| selector.parse().ok());
+            Watch { spec: spec.clone(), labels }
+        };
+        Self { gate, watches: readable.iter().map(watch).collect() }
+    }
+
+    /// To be called before `plan` is sent. None: no cache can show what it does.
+    pub(crate) fn open(&self, call: &CallContext, plan: &Plan) -> Option<Interest> {
+        if plan.dry_run {
+            return None;
+        }
+        let watches = self.watches.iter().enumerate();
+        let seeing = watches.filter(|(_, watch)| watch.may_show(&plan.resource.kind, &plan.key));
+        let caches: Vec<_> = seeing.map(|(token, _)| token).collect();
+        self.gate.open(&call.primary_key, &plan.key, caches)
+    }
+
+    /// What the answer to `plan` says that it has done.
+    pub(crate) fn effect(&self, interest: &Interest, plan: &Plan, code: u16, answered: &Answered) -> Effect {
+        let kind = &plan.resource.kind;
+        match answered {
+            Answered::Whole(object) => {
+                let shown = interest.caches().iter().map(|token| self.watches[*token].shows(kind, object));
+                Effect::Left {
+                    uid: object.header.uid.clone(),
+                    version: object.header.version.clone(),
+                    is_new: code == http::StatusCode::CREATED && plan.subresource.is_empty(),
+                    shown: shown.collect(),
+                }
+            }
+            // What no delete has removed was terminating before, and this write has taken what held it.
+            Answered::Gone { uid, .. } => {
+                Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: plan.how != How::Delete }
+            }
+            Answered::Other(text) => self.other(interest, plan, text),
+        }
+    }
+
+    /// What an answer says that is not the object.
+    fn other(&self, interest: &Interest, plan: &Plan, text: &str) -> Effect {
+        let ObjectMeta { name, uid, resource_version } = of::<Named>(text).metadata;
+        let is_named = name.as_deref() == Some(&*plan.key.name);
+        let uid = uid.filter(|uid| is_named && !uid.is_empty());
+        match (&*plan.subresource, uid, resource_version) {
+            // It changes nothing: the token is all.
+            ("token", ..) => Effect::Nothing,
+            ("eviction", ..) => evicted(&plan.mutation.body),
+            (_, uid, _) if plan.how == How::Delete => {
+                Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
+            }
+            (_, Some(uid), Some(version)) => {
+                // A scale and its like: without the object's labels, a watch that selects by them may show it or not.
+                let shown = interest.caches().iter().map(|token| self.watches[*token].shows_other());
+                let (uid, version) = (uid.as_str().into(), version.as_str().into());
+                Effect::Left { uid, version, is_new: false, shown: shown.collect() }
+            }
+            _ => Effect::Unknown,
+        }
+    }
+
+    /// What a create has left whose object was found later.
+    pub(crate) fn found(&self, interest: &Interest, plan: &Plan, object: &Object) -> Effect {
+        self.effect(interest, plan, http::StatusCode::CREATED.as_u16(), &Answered::Whole(object.clone()))
+    }
+}
+
+impl Watch {
+    /// Whether an object of this name may be shown. Of whatever version its kind is written: it is the same object.
+    fn may_show(&self, kind: &ObjectKind, key: &ObjectKey) -> bool {
+        let is_of_kind = self.spec.kind.kind == kind.kind && self.spec.kind.group() == kind.group();
+        let is_near = self.spec.namespace.is_none() || self.spec.namespace == key.namespace;
+        let name = self.spec.field_selector.as_deref().and_then(|selector| field_selector::only_name(selector).ok()?);
+        is_of_kind && is_near && name.is_none_or(|name| *name == *key.name)
+    }
+
+    /// Whether `object`, which was answered as of `kind`, is shown.
+    fn shows(&self, kind: &ObjectKind, object: &Object) -> Shown {
+        if self.labels.as_ref().is_some_and(|labels| !labels.matches(&object.header.labels)) {
+            return Shown::No;
+        }
+        let Some(selector) = self.spec.field_selector.as_deref() else {
+            // A selector that cannot be read here the server may read.
+            let is_read = self.labels.is_some() == self.spec.label_selector.is_some();
+            return if is_read { Shown::Yes } else { Shown::Perhaps };
+        };
+        match field_selector::admits(selector, object) {
+            Some(false) if *kind == self.spec.kind => Shown::No,
+            Some(true) if *kind == self.spec.kind => Shown::Yes,
+            // Another version may have its fields elsewhere.
+            _ => Shown::Perhaps,
+        }
+    }
+
+    /// Whether an object is shown of which only incarnation and version are known.
+    fn shows_other(&self) -> Shown {
+        let is_filtered = self.spec.label_selector.is_some() || self.spec.field_selector.is_some();
+        if is_filtered { Shown::No } else { Shown::Yes }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Named {
+    metadata: ObjectMeta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ObjectMeta {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// An eviction, as far as it says which incarnation it is for, and whether it is meant.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Eviction {
+    delete_options: DeleteOptions,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct DeleteOptions {
+    preconditions: Preconditions,
+    dry_run: Option<Vec<String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Preconditions {
+    uid: Option<String>,
+}
+
+/// What an eviction has done that the server carried out. Its answer does not say which Pod it was.
+fn evicted(body: &[u8]) -> Effect {
+    let DeleteOptions { preconditions, dry_run } =
+        std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default().delete_options;
+    if dry_run.is_some_and(|dry_run| !dry_run.is_empty()) {
+        return Effect::Nothing;
+    }
+    let uid = preconditions.uid.filter(|uid| !uid.is_empty());
+    Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
+}
+
+/// What can be read of `text`; what cannot is unknown, which is waited for longest.
+fn of<'a, T: Deserialize<'a> + Default>(text: &'a str) -> T {
+    serde_json::from_str(text).unwrap_or_default()
+}

@@ -1,0 +1,353 @@
+//! From an [`Operation`] to the request that carries it out, with all that can be refused without asking the server
+//! refused here: malformed bodies, unknown kinds, wrong scopes, missing grants, owners that cannot own.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKey, ObjectRef};
+use windlass_core::owner::{self, OwnerError};
+use windlass_core::ports::CallContext;
+use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
+
+use crate::client::api_error::Subject;
+use crate::client::headers;
+use crate::client::request::{Mutation, Query, SERVER_TIMEOUT};
+use crate::discovery::{Discovery, Resource};
+use crate::target::{Resolver, Target};
+use crate::writer::body::{Body, BodyError};
+
+const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+/// The API server's own: no vowels, so that no words come about, and no characters that look alike.
+const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const RANDOM_LENGTH: usize = 5;
+const MOST_GENERATED: usize = 63 - RANDOM_LENGTH;
+
+/// A mutation that may be sent.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) subject: Subject,
+    pub(crate) mutation: Mutation,
+    pub(crate) how: How,
+    /// What is written to.
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) key: ObjectKey,
+    /// Empty: the object itself.
+    pub(crate) subresource: Arc<str>,
+    /// The host chose the name: should it be taken, another one will do.
+    pub(crate) generated: bool,
+    /// For the audit: the server will change nothing.
+    pub(crate) dry_run: bool,
+}
+
+/// Plans `operation` for `call`. Asks discovery, and nothing else.
+pub(crate) async fn plan(discovery: &Discovery, call: &CallContext, operation: &Operation) -> Result<Plan, ApiError> {
+    let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
+    let planner = Planner { discovery, call, subject };
+    match operation {
+        Operation::Create { object, options } => planner.object(How::Create, object, options).await,
+        Operation::Update { object, options } => planner.object(How::Update, object, options).await,
+        Operation::Apply { object, options } => planner.object(How::Apply, object, options).await,
+        Operation::Patch { target, patch_type, patch, options } => {
+            planner.patch(target, *patch_type, patch, options).await
+        }
+        Operation::Delete { target, options } => planner.delete(target, options).await,
+    }
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Create,
+    Update,
+    Apply,
+    Patch(PatchType),
+    Delete,
+}
+
+/// The request for it.
+struct Wire {
+    method: Method,
+    uri: String,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Plan {
+    /// Whether it creates an object, and not a subresource of one.
+    pub(crate) fn creates(&self) -> bool {
+        self.how == How::Create && self.subresource.is_empty()
+    }
+}
+
+struct Planner<'a> {
+    discovery: &'a Discovery,
+    call: &'a CallContext,
+    subject: Subject,
+}
+
+impl Planner<'_> {
+    async fn object(mut self, how: How, text: &str, options: &WriteOptions) -> Result<Plan, ApiError> {
+        let mut body = self.sound(Body::read(text))?;
+        let generated = how == How::Create && options.subresource.is_none() && self.generate_name(&mut body)?;
+        let reference = self.written(&mut body, options)?;
+        let target = self.target(reference, options).await?;
+        let is_locked = body.uid().is_some() || body.version().is_some() || options.resource_version.is_some();
+        if how != How::Create && options.subresource.is_none() && !is_locked {
+            // It creates what is not there, or may; the server, too, would ask about whoever asks.
+            may_create(self.call, &self.subject, &target.resource, &target.key)?;
+        }
+        if let Some(namespace) = &target.key.namespace {
+            self.sound(body.set_namespace(namespace))?;
+        }
+        if let Some(version) = &options.resource_version {
+            if how == How::Create {
+                return Err(self.invalid("a create cannot be locked to a resource version: there is none yet"));
+            }
+            self.sound(body.lock_version(version))?;
+        }
+        if options.owned {
+            self.own(&mut body, &target.key, options)?;
+        }
+        let subresource = name_of(options);
+        let path = match how {
+            How::Create if subresource.is_empty() => target.resource.collection(target.key.namespace.as_deref()),
+            _ => target.resource.object(&target.key, subresource),
+        };
+        let (method, content_type) = match how {
+            How::Apply => (Method::PATCH, APPLY),
+            How::Update => (Method::PUT, JSON),
+            _ => (Method::POST, JSON),
+        };
+        let mut query = self.query(options);
+        if how == How::Apply && options.force {
+            query.add("force", "true");
+        }
+        let text = self.sound(body.into_text())?;
+        let wire = Wire { method, uri: query.onto(&path), content_type, body: text };
+        let plan = self.finish(how, target, subresource, wire)?;
+        Ok(Plan { generated, dry_run: options.dry_run, ..plan })
+    }
+
+    /// Which object `body` is about: that which it names, or the parent of the subresource.
+    fn written(&self, body: &mut Body, options: &WriteOptions) -> Result<ObjectRef, ApiError> {
+        let kind = self.sound(body.kind())?;
+        if let Some(parent) = parent_of(options) {
+            self.agree_with_parent(body, parent, options)?;
+            return Ok(parent.clone());
+        }
+        let name = self.sound(body.name().ok_or(BodyError::Missing { field: "metadata.name" }))?;
+        let key = ObjectKey { namespace: body.namespace().map(Arc::from), name: name.into() };
+        Ok(ObjectRef { kind, key, uid: body.uid().map(Arc::from) })
+    }
+
+    async fn patch(
+        mut self,
+        target: &ObjectRef,
+        patch_type: PatchType,
+        patch: &str,
+        options: &WriteOptions,
+    ) -> Result<Plan, ApiError> {
+        let reference = parent_of(options).unwrap_or(target);
+        let resolved = self.target(reference.clone(), options).await?;
+        if options.owned && patch_type != PatchType::Strategic {
+            return Err(self.invalid(
+                "a merge or JSON patch cannot make the primary the controller, as it replaces the list of owners: use \
+                 apply or a strategic patch",
+            ));
+        }
+        let (text, content_type) = match patch_type {
+            PatchType::Json => (self.lock_json_patch(patch, reference, options)?, JSON_PATCH),
+            PatchType::Merge => (self.lock_patch(patch, reference, &resolved.key, options)?, MERGE),
+            PatchType::Strategic => (self.lock_patch(patch, reference, &resolved.key, options)?, STRATEGIC),
+        };
+        let uri = self.query(options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
+        let wire = Wire { method: Method::PATCH, uri, content_type, body: text };
+        let plan = self.finish(How::Patch(patch_type), resolved, name_of(options), wire)?;
+        Ok(Plan { dry_run: options.dry_run, ..plan })
+    }
+
+    async fn delete(mut self, target: &ObjectRef, options: &DeleteOptions) -> Result<Plan, ApiError> {
+        let resolved = self.target(target.clone(), &WriteOptions::default()).await?;
+        let propagation = match options.propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        };
+        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation});
+        if let Some(seconds) = options.grace_period_seconds {
+            body["gracePeriodSeconds"] = seconds.into();
+        }
+        for (field, value) in [("uid", &target.uid), ("resourceVersion", &options.resource_version)] {
+            if let Some(value) = value {
+                body["preconditions"][field] = Value::from(&**value);
+            }
+        }
+        if options.dry_run {
+            body["dryRun"] = json!(["All"]);
+        }
+        let mut query = Query::default();
+        query.add("timeout", SERVER_TIMEOUT);
+        let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
+        let wire = Wire { method: Method::DELETE, uri, content_type: JSON, body: body.to_string() };
+        let plan = self.finish(How::Delete, resolved, "", wire)?;
+        Ok(Plan { dry_run: options.dry_run, ..plan })
+    }
+
+    fn finish(self, how: How, target: Target, subresource: &str, wire: Wire) -> Result<Plan, ApiError> {
+        let headers = headers::of_call(self.call).map_err(|error| self.invalid(error.to_string()))?;
+        let Wire { method, uri, content_type, body } = wire;
+        Ok(Plan {
+            subject: self.subject,
+            mutation: Mutation { method, uri, content_type, body: Bytes::from(body), headers },
+            how,
+            resource: target.resource,
+            key: target.key,
+            subresource: subresource.into(),
+            generated: false,
+            dry_run: false,
+        })
+    }
+
+    /// Finds the resource, settles the namespace and asks the grants.
+    async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
+        let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
+        resolver.object(reference, name_of(options)).await
+    }
+
+    /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
+    /// lost can then be looked up.
+    fn generate_name(&self, body: &mut Body) -> Result<bool, ApiError> {
+        let (None, Some(prefix)) = (body.name(), body.generate_name()) else { return Ok(false) };
+        let kept: String = prefix.chars().take(MOST_GENERATED).collect();
+        let random = (0..RANDOM_LENGTH).map(|_| char::from(NAME_ALPHABET[rand::random_range(0..NAME_ALPHABET.len())]));
+        let name: String = kept.chars().chain(random).collect();
+        self.sound(body.set_name(&name))?;
+        Ok(true)
+    }
+
+    /// The body of a subresource is about the parent, whatever kind it is of.
+    fn agree_with_parent(&self, body: &mut Body, parent: &ObjectRef, options: &WriteOptions) -> Result<(), ApiError> {
+        match body.name() {
+            Some(name) if *name != *parent.key.name => {
+                return Err(self.invalid(format!("the body is named {name}, its parent {}", parent.key.name)));
+            }
+            Some(_) => {}
+            None => self.sound(body.set_name(&parent.key.name))?,
+        }
+        match &parent.uid {
+            Some(_) if name_of(options) == "eviction" => Err(self.invalid(
+                "the server tests no uid of an eviction's parent: set deleteOptions.preconditions.uid in the body instead",
+            )),
+            Some(uid) => self.sound(body.lock_uid(uid)),
+            None => Ok(()),
+        }
+    }
+
+    fn own(&self, body: &mut Body, key: &ObjectKey, options: &WriteOptions) -> Result<(), ApiError> {
+        if options.subresource.is_some() {
+            return Err(self.invalid("a subresource cannot be owned; own the object"));
+        }
+        let primary = self.call.primary_ref();
+        let reference = owner::controller_reference(&primary, key).map_err(|error| match error {
+            // The missing object is the primary: then there is nothing left to do for its key.
+            OwnerError::Gone(_) => {
+                let subject = Subject { object: Some(primary.clone()), ..self.subject.clone() };
+                subject.refuse(ApiReason::NotFound, error.to_string())
+            }
+            OwnerError::ClusterScopedChild { .. } | OwnerError::OtherNamespace { .. } => {
+                self.invalid(error.to_string())
+            }
+        })?;
+        self.sound(body.set_controller(reference))
+    }
+
+    /// A merge or strategic patch with the locks that the options ask for.
+    fn lock_patch(
+        &self,
+        patch: &str,
+        reference: &ObjectRef,
+        key: &ObjectKey,
+        options: &WriteOptions,
+    ) -> Result<String, ApiError> {
+        let mut body = self.sound(Body::read(patch))?;
+        if let Some(uid) = &reference.uid {
+            self.sound(body.lock_uid(uid))?;
+        }
+        if let Some(version) = &options.resource_version {
+            self.sound(body.lock_version(version))?;
+        }
+        if options.owned {
+            self.own(&mut body, key, options)?;
+        }
+        self.sound(body.into_text())
+    }
+
+    /// A JSON patch with the locks that the options ask for. They are replacements, not tests: a failed test would be
+    /// `Invalid` like any other, but a changed version is a conflict, and a changed uid says so in its cause.
+    fn lock_json_patch(&self, patch: &str, reference: &ObjectRef, options: &WriteOptions) -> Result<String, ApiError> {
+        let mut operations: Vec<Box<RawValue>> = self.sound(serde_json::from_str(patch).map_err(BodyError::Json))?;
+        for (path, value) in
+            [("/metadata/uid", &reference.uid), ("/metadata/resourceVersion", &options.resource_version)]
+        {
+            if let Some(value) = value {
+                let lock = json!({"op": "replace", "path": path, "value": &**value});
+                operations.push(self.sound(serde_json::value::to_raw_value(&lock).map_err(BodyError::Json))?);
+            }
+        }
+        self.sound(serde_json::to_string(&operations).map_err(BodyError::Json))
+    }
+
+    fn query(&self, options: &WriteOptions) -> Query {
+        let mut query = Query::default();
+        query.add("fieldManager", &self.call.principal.field_manager());
+        let validation = match options.field_validation {
+            FieldValidation::Strict => "Strict",
+            FieldValidation::Warn => "Warn",
+            FieldValidation::Ignore => "Ignore",
+        };
+        query.add("fieldValidation", validation);
+        if options.dry_run {
+            query.add("dryRun", "All");
+        }
+        query.add("timeout", SERVER_TIMEOUT);
+        query
+    }
+
+    fn invalid(&self, message: impl Into<String>) -> ApiError {
+        self.subject.refuse(ApiReason::Invalid, message)
+    }
+
+    fn sound<T>(&self, result: Result<T, BodyError>) -> Result<T, ApiError> {
+        result.map_err(|error| self.invalid(error.to_string()))
+    }
+}
+
+/// Whether the call may create the object, for writes that are not called so but do.
+pub(crate) fn may_create(
+    call: &CallContext,
+    subject: &Subject,
+    resource: &Resource,
+    key: &ObjectKey,
+) -> Result<(), ApiError> {
+    let checked = call.principal.check(&resource.access("create", "", Some(key)));
+    checked.map_err(|denial| subject.not_granted(&call.principal, &denial))
+}
+
+/// The subresource; empty for the object itself.
+fn name_of(options: &WriteOptions) -> &str {
+    options.subresource.as_ref().map_or("", |subresource| &subresource.name)
+}
+
+/// Whose subresource it is, if the options say so.
+fn parent_of(options: &WriteOptions) -> Option<&ObjectRef> {
+    options.subresource.as_ref()?.parent.as_ref()
+}

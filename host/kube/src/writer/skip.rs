@@ -1,0 +1,130 @@
+//! Writes that need not be sent (§3.14): those of objects in a watch that runs the same key again should anything turn out
+//! to be different. Whether they would change anything is decided in `core::no_op`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass_core::no_op::{self, Atomic, Manager};
+use windlass_core::object::{Object, ObjectKey, ObjectKind};
+use windlass_core::overlay::WrittenState;
+use windlass_core::ports::CallContext;
+use windlass_core::watch::Projection;
+use windlass_core::write::PatchType;
+
+use crate::reader::Readable;
+use crate::reader::overlaid::newer;
+use crate::writer::plan::{How, Plan};
+
+/// The most kinds of which atomic fields are remembered.
+const MOST_KINDS: usize = 256;
+
+/// Whether a change of an object runs a key.
+pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
+
+/// A watch each change of which runs the keys that its object concerns: no predicate holds any back.
+#[derive(Clone)]
+pub struct Followed {
+    /// What is watched, and what is there.
+    pub readable: Readable,
+    /// Whether a change of the object runs the key.
+    pub runs: Runs,
+}
+
+impl fmt::Debug for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Followed").field("readable", &self.readable).finish_non_exhaustive()
+    }
+}
+
+/// Knows which writes of one controller change nothing.
+#[derive(Debug)]
+pub(crate) struct Skips {
+    /// Those that keep objects whole.
+    followed: Vec<Followed>,
+    /// Shared with those who decide meanwhile.
+    atomic: Mutex<HashMap<ObjectKind, Arc<Atomic>>>,
+}
+
+impl Skips {
+    pub(crate) fn new(mut followed: Vec<Followed>) -> Self {
+        followed.retain(|followed| followed.readable.spec.projection == Projection::Full);
+        Self { followed, atomic: Mutex::default() }
+    }
+
+    /// The object that `plan` may leave as it is, as this call knows it.
+    pub(crate) fn candidate(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
+        if plan.dry_run || !matches!(&*plan.subresource, "" | "status") {
+            return None;
+        }
+        match plan.how {
+            How::Apply | How::Update | How::Patch(PatchType::Merge) => self.present(call, plan),
+            How::Create | How::Delete | How::Patch(PatchType::Json | PatchType::Strategic) => None,
+        }
+    }
+
+    /// Whether `plan` would provably leave `object`, its candidate, as it is.
+    pub(crate) fn is_unchanged(&self, call: &CallContext, plan: &Plan, object: &Object) -> bool {
+        let manager = call.principal.field_manager();
+        let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
+        match plan.how {
+            How::Apply => {
+                let manager = Manager { name: &manager, subresource: &plan.subresource };
+                let atomic = self.atomic();
+                let known = atomic.get(&plan.resource.kind).cloned().unwrap_or_default();
+                drop(atomic);
+                no_op::apply_changes_nothing(body, manager, object, &known)
+            }
+            How::Update => no_op::update_changes_nothing(body, object),
+            _ => no_op::merge_changes_nothing(body, object),
+        }
+    }
+
+    /// The object at `version`, if a cache has it in this very state.
+    pub(crate) fn cached(&self, kind: &ObjectKind, key: &ObjectKey, version: &str) -> Option<Object> {
+        let followed = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
+        let mut cached = followed.filter_map(|followed| followed.readable.store.get(key));
+        cached.find(|cached| cached.header.version.to_string() == version)
+    }
+
+    /// The object as this call knows it, if a change of it by anybody else would run the call's key again.
+    fn present(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
+        let (kind, key) = (&plan.resource.kind, &plan.key);
+        let runs = |followed: &&Followed, object: &Object| (followed.runs)(object, &call.primary_key);
+        let followed = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
+        let cached = followed.filter_map(|followed| {
+            let cached = followed.readable.store.get(key)?;
+            runs(&followed, &cached).then_some((followed, cached))
+        });
+        let (followed, cached) = cached.reduce(|a, b| if newer(a.1.clone(), b.1.clone()) == a.1 { a } else { b })?;
+        let object = match call.overlay.get(kind, key) {
+            None => cached,
+            Some(known) if known.in_doubt => return None,
+            Some(known) => match known.left {
+                Some(WrittenState::State(of, own)) if of == *kind && own.header.uid == cached.header.uid => {
+                    newer(own, cached)
+                }
+                _ => return None,
+            },
+        };
+        (!object.header.deleting && runs(&followed, &object)).then_some(object)
+    }
+
+    /// Learns from what an apply has left.
+    pub(crate) fn learn(&self, call: &CallContext, plan: &Plan, left: &Object) {
+        let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return };
+        if plan.how != How::Apply || plan.dry_run {
+            return;
+        }
+        let name = call.principal.field_manager();
+        let mut atomic = self.atomic();
+        if atomic.len() < MOST_KINDS || atomic.contains_key(&plan.resource.kind) {
+            let known = atomic.entry(plan.resource.kind.clone()).or_default();
+            Arc::make_mut(known).learn(body, Manager { name: &name, subresource: &plan.subresource }, left);
+        }
+    }
+
+    fn atomic(&self) -> MutexGuard<'_, HashMap<ObjectKind, Arc<Atomic>>> {
+        self.atomic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,326 @@
+//! What one controller keeps over the generations of its plugin, and how one generation's queue comes to the next.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use windlass_core::gate::Gate;
+use windlass_core::mapping::PrimaryKind;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::Queue;
+use windlass_core::watch::WatchSpec;
+
+use super::prior_keys::PriorKeys;
+use crate::controller::reporter::StatusReporter;
+use crate::dispatch::route::Stores;
+use crate::dispatch::setbacks::Setbacks;
+use crate::observe::status::ControllerStatus;
+use crate::phases::tracker;
+use crate::phases::{AtWork, Phases};
+
+/// What lasts as long as the plugin has a controller of that name.
+pub(crate) struct Handover {
+    pub(in crate::controller) reporter: StatusReporter,
+    pub(in crate::controller) prior: PriorKeys,
+    /// Of all generations and tenures.
+    pub(in crate::controller) workers: TaskTracker,
+    /// The round that is at work.
+    place: Mutex<Option<Arc<ActiveRound>>>,
+    replaced: AtomicBool,
+}
+
+/// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it would take
+/// for gone, are other objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::controller) struct PrimaryScope {
+    namespaced: bool,
+    /// Of each watch the group, the kind, the namespace and the selectors.
+    watches: Vec<[String; 5]>,
+}
+
+impl PrimaryScope {
+    /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in all.
+    pub(in crate::controller) fn of<'a>(primary: &PrimaryKind, specs: impl Iterator<Item = &'a WatchSpec>) -> Self {
+        let text = |it: &Option<Arc<str>>| it.as_deref().unwrap_or_default().to_owned();
+        let mut watches: Vec<_> = specs
+            .map(|spec| {
+                let (namespace, labels, fields) = (&spec.namespace, &spec.label_selector, &spec.field_selector);
+                let kind = [spec.kind.group().to_owned(), spec.kind.kind.to_string()];
+                let [group, kind] = kind;
+                [group, kind, text(namespace), text(labels), text(fields)]
+            })
+            .collect();
+        watches.sort();
+        Self { namespaced: primary.namespaced, watches }
+    }
+}
+
+/// A round at work, as its successor takes it over.
+pub(in crate::controller) struct ActiveRound {
+    pub(in crate::controller) queue: Queue<ObjectKey>,
+    pub(in crate::controller) gate: Option<Arc<Gate>>,
+    pub(in crate::controller) setbacks: Arc<Mutex<Setbacks>>,
+    /// The caches that its calls read, in the gate's order.
+    pub(in crate::controller) watches: Vec<WatchSpec>,
+    pub(in crate::controller) scope: PrimaryScope,
+    pub(in crate::controller) primaries: Stores,
+    /// Another generation has the queue.
+    pub(in crate::controller) retired: CancellationToken,
+    /// The other generation hears of every change now.
+    pub(in crate::controller) relieved: CancellationToken,
+    pub(in crate::controller) phases: Phases,
+}
+
+impl ActiveRound {
+    /// Whether its gate does for calls that read `watches`.
+    pub(in crate::controller) fn does_for(&self, watches: &[WatchSpec]) -> bool {
+        self.gate.is_none() || self.watches == watches
+    }
+}
+
+/// A place that another generation has been given. Unless it begins there, its keys are nobody's.
+pub(in crate::controller) struct InheritedRound {
+    place: Arc<ActiveRound>,
+    has_begun: bool,
+    /// A stop waits until its keys are counted.
+    _at_work: AtWork,
+}
+
+impl InheritedRound {
+    pub(in crate::controller) fn place(&self) -> &ActiveRound {
+        &self.place
+    }
+
+    /// The other generation has begun, and hears of every change.
+    pub(in crate::controller) fn has_begun(mut self) {
+        self.has_begun = true;
+    }
+}
+
+impl Drop for InheritedRound {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            self.place.phases.drop_keys(&self.place.queue);
+        }
+        self.place.relieved.cancel();
+    }
+}
+
+impl Handover {
+    /// Of a controller that has not run yet.
+    pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
+        let (prior, place, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { reporter: StatusReporter::new(status), prior, workers: tracker(), place, replaced })
+    }
+
+    /// What it shows of itself.
+    pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
+        self.reporter.status()
+    }
+
+    /// Whether a round is at work.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Whether a generation has the controller, or something of one that had it goes on: whatever begins under its name has to know.
+    pub(crate) fn is_in_use(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || !self.workers.is_empty()
+    }
+
+    /// Completes when no call of any generation runs.
+    pub(crate) async fn calls(&self) {
+        self.workers.wait().await;
+    }
+
+    /// The round at work.
+    pub(in crate::controller) fn place(&self) -> Option<Arc<ActiveRound>> {
+        self.lock().clone()
+    }
+
+    /// Takes the place of the round at work away from it, and gives it to another generation if that `succeeds`: from here on, the
+    /// one at work takes no further key.
+    pub(in crate::controller) fn vacate(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
+        let mut at_work = self.lock();
+        let place = at_work.take().filter(|place| succeeds(place))?;
+        // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
+        place.retired.cancel();
+        let at_work = place.phases.at_work();
+        Some(InheritedRound { place, has_begun: false, _at_work: at_work })
+    }
+
+    /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
+    pub(in crate::controller) fn is_replaced(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its primaries are others than those of the round before. Forgets it.
+    pub(in crate::controller) fn was_replaced(&self) -> bool {
+        self.replaced.swap(false, Ordering::Relaxed)
+    }
+
+    /// A round begins, and all calls of others have ended. Whatever waits for calls waits for it too, until this is dropped: its
+    /// workers are there then. None: it is told to `stop`, and another may have its turn and have waited already.
+    pub(in crate::controller) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
+        let beginning = self.workers.token();
+        // In this order: whoever has its turn was given it after `stop` was told, and finds the token if this does not find that.
+        (!stop.is_cancelled()).then_some(beginning)
+    }
+
+    /// A round is at work from now on.
+    pub(in crate::controller) fn occupy(self: &Arc<Self>, place: &Arc<ActiveRound>) -> ActiveGuard {
+        *self.lock() = Some(place.clone());
+        ActiveGuard { handover: self.clone(), place: place.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<ActiveRound>>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Held by the round at work. When it is dropped, nobody can take the place over any more.
+pub(in crate::controller) struct ActiveGuard {
+    handover: Arc<Handover>,
+    place: Arc<ActiveRound>,
+}
+
+impl Drop for ActiveGuard {
+    fn drop(&mut self) {
+        self.handover.lock().take_if(|place| Arc::ptr_eq(place, &self.place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Ready, ready};
+    use std::pin::pin;
+
+    use futures::FutureExt;
+    use windlass_core::object::ObjectKind;
+    use windlass_core::queue::ItemExponential;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::observe::metrics::HostMetrics;
+
+    fn handover() -> Arc<Handover> {
+        let metrics = HostMetrics::new().controller("a", "a");
+        Handover::new(ControllerStatus::unlisted(&"a".into(), "a", 1, metrics))
+    }
+
+    fn key() -> ObjectKey {
+        ObjectKey::namespaced("prod", "a")
+    }
+
+    /// A place with one key in its queue.
+    fn place() -> Arc<ActiveRound> {
+        let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
+        queue.add(key());
+        Arc::new(ActiveRound {
+            queue,
+            gate: None,
+            setbacks: Arc::default(),
+            watches: vec![],
+            scope: scope("v1", &["a"], None),
+            primaries: Stores::default(),
+            retired: CancellationToken::new(),
+            relieved: CancellationToken::new(),
+            phases: Phases::of(CancellationToken::new()),
+        })
+    }
+
+    #[test]
+    fn a_place_that_is_taken_over_keeps_its_keys_and_is_relieved_when_the_other_has_begun() {
+        let (handover, place) = (handover(), place());
+        let occupied = handover.occupy(&place);
+        assert!(handover.is_at_work());
+        let inherited = handover.vacate(|_| true).expect("it is at work");
+        assert!(place.retired.is_cancelled() && !place.relieved.is_cancelled() && !handover.is_at_work());
+        let next = handover.occupy(&self::place());
+        drop(occupied);
+        assert!(handover.is_at_work(), "that the one before has ended does not end the next");
+        inherited.has_begun();
+        assert!(place.relieved.is_cancelled());
+        place.queue.add(ObjectKey::namespaced("prod", "b"));
+        assert_eq!(place.queue.len(), 2);
+        drop(next);
+        assert!(!handover.is_at_work());
+    }
+
+    #[test]
+    fn the_keys_of_a_place_that_nobody_begins_in_are_nobodys() {
+        let (handover, place) = (handover(), place());
+        let _occupied = handover.occupy(&place);
+        drop(handover.vacate(|_| true));
+        assert!(place.relieved.is_cancelled(), "whoever waits to end may end");
+        place.queue.add(key());
+        assert!(place.queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
+        let (handover, place) = (handover(), place());
+        let _occupied = handover.occupy(&place);
+        let inherited = handover.vacate(|_| true);
+        let (nothing, phases) = (None::<Ready<bool>>, place.phases.clone());
+        let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
+        assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
+        drop(inherited);
+        assert!(stopping.await && phases.all_dropped() == 1);
+    }
+
+    #[test]
+    fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
+        let (handover, place) = (handover(), place());
+        let _occupied = handover.occupy(&place);
+        assert!(handover.vacate(|_| false).is_none());
+        assert!(!place.retired.is_cancelled() && !handover.is_at_work());
+        assert_eq!(place.queue.len(), 1);
+        assert!(handover.vacate(|_| true).is_none(), "nor does another get it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_in_use_until_the_last_call_of_all_generations_has_ended() {
+        let handover = handover();
+        let generation = handover.clone();
+        assert!(handover.is_in_use());
+        handover.workers.spawn(tokio::time::sleep(std::time::Duration::from_secs(9)));
+        drop(generation);
+        assert!(handover.is_in_use(), "the generation has gone, and its call runs");
+        handover.workers.wait().await;
+        assert!(!handover.is_in_use());
+    }
+
+    #[tokio::test]
+    async fn whoever_has_its_turn_waits_for_what_begins_and_else_that_does_not_begin() {
+        let (handover, stop) = (handover(), CancellationToken::new());
+        let beginning = handover.begins(&stop).expect("nothing stops it");
+        assert!(handover.calls().now_or_never().is_none());
+        drop(beginning);
+        stop.cancel();
+        assert!(handover.begins(&stop).is_none());
+        assert!(handover.calls().now_or_never().is_some());
+    }
+
+    fn scope(version: &str, namespaces: &[&str], labels: Option<&str>) -> PrimaryScope {
+        let kind = ObjectKind::new(version, "WebApp");
+        let spec = |namespace: &&str| WatchSpec {
+            namespace: Some((*namespace).into()),
+            label_selector: labels.map(Into::into),
+            ..WatchSpec::all(kind.clone())
+        };
+        let specs: Vec<_> = namespaces.iter().map(spec).collect();
+        PrimaryScope::of(&PrimaryKind { kind: kind.clone(), namespaced: true }, specs.iter())
+    }
+
+    #[test]
+    fn another_version_or_order_is_the_same_scope_and_another_selection_is_not() {
+        let before = scope("example.com/v1", &["a", "b"], None);
+        assert_eq!(scope("example.com/v2", &["b", "a"], None), before);
+        assert_ne!(scope("example.org/v1", &["a", "b"], None), before);
+        assert_ne!(scope("example.com/v1", &["a"], None), before);
+        assert_ne!(scope("example.com/v1", &["a", "b"], Some("tier=front")), before);
+    }
+}

@@ -1,0 +1,127 @@
+//! What the generations of one controller say that it does. One of them is heard, and what it says is shown: the one at work, and else
+//! the one that is to be. What the others say is shown when they are heard, if that is ever.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::observe::status::{ControllerState, ControllerStatus};
+
+/// One generation's, in one tenure: what it has said last.
+pub(super) struct GenerationReport(Mutex<(ControllerState, Option<String>)>);
+
+/// Which voice is heard, and where what it says is shown.
+pub(super) struct StatusReporter {
+    status: Arc<ControllerStatus>,
+    /// Locked while anything is said or shown: nobody speaks over the one that is heard by then.
+    report: Mutex<Option<Arc<GenerationReport>>>,
+}
+
+impl Default for GenerationReport {
+    fn default() -> Self {
+        Self(Mutex::new((ControllerState::Starting, None)))
+    }
+}
+
+impl GenerationReport {
+    /// What it has said last, and why.
+    pub(super) fn last(&self) -> (ControllerState, Option<String>) {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (ControllerState, Option<String>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StatusReporter {
+    /// Nobody is heard yet.
+    pub(super) fn new(status: Arc<ControllerStatus>) -> Self {
+        Self { status, report: Mutex::default() }
+    }
+
+    pub(super) fn status(&self) -> &Arc<ControllerStatus> {
+        &self.status
+    }
+
+    /// Only `report` is heard from now on, and what it has said last is shown.
+    pub(super) fn follow(&self, report: &Arc<GenerationReport>) {
+        let mut reporter = self.lock();
+        let (state, reason) = report.last();
+        self.status.set(state, reason);
+        *reporter = Some(report.clone());
+    }
+
+    /// The same, but what is shown stays until it says something: it goes on where the one before it was.
+    pub(super) fn follow_from_now(&self, report: &Arc<GenerationReport>) {
+        *self.lock() = Some(report.clone());
+    }
+
+    /// `report` says what its controller does, and why.
+    pub(super) fn report(&self, report: &Arc<GenerationReport>, state: ControllerState, reason: Option<String>) {
+        let reporter = self.lock();
+        if is_followed(reporter.as_ref(), report) {
+            self.status.set(state, reason.clone());
+        }
+        *report.lock() = (state, reason);
+    }
+
+    /// Has `show` done if `report` is heard: what it shows is of the one that it belongs to.
+    pub(super) fn show(&self, report: &Arc<GenerationReport>, show: impl FnOnce(&ControllerStatus)) {
+        let reporter = self.lock();
+        if is_followed(reporter.as_ref(), report) {
+            show(&self.status);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<GenerationReport>>> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_followed(reporter: Option<&Arc<GenerationReport>>, report: &Arc<GenerationReport>) -> bool {
+    reporter.is_some_and(|reporter| Arc::ptr_eq(reporter, report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::metrics::HostMetrics;
+
+    fn reporter() -> StatusReporter {
+        let metrics = HostMetrics::new().controller("a", "a");
+        StatusReporter::new(ControllerStatus::unlisted(&"a".into(), "a", 1, metrics))
+    }
+
+    fn waits(reason: &str) -> (ControllerState, Option<String>) {
+        (ControllerState::Waiting, Some(reason.to_owned()))
+    }
+
+    fn report(reporter: &StatusReporter, report: &Arc<GenerationReport>, reason: &str) {
+        let (state, reason) = waits(reason);
+        reporter.report(report, state, reason);
+    }
+
+    #[test]
+    fn only_the_one_that_is_heard_is_shown_and_what_the_next_has_said_is_shown_when_it_is_heard() {
+        let (reporter, one, next) = (reporter(), Arc::default(), Arc::default());
+        reporter.follow(&one);
+        report(&reporter, &one, "of one");
+        report(&reporter, &next, "of the next");
+        assert_eq!((reporter.status().state(), next.last()), (waits("of one"), waits("of the next")));
+        reporter.follow(&next);
+        assert_eq!(reporter.status().state(), waits("of the next"));
+        report(&reporter, &one, "too late");
+        reporter.show(&one, |_| panic!("what it shows is of one that nobody hears"));
+        assert_eq!(reporter.status().state(), waits("of the next"));
+    }
+
+    #[test]
+    fn whoever_goes_on_where_another_was_shows_nothing_before_it_says_something() {
+        let (reporter, one, next) = (reporter(), Arc::default(), Arc::default());
+        reporter.follow(&one);
+        reporter.report(&one, ControllerState::Running, None);
+        reporter.follow_from_now(&next);
+        assert_eq!(reporter.status().state(), (ControllerState::Running, None));
+        report(&reporter, &next, "of the next");
+        assert_eq!(reporter.status().state(), waits("of the next"));
+    }
+}

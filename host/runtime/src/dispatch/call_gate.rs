@@ -1,0 +1,77 @@
+//! The gate that every call of a controller passes: the API server answers, the plugin is not paused, and its circuit breaker
+//! lets the call through. Workers wait for the gate and take no key meanwhile.
+
+#[cfg(test)]
+use windlass_core::breaker::BreakerState;
+
+use super::circuit::{Circuit, Pass};
+use super::outage::Outages;
+use crate::policies::Pause;
+
+/// Whether calls of one controller may be made.
+#[derive(Clone, Debug)]
+pub(crate) struct CallGate {
+    outages: Outages,
+    /// None: nobody can pause the plugin.
+    pause: Option<Pause>,
+    circuit: Circuit,
+}
+
+impl CallGate {
+    pub(crate) fn new(outages: Outages, pause: Option<Pause>, circuit: Circuit) -> Self {
+        Self { outages, pause, circuit }
+    }
+
+    /// Whether a call may be made now.
+    pub(crate) fn may_call(&self) -> bool {
+        self.outages.server_answers() && !self.is_paused() && self.circuit.is_passable()
+    }
+
+    /// Admits one call, if it may be made now.
+    pub(crate) fn admit(&self) -> Option<Pass> {
+        if self.may_call() { self.circuit.admit() } else { None }
+    }
+
+    /// Completes when calls may be made.
+    pub(crate) async fn open(&self) {
+        while !self.may_call() {
+            if !self.outages.answering().await {
+                return;
+            }
+            if let Some(pause) = &self.pause {
+                pause.becomes(false).await;
+            }
+            self.circuit.passable().await;
+        }
+    }
+
+    /// Completes when no call may be made.
+    pub(crate) async fn closed(&self) {
+        let paused = async {
+            match &self.pause {
+                Some(pause) => pause.becomes(true).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.outages.begun() => {}
+            () = paused => {}
+            () = self.circuit.impassable() => {}
+        }
+    }
+
+    /// The API server's outages, which the gate waits out.
+    pub(crate) fn outages(&self) -> &Outages {
+        &self.outages
+    }
+
+    /// The state of the circuit breaker.
+    #[cfg(test)]
+    pub(crate) fn breaker(&self) -> BreakerState {
+        self.circuit.state()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pause.as_ref().is_some_and(Pause::is_on)
+    }
+}

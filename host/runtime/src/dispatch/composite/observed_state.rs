@@ -1,0 +1,246 @@
+//! What a parent has around it: its children, the objects that it is related to, and what may be a child of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::compose::{CompositeParent, Composition, Flaw, ObservedChildren, OwnedKind, UpdateStrategy, Wanted};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::mapping::Mapping;
+use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use windlass_core::outcome::Failure;
+use windlass_core::ports::{CallContext, ListQuery, Ports};
+use windlass_core::watch::IndexSource;
+use windlass_kube::{Readable, Selector, Store};
+
+use super::carry_out::ChildWriter;
+use crate::dispatch::ports::LongWork;
+use crate::dispatch::route::{Route, Stores};
+
+/// Children that are read at a time.
+const PAGE: u32 = 500;
+
+/// A kind of children, as it is watched.
+pub(crate) struct OwnedWatch {
+    pub(crate) kind: ObjectKind,
+    pub(crate) strategy: UpdateStrategy,
+    pub(crate) watches: Vec<Readable>,
+}
+
+/// Other objects that concern primaries.
+pub(crate) struct RelatedWatch {
+    pub(crate) route: Route,
+    pub(crate) watches: Vec<Readable>,
+}
+
+/// All that a controller watches.
+pub(crate) struct ObservedState {
+    pub(crate) primaries: Stores,
+    pub(crate) owned: Vec<OwnedWatch>,
+    pub(crate) related: Vec<RelatedWatch>,
+}
+
+impl OwnedWatch {
+    /// What the manifest and the server say of the kind. None: its first list has not come, or its cache was emptied.
+    fn declared(&self) -> Option<OwnedKind> {
+        let resource = self.watches.first()?.store.resource()?;
+        Some(OwnedKind {
+            kind: self.kind.clone(),
+            namespaced: resource.namespaced,
+            namespaces: self.watches.iter().map(|watch| watch.spec.namespace.clone()).collect(),
+            strategy: self.strategy,
+        })
+    }
+
+    /// Whether whatever is not in the cache does not exist, as far as is known.
+    fn shows_all(&self) -> bool {
+        self.watches.iter().all(|watch| watch.spec.label_selector.is_none() && watch.spec.field_selector.is_none())
+    }
+
+    /// The label selector that objects with `labels` do not match, so that the host would never see them.
+    fn hides(&self, labels: &BTreeMap<String, String>) -> Option<&str> {
+        let labels = labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+        self.watches.iter().find_map(|watch| {
+            let text = watch.spec.label_selector.as_deref()?;
+            // One that cannot be read has been refused when the plugin was loaded.
+            let selector: Selector = text.parse().ok()?;
+            (!selector.matches(&labels)).then_some(text)
+        })
+    }
+}
+
+impl ObservedState {
+    /// The children that the primary controls, of all owned kinds.
+    pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<ObservedChildren>, Failure> {
+        let (mut children, mut work) = (Vec::new(), LongWork::of(&call.turn));
+        for owned in &self.owned {
+            let mut page_token = None;
+            loop {
+                let query = ListQuery {
+                    kind: owned.kind.clone(),
+                    namespace: None,
+                    label_selector: None,
+                    index: None,
+                    owned: true,
+                    fields: None,
+                    limit: PAGE,
+                    max_bytes: None,
+                    page_token,
+                };
+                let page = ports.reads.list(call, &query).map_err(Failure::Api)?;
+                for text in page.items {
+                    work.pause().await;
+                    children.push(read(&owned.kind, text)?);
+                }
+                page_token = page.next_token;
+                if page_token.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(children)
+    }
+
+    /// The objects of the other watches that map to the primary.
+    pub(super) async fn related(
+        &self,
+        ports: &Ports,
+        call: &CallContext,
+        primary: &Object,
+    ) -> Result<Vec<Arc<str>>, Failure> {
+        let (mut texts, mut work) = (Vec::new(), LongWork::of(&call.turn));
+        for related in &self.related {
+            for target in related.of(primary, &self.primaries, &mut work).await {
+                // By the plugin's own way to read, so that its grants and its own writes count.
+                texts.extend(ports.reads.get(call, &target, None).map_err(Failure::Api)?);
+            }
+        }
+        Ok(texts)
+    }
+
+    /// Checks an answer.
+    pub(super) fn check(&self, answer: &Composition, parent: &CompositeParent) -> Result<Wanted, Vec<Flaw>> {
+        let owns: Vec<OwnedKind> = self.owned.iter().filter_map(OwnedWatch::declared).collect();
+        let wanted = Wanted::read(answer, parent, &owns)?;
+        let hidden = wanted.children.iter().enumerate().filter_map(|(index, child)| {
+            let selector = self.owned_of(&child.kind)?.hides(&child.labels)?;
+            let problem = format!(
+                "{} has not the labels {selector:?} by which the manifest watches {}: the host would never see it",
+                child.reference(),
+                child.kind
+            );
+            Some(Flaw { place: format!("children[{index}]"), problem })
+        });
+        let hidden: Vec<Flaw> = hidden.collect();
+        if hidden.is_empty() { Ok(wanted) } else { Err(hidden) }
+    }
+
+    /// Whether a child of `kind` that is not in the cache does not exist, as far as is known.
+    pub(super) fn shows_all(&self, kind: &ObjectKind) -> bool {
+        self.owned_of(kind).is_some_and(OwnedWatch::shows_all)
+    }
+
+    /// Whether the primaries' kind has a status of its own.
+    pub(super) fn has_status(&self) -> bool {
+        let resource = self.primaries.0.first().and_then(Store::resource);
+        resource.is_some_and(|resource| resource.subresources.iter().any(|name| name == "status"))
+    }
+
+    fn owned_of(&self, kind: &ObjectKind) -> Option<&OwnedWatch> {
+        self.owned.iter().find(|owned| owned.kind == *kind)
+    }
+}
+
+/// What has the name of a wanted child and is none of the primary's `children`.
+pub(super) fn others(
+    wanted: &Wanted,
+    children: &[ObservedChildren],
+    hand: &ChildWriter<'_>,
+) -> Result<Vec<ObservedChildren>, Failure> {
+    let known: std::collections::HashSet<_> = children.iter().map(|child| (&child.kind, &child.key)).collect();
+    let mut others = Vec::new();
+    for child in wanted.children.iter().filter(|child| !known.contains(&(&child.kind, &child.key))) {
+        if let Some(text) = hand.cached(&child.reference()).map_err(Failure::Api)? {
+            others.push(read(&child.kind, text)?);
+        }
+    }
+    Ok(others)
+}
+
+fn read(kind: &ObjectKind, text: Arc<str>) -> Result<ObservedChildren, Failure> {
+    ObservedChildren::read(kind, text).map_err(|error| {
+        Failure::Api(ApiError::refused(ApiReason::ServerError, "list", kind.to_string(), None, error.to_string()))
+    })
+}
+
+impl RelatedWatch {
+    /// The objects that map to `primary`, each once.
+    ///
+    /// By owner, by name and by an index of the primary they are looked up. By a label, an annotation, a field, or for
+    /// all, every object of the watch is looked at; annotations and fields are parsed for it.
+    async fn of(&self, primary: &Object, primaries: &Stores, work: &mut LongWork) -> Vec<ObjectRef> {
+        let key = &primary.header.key;
+        let mapping = &self.route.mapping;
+        // What is related to all primaries need not be asked to which.
+        let is_related = |object: &Object| {
+            matches!(mapping, Mapping::All) || mapping.keys(object, &self.route.primary, primaries).contains(key)
+        };
+        let mut found: BTreeMap<ObjectKey, ObjectKind> = BTreeMap::new();
+        for Readable { spec, store, .. } in &self.watches {
+            let candidates = self.candidates(primary, store).unwrap_or_else(|| store.all());
+            for object in candidates {
+                work.pause().await;
+                if is_related(&object) {
+                    found.insert(object.header.key.clone(), spec.kind.clone());
+                }
+            }
+        }
+        found.into_iter().map(|(key, kind)| ObjectRef { kind, key, uid: None }).collect()
+    }
+
+    /// Objects of `store` among which all are that map to `primary`. None: it takes a look at all.
+    fn candidates(&self, primary: &Object, store: &Store) -> Option<Vec<Object>> {
+        let key = &primary.header.key;
+        match &self.route.mapping {
+            Mapping::Itself => Some(store.get(key).into_iter().collect()),
+            Mapping::Owner => Some(store.owned_by(&primary.header.uid.text())),
+            Mapping::SameName => near(store, key, &key.name),
+            Mapping::ReferencedBy(source) => {
+                let mut found = Vec::new();
+                for name in values(primary, source) {
+                    match name.split_once('/') {
+                        Some((namespace, name)) => found.extend(store.get(&ObjectKey::namespaced(namespace, name))),
+                        None => found.extend(near(store, key, &name)?),
+                    }
+                }
+                Some(found)
+            }
+            Mapping::Label(_) | Mapping::Annotation(_) | Mapping::Field(_) | Mapping::All => None,
+        }
+    }
+}
+
+/// The objects of this name beside `key` or in no namespace. None: `key` has no namespace, so they may be anywhere.
+fn near(store: &Store, key: &ObjectKey, name: &str) -> Option<Vec<Object>> {
+    let namespace = key.namespace.clone()?;
+    let keys = [ObjectKey::namespaced(namespace, name), ObjectKey::cluster(name)];
+    Some(keys.iter().filter_map(|key| store.get(key)).collect())
+}
+
+/// The values of an index's source in `object`.
+fn values(object: &Object, source: &IndexSource) -> Vec<String> {
+    match source {
+        IndexSource::Label(label) => object.header.labels.get(label).map(ToString::to_string).into_iter().collect(),
+        IndexSource::Field(pointer) => {
+            let body: Value = serde_json::from_str(&object.text()).unwrap_or_default();
+            match body.pointer(pointer) {
+                Some(Value::String(text)) => vec![text.clone()],
+                Some(Value::Array(texts)) => texts.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+                _ => vec![],
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

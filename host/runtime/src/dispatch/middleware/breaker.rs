@@ -1,0 +1,82 @@
+//! Records how each call of the plugin ended with the circuit breaker, and tells when it opens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::breaker::{BreakerChange, BreakerRound};
+use windlass_core::outcome::CallResult;
+use windlass_core::ports::{CallContext, Events};
+use windlass_wasm::Called;
+
+use crate::dispatch::circuit::Circuit;
+use crate::dispatch::reconcile::{Call, Reconcile};
+use crate::observe::status::ControllerStatus;
+
+/// Stands right around the plugin, so that it sees real calls only, and not what another middleware answers in its place.
+pub(crate) struct BreakerRecord {
+    inner: Box<dyn Reconcile>,
+    circuit: Circuit,
+    status: Arc<ControllerStatus>,
+    /// Not the plugin's own, which it may have used up.
+    events: Arc<dyn Events>,
+}
+
+impl BreakerRecord {
+    pub(crate) fn new(
+        inner: Box<dyn Reconcile>,
+        circuit: Circuit,
+        status: Arc<ControllerStatus>,
+        events: Arc<dyn Events>,
+    ) -> Self {
+        Self { inner, circuit, status, events }
+    }
+
+    fn note(&self, call: &CallContext, round: BreakerRound, result: &CallResult) {
+        let trap = match result {
+            CallResult::Trapped { reason, message } => {
+                self.status.trapped(reason);
+                if result.is_wait() {
+                    return;
+                }
+                Some(&**message)
+            }
+            CallResult::Done | CallResult::RequeueAfter(_) | CallResult::Failed(_) | CallResult::NotCalled { .. } => {
+                None
+            }
+        };
+        match self.circuit.ended(round, &call.primary_key, trap) {
+            Some(BreakerChange::Opened(pause)) => self.opened(call, pause, trap.unwrap_or_default()),
+            Some(BreakerChange::Closed) => tracing::info!("the plugin answers again: the controller's calls go on"),
+            None => {}
+        }
+    }
+
+    fn opened(&self, call: &CallContext, pause: Duration, trap: &str) {
+        self.status.opened();
+        tracing::error!(
+            error = trap,
+            ?pause,
+            "circuit opened: one call after the other ended without an answer, about different objects. None is made for a \
+             while, then one, to see; what is queued stays queued"
+        );
+        let note = format!(
+            "the controller {} of {} is not called for {pause:?}: its calls about one object after the other ended without \
+             an answer, the last one: {trap}",
+            call.controller, call.principal.plugin
+        );
+        self.events.warn(call, "CircuitOpened", note);
+    }
+}
+
+impl Reconcile for BreakerRecord {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let (context, round) = (call.context.clone(), call.round);
+        let called = self.inner.reconcile(call);
+        called.inspect(move |called| self.note(&context, round, &called.result)).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! What the tests of guards listen to Events with.
+
+use std::sync::Mutex;
+
+use windlass_core::ports::{CallContext, Event, EventType, Events};
+
+/// Keeps the warnings that are emitted.
+#[derive(Default)]
+pub(crate) struct PlayedEvents(Mutex<Vec<(String, String)>>);
+
+impl PlayedEvents {
+    /// Reason and note of each.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+impl Events for PlayedEvents {
+    fn emit(&self, _: &CallContext, event: Event) {
+        assert_eq!((event.event_type, event.regarding), (EventType::Warning, None));
+        self.0.lock().expect("no panic").push((event.reason, event.note));
+    }
+}

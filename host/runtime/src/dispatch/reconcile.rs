@@ -1,0 +1,31 @@
+//! The trait that a worker calls, and that each middleware around a plugin implements too.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use windlass_core::breaker::BreakerRound;
+use windlass_core::ports::{CallContext, Ports};
+use windlass_wasm::{CallLimits, Called, Plugin, Request};
+
+/// One call about a key.
+pub(crate) struct Call<'a> {
+    pub(crate) request: Request,
+    pub(crate) ports: &'a Ports,
+    pub(crate) context: Arc<CallContext>,
+    pub(crate) limits: CallLimits,
+    /// The round of the circuit breaker in which the call was admitted: what has become of the circuit since is not its doing.
+    pub(crate) round: BreakerRound,
+}
+
+/// A plugin as a worker calls it, a middleware around one, or a test double.
+pub(crate) trait Reconcile: Send + Sync {
+    /// Makes one call.
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called>;
+}
+
+impl Reconcile for Arc<Plugin> {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        Plugin::reconcile(self, call.request, call.ports, call.context, call.limits).boxed()
+    }
+}

@@ -1,0 +1,171 @@
+//! The places of plugins: each waits in its seat for the tenures of its lease, and a lease is stood for as long as a plugin of
+//! this process goes by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio_util::sync::CancellationToken;
+use windlass_core::lease::FoundLease;
+use windlass_kube::LeaseKind;
+
+use super::elector::LeaseFigures;
+use super::{Leadership, LeaseStanding, PluginTerm};
+use crate::observe::status::LeaseView;
+use crate::supervise::{Panics, supervise};
+
+/// One plugin's place: it waits here for its tenures.
+#[derive(Clone)]
+pub(crate) struct PluginLease {
+    /// Its lease. None: it goes by none.
+    pub(crate) lease: Option<Arc<str>>,
+    pub(crate) standing: watch::Receiver<LeaseStanding>,
+    me: Arc<str>,
+    /// The plugin is to end, whoever holds the lease.
+    stop: CancellationToken,
+}
+
+impl PluginLease {
+    /// Waits for the next tenure. It is to end when the plugin is.
+    pub(crate) async fn term(&self) -> PluginTerm {
+        if self.lease.is_none() {
+            return PluginTerm::unshared(&self.stop);
+        }
+        let mut standing = self.standing.clone();
+        let is_open = |standing: &LeaseStanding| standing.term.as_ref().is_some_and(|it| !it.ends.is_cancelled());
+        let term = standing.wait_for(is_open).await.ok().and_then(|standing| standing.term.clone());
+        match term {
+            Some(term) => term.within(self.stop.clone()),
+            // No elector is left: the host stops.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl LeaseView for PluginLease {
+    fn name(&self) -> Option<Arc<str>> {
+        self.lease.clone()
+    }
+
+    fn holder(&self) -> Option<Arc<str>> {
+        if self.lease.is_none() { Some(self.me.clone()) } else { self.standing.borrow().holder.clone() }
+    }
+
+    fn is_held(&self) -> bool {
+        self.holder().as_ref() == Some(&self.me)
+    }
+}
+
+impl PluginTerm {
+    /// The same, which is to end when `stop` is cancelled, too.
+    fn within(self, stop: CancellationToken) -> Self {
+        let ends = self.ends.child_token();
+        let ending = ends.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => ending.cancel(),
+                () = ending.cancelled() => {}
+            }
+        });
+        Self { ends, ..self }
+    }
+}
+
+/// A lease that plugins of this process go by.
+pub(super) struct LeaseSlot {
+    standing: watch::Sender<LeaseStanding>,
+    /// What the watch shows of it.
+    pub(super) sightings: watch::Sender<FoundLease>,
+    pub(super) figures: Arc<LeaseFigures>,
+    plugins: BTreeSet<Arc<str>>,
+    /// Nobody goes by it any more: it is let go of.
+    stop: CancellationToken,
+    /// It is let go of.
+    gone: CancellationToken,
+}
+
+/// All of them, by lease.
+#[derive(Clone, Default)]
+pub(super) struct LeaseSlots(Arc<Mutex<BTreeMap<Arc<str>, LeaseSlot>>>);
+
+impl LeaseSlots {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, LeaseSlot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Leadership {
+    /// A place for `plugin` until [`Leadership::leave`]. Its tenures end with `stop`.
+    pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
+        let plugin_lease = |lease, standing| PluginLease { lease, standing, me: self.me.clone(), stop: stop.clone() };
+        let Some(lease) = self.settings.lease_of(plugin) else {
+            return plugin_lease(None, watch::channel(LeaseStanding::default()).1);
+        };
+        let lease: Arc<str> = lease.into();
+        let mut slots = self.slots.lock();
+        let former = slots.remove(&lease);
+        let mut slot = match former {
+            Some(slot) if !slot.stop.is_cancelled() => slot,
+            former => self.stand(&lease, former, panics),
+        };
+        slot.plugins.insert(plugin.clone());
+        let standing = slot.standing.subscribe();
+        slots.insert(lease.clone(), slot);
+        plugin_lease(Some(lease), standing)
+    }
+
+    /// `plugin`, which has ended, gives up its place. A lease that no plugin here goes by is let go of.
+    pub(crate) fn leave(&self, plugin: &str) {
+        let Some(lease) = self.settings.lease_of(plugin) else { return };
+        let mut slots = self.slots.lock();
+        let Some(slot) = slots.get_mut(&*lease) else { return };
+        if slot.plugins.remove(plugin) && slot.plugins.is_empty() {
+            slot.stop.cancel();
+        }
+    }
+
+    /// Stands for `lease` from now on; once it is let go of, if it was stood for before.
+    fn stand(&self, lease: &Arc<str>, former: Option<LeaseSlot>, panics: &Panics) -> LeaseSlot {
+        let (standing, sightings) = (watch::Sender::new(LeaseStanding::default()), watch::Sender::new(None));
+        let slot = LeaseSlot {
+            figures: former.as_ref().map(|former| former.figures.clone()).unwrap_or_default(),
+            plugins: BTreeSet::new(),
+            stop: self.stop.child_token(),
+            gone: CancellationToken::new(),
+            standing: standing.clone(),
+            sightings: sightings.clone(),
+        };
+        let elector = self.elector(lease.clone(), LeaseKind::Plugins, &slot, sightings.subscribe(), slot.stop.clone());
+        let (elector, panics, listed) = (AsyncMutex::new(elector), panics.clone(), self.listed.clone());
+        let (slots, gone, stop) = (self.slots.clone(), slot.gone.clone(), slot.stop.clone());
+        self.electors.spawn(async move {
+            if let Some(former) = former {
+                former.gone.cancelled().await;
+            }
+            stop.run_until_cancelled(listed.cancelled()).await;
+            let stand = async || elector.lock().await.run().await;
+            supervise("lease", &panics, &CancellationToken::new(), stand).await;
+            gone.cancel();
+            slots.lock().retain(|_, slot| !slot.gone.is_cancelled());
+        });
+        slot
+    }
+
+    /// A place that is stood for outside of the plugins': this replica's own lease.
+    pub(super) fn outside(&self) -> LeaseSlot {
+        LeaseSlot {
+            standing: watch::Sender::new(LeaseStanding::default()),
+            sightings: watch::Sender::new(None),
+            figures: Arc::default(),
+            plugins: BTreeSet::new(),
+            stop: self.stop.clone(),
+            gone: CancellationToken::new(),
+        }
+    }
+}
+
+impl LeaseSlot {
+    pub(super) fn standing(&self) -> watch::Sender<LeaseStanding> {
+        self.standing.clone()
+    }
+}

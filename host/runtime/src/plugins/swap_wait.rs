@@ -1,0 +1,89 @@
+//! A generation that does not take over yet: when it is looked at again, and when that it waits is told. Nothing is done here.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a generation may take to get ready before that is told.
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+/// How soon it is looked again what is in the way of one that is ready.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How soon it is looked again what one that takes long waits for.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+/// How long it has waited, and what has been told of that.
+pub(super) struct SwapWait {
+    since: Instant,
+    look: Instant,
+    told: Option<String>,
+}
+
+impl SwapWait {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, look: now + TELL_AGAIN, told: None }
+    }
+
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// When what it waits for is to be looked at again.
+    pub(super) fn look(&self) -> Instant {
+        self.look
+    }
+
+    /// Whether it has waited for longer than is to be expected.
+    pub(super) fn is_long(&self, now: Instant) -> bool {
+        now >= self.since + PATIENCE
+    }
+
+    /// It gets ready, and this is what it waits for. Returns what is to be told: nothing, unless that takes long.
+    pub(super) fn gets_ready(&mut self, now: Instant, why: String) -> Option<String> {
+        self.look = (self.since + PATIENCE).max(now + TELL_AGAIN);
+        if self.is_long(now) { self.news(why) } else { None }
+    }
+
+    /// It is ready, and this is in its way. Returns what is to be told: somebody has to do something about it.
+    pub(super) fn is_kept_back(&mut self, now: Instant, why: String) -> Option<String> {
+        self.look = now + LOOK_AGAIN;
+        self.news(why)
+    }
+
+    fn news(&mut self, why: String) -> Option<String> {
+        if self.told.as_ref() == Some(&why) {
+            return None;
+        }
+        self.told = Some(why.clone());
+        Some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_it_gets_ready_is_told_after_two_minutes_once_for_each_reason() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut waiting = SwapWait::new(began);
+        assert_eq!(waiting.look(), at(10));
+        for early in [0, 10, 119] {
+            assert_eq!(waiting.gets_ready(at(early), "its lists".to_owned()), None, "{early}");
+            assert!(waiting.look() >= at(120) && !waiting.is_long(at(early)), "{early}");
+        }
+        assert_eq!(waiting.gets_ready(at(120), "its lists".to_owned()).as_deref(), Some("its lists"));
+        assert_eq!((waiting.look(), waiting.is_long(at(120))), (at(130), true));
+        assert_eq!(waiting.gets_ready(at(130), "its lists".to_owned()), None, "that has been told");
+        assert_eq!(waiting.gets_ready(at(131), "a policy".to_owned()).as_deref(), Some("a policy"));
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_one_that_is_ready_is_told_at_once_and_looked_at_soon() {
+        let began = Instant::now();
+        let mut waiting = SwapWait::new(began);
+        assert_eq!(waiting.is_kept_back(began, "finalizers".to_owned()).as_deref(), Some("finalizers"));
+        assert_eq!(waiting.look(), began + LOOK_AGAIN);
+        assert_eq!(waiting.is_kept_back(began + LOOK_AGAIN, "finalizers".to_owned()), None);
+    }
+}

@@ -1,1 +1,0 @@
-//! A Kubernetes reconciler host whose reconcile logic runs as sandboxed WebAssembly components.

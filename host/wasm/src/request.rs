@@ -1,0 +1,71 @@
+//! The request of one call: which object it is about, and within what it takes place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::confidential::Confidential;
+use windlass_core::object::ObjectKey;
+
+/// Which object a call is about, and why now; as `types.request` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The controller's name in the manifest.
+    pub controller: Arc<str>,
+    /// The key of the primary.
+    pub key: ObjectKey,
+    /// The primary's last known UID.
+    pub uid: Option<Arc<str>>,
+    /// The primary as cached. None: it is not in the watch's scope, usually because it is gone.
+    pub object: Option<Arc<str>>,
+    /// The primary is being deleted and waits for its finalizers.
+    pub deleting: bool,
+    /// How many retries of this key were counted since its last success.
+    pub attempt: u32,
+    /// 32 hexadecimal digits.
+    pub trace_id: Arc<str>,
+}
+
+/// What a composer is asked; as `composer.composition-request` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositionRequest {
+    /// Which object, and why now. Its `object` is None: it is the `parent`.
+    pub request: Request,
+    /// The parent as cached.
+    pub parent: Arc<str>,
+    /// The objects of the owned kinds that the parent controls.
+    pub children: Vec<Arc<str>>,
+    /// The objects of the other watches that map to the parent.
+    pub related: Vec<Arc<str>>,
+    /// The operator's configuration of the plugin.
+    pub config: Confidential,
+}
+
+/// What a single call has instead of what the sandbox has for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Wall time, host calls included; at most the sandbox's `most_deadline`.
+    pub deadline: Option<Duration>,
+    /// In which instance it takes place.
+    pub instances: Instances,
+    /// What it sees of time and chance. None: the real thing.
+    pub replay: Option<Replay>,
+}
+
+/// Time and chance that are known, so that a call can be made again and everything in it is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The time since 1970, which stands still.
+    pub now: Duration,
+    /// What randomness follows from. In `compose` it follows from the request in any case.
+    pub seed: [u8; 32],
+}
+
+/// Where calls of a plugin take place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Instances {
+    /// Each in an instance of its own, which is gone when the call has ended.
+    #[default]
+    Fresh,
+    /// In one that has served calls before, if one is free: quicker, and what the plugin keeps in its memory is still there.
+    Reuse,
+}
