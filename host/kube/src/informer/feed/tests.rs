@@ -34,7 +34,7 @@ fn pod(name: u32, uid: u32, version: u32) -> Object {
 }
 
 fn list(objects: Vec<Object>, version: u32) -> Listed {
-    Listed { objects, version: version.to_string().as_str().into(), resource: resource(), began: Turn::take() }
+    Listed { objects, version: version.to_string().as_str().into(), resource: resource(), began: Stamp::take() }
 }
 
 /// Changes `feed` as a server might, in an order that it might not.
@@ -191,7 +191,7 @@ fn observers_are_told_of_every_event_and_of_the_version_after_it() {
     let feed = Feed::new(pods(), usize::MAX);
     let observer = Believer::of(&feed, 7);
     assert_eq!((feed.store.listed(), feed.store.is_comparable()), (None, false));
-    let before = Turn::take();
+    let before = Stamp::take();
     feed.replace(list(vec![pod(1, 1, 5)], 10)).expect("no budget");
     assert!(feed.store.listed() > Some(before) && feed.store.is_comparable());
     feed.apply(&pod(1, 1, 5)).expect("no budget");

@@ -32,7 +32,7 @@ async fn after_traps_over_five_keys_nothing_is_called_for_ten_seconds_and_nothin
     assert_eq!(stage.dispatch.queue.len(), 4, "no worker takes a key");
     let permits: Vec<_> = (0..8).map_while(|_| stage.other.acquire().now_or_never()).collect();
     assert_eq!(permits.len(), 6, "another plugin has all that one may have");
-    permits.into_iter().for_each(Permit::unused);
+    permits.into_iter().for_each(CallPermit::unused);
     let probe = stage.call().await;
     let waited = began.elapsed();
     assert!(waited >= Duration::from_secs(9) && waited <= Duration::from_secs(10), "{waited:?}");

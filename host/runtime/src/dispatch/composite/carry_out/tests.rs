@@ -82,7 +82,7 @@ fn error(reason: ApiReason) -> ApiError {
 }
 
 fn kind() -> ObjectKind {
-    ObjectKind::new("example.com/v1", "Parent")
+    ObjectKind::new("example.com/v1", "CompositeParent")
 }
 
 fn primary(status: &Value) -> Object {
@@ -123,8 +123,8 @@ fn call() -> Arc<CallContext> {
     })
 }
 
-fn parent() -> Parent {
-    Parent { plugin: "a".into(), kind: kind(), key: ObjectKey::namespaced("prod", "shop"), uid: "u-1".into() }
+fn parent() -> CompositeParent {
+    CompositeParent { plugin: "a".into(), kind: kind(), key: ObjectKey::namespaced("prod", "shop"), uid: "u-1".into() }
 }
 
 fn children(names: &[&str]) -> Wanted {
@@ -135,9 +135,9 @@ fn children(names: &[&str]) -> Wanted {
     Wanted::read(&answer, &parent(), &[owned]).expect("valid")
 }
 
-fn observed() -> Observed {
+fn observed() -> ObservedChildren {
     let text = json!({"metadata": {"name": "c0", "uid": "c-1", "resourceVersion": "7"}, "data": "old"});
-    Observed::read(&ObjectKind::new("v1", "ConfigMap"), text.to_string().into()).expect("an object")
+    ObservedChildren::read(&ObjectKind::new("v1", "ConfigMap"), text.to_string().into()).expect("an object")
 }
 
 const NAMES: [&str; 12] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
@@ -147,7 +147,7 @@ const LONG: Duration = Duration::from_mins(1);
 
 async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
     let wanted = children(&NAMES);
-    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, ChildStep::Create)).collect();
     ChildWriter::new(ports, call(), left).apply(&parent(), &steps, &|_| shows_all).await
 }
 
@@ -193,7 +193,7 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let permit = share.acquire().await;
     let call = Arc::new(CallContext { turn: permit.turn(), ..CallContext::clone(&call()) });
     let wanted = children(&NAMES);
-    let steps: Vec<_> = wanted.children.iter().map(|child| (child, Step::Create)).collect();
+    let steps: Vec<_> = wanted.children.iter().map(|child| (child, ChildStep::Create)).collect();
     // Its four rounds of writes take 40 ms.
     let hand = ChildWriter::new(&ports, call, Duration::from_millis(50));
     let busy = async {
@@ -228,7 +228,7 @@ async fn what_a_narrow_cache_does_not_show_is_not_taken_for_new() {
 async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Applied, Vec<String>) {
     let (server, ports) = server(answer);
     let (wanted, observed) = (children(&["c0"]), observed());
-    let steps = [(&wanted.children[0], Step::Replace { observed: &observed, marked: true })];
+    let steps = [(&wanted.children[0], ChildStep::Replace { observed: &observed, marked: true })];
     let applied = ChildWriter::new(&ports, call(), LONG).apply(&parent(), &steps, &|_| true).await;
     (applied[0].clone(), server.written.lock().expect("not poisoned").clone())
 }
