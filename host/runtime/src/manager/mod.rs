@@ -21,8 +21,7 @@ use crate::leadership::Leadership;
 use crate::observe::admin::{self, Admin, ListenError};
 use crate::observe::metrics::{Guests, HostMetrics};
 use crate::observe::status::Status;
-use crate::phases::ControllerEnd;
-use crate::phases::{self, Phases};
+use crate::phases::{self, ControllerEnd, Phases};
 use crate::plugins::directory::{self, Allowed, AllowedError, DirectoryError};
 use crate::plugins::reload::{Reload, Servings};
 use crate::plugins::supplies::Supplies;
@@ -94,32 +93,22 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let supplies = Supplies::new(&connection, &host.discovery, &settings, fair);
     host.leadership.start(&host.informers, &host.panics);
     let phases = Phases::of(stop.clone());
-    let kinds = tokio::spawn(follow::kinds(host.clone(), stop.clone()));
+    let followers = phases::tracker();
+    followers.spawn(follow::kinds(host.clone(), stop.clone()));
     // What binds calls is followed until the last of them has ended.
-    let followed = tokio::spawn(follow::policies(host.clone(), files, phases.over.clone()));
-    let configs = tokio::spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
+    followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
+    followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
     let (leave, left) = mpsc::unbounded_channel();
-    let leftovers = tokio::spawn(follow::leftovers(host.clone(), left, stop.clone()));
-    let reload = Reload::new(
-        host.clone(),
-        sandbox,
-        supplies.clone(),
-        phases.clone(),
-        seen.allowed.clone(),
-        leave,
-        settings.cache_dir.as_deref(),
-    );
-    let seeing = tokio::spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
+    followers.spawn(follow::leftovers(host.clone(), left, stop.clone()));
+    let cache_dir = settings.cache_dir.as_deref();
+    let reload = Reload::new(host.clone(), sandbox, supplies, phases.clone(), seen.allowed.clone(), leave, cache_dir);
+    followers.spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
     let reload = AsyncMutex::new(reload);
     supervise("plugins", &host.panics, &stop, async || reload.lock().await.run().await).await;
     let (servings, tellers) = reload.into_inner().into_rest();
     let clean = end(&host, servings, &phases).await;
     // They have nothing to say any more, and a panic in them has been told of.
-    let _ = kinds.await;
-    let _ = configs.await;
-    let _ = followed.await;
-    let _ = leftovers.await;
-    let _ = seeing.await;
+    followers.wait().await;
     tellers.join_all().await;
     if clean { Ok(()) } else { Err(HostError::NotClean) }
 }
