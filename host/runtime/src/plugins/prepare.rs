@@ -1,7 +1,6 @@
 //! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers started, and
 //! what it is denied told. When, and for which generation, is decided by `reload`.
 
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +17,14 @@ use windlass_wasm::{Manifest, Plugin, Sandbox};
 use crate::controller::Ready;
 use crate::dispatch::configured::Configured;
 use crate::host::Host;
-use crate::phases::Phases;
 use crate::plugins::config;
 use crate::plugins::directory::FileRefusal;
 use crate::plugins::install::{self, Installer};
-use crate::plugins::reports::Reports;
-use crate::plugins::serve::Serving;
 use crate::plugins::supplies::Supplies;
 use crate::supervise::supervise;
 
 /// How soon a denial that goes on is told of again.
 const DENIALS_AGAIN: Duration = Duration::from_mins(10);
-
-/// The weight of each plugin's share of the permits.
-const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
 pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
@@ -70,34 +63,8 @@ fn unreadable_selector(manifest: &Manifest) -> Option<String> {
     })
 }
 
-/// What runs `plugin`, which waits by itself for its lease, and its controllers for what they need, until the plugin's own stop;
-/// and where its newer generations are delivered. What becomes of those is told in `reports`.
-pub(super) fn serving(
-    host: &Arc<Host>,
-    supplies: &Arc<Supplies>,
-    plugin: &Arc<Plugin>,
-    reports: Reports,
-    phases: Phases,
-) -> (Serving, watch::Sender<Arc<Plugin>>) {
-    let lease = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
-    host.status.plugin(plugin.name()).goes_by(Arc::new(lease.clone()));
-    let (newest, wanted) = watch::channel(plugin.clone());
-    let serving = Serving {
-        host: host.clone(),
-        wanted,
-        reports,
-        share: supplies.fair.share(EQUAL),
-        live: supplies.live.for_another(),
-        supplies: supplies.clone(),
-        lease,
-        phases,
-        install,
-    };
-    (serving, newest)
-}
-
 /// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
-fn install(
+pub(super) fn install(
     host: &Arc<Host>,
     supplies: &Arc<Supplies>,
     plugin: &Plugin,

@@ -2,6 +2,7 @@
 //! let go of. In between, it stands by. How one generation takes the other's place meanwhile is [`swap`](super::swap)'s matter.
 
 use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -15,15 +16,16 @@ use windlass_wasm::Plugin;
 use super::prepare;
 use super::supplies::Supplies;
 use super::swap::Swaps;
-use crate::controller::Ready;
-use crate::controller::{Controller, GenerationParts, Handover};
+use crate::controller::{Controller, GenerationParts, Handover, Ready};
 use crate::dispatch::call_record::CallRecord;
 use crate::host::Host;
 use crate::leadership::{PluginLease, PluginTerm};
 use crate::observe::status::ControllerStatus;
-use crate::phases::Phases;
-use crate::phases::{ControllerEnd, kept_up};
+use crate::phases::{ControllerEnd, Phases, kept_up};
 use crate::plugins::reports::{Reports, Swapped};
+
+/// The weight of each plugin's share of the permits.
+const EQUAL: NonZeroU32 = NonZeroU32::MIN;
 
 /// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
 pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
@@ -76,6 +78,32 @@ pub(super) struct ProvenGeneration {
 }
 
 impl Serving {
+    /// Serves `plugin` until `phases` end it. Its newer generations are delivered by the sender; what becomes of those is told in
+    /// `reports`.
+    pub(super) fn new(
+        host: &Arc<Host>,
+        supplies: &Arc<Supplies>,
+        plugin: &Arc<Plugin>,
+        reports: Reports,
+        phases: Phases,
+    ) -> (Self, watch::Sender<Arc<Plugin>>) {
+        let lease = host.leadership.take(plugin.name(), &phases.stop, &host.panics);
+        host.status.plugin(plugin.name()).goes_by(Arc::new(lease.clone()));
+        let (newest, wanted) = watch::channel(plugin.clone());
+        let serving = Self {
+            host: host.clone(),
+            wanted,
+            reports,
+            share: supplies.fair.share(EQUAL),
+            live: supplies.live.for_another(),
+            supplies: supplies.clone(),
+            lease,
+            phases,
+            install: prepare::install,
+        };
+        (serving, newest)
+    }
+
     /// Runs the plugin whenever it is its turn, until the host stops, whatever panics. Its controllers are shown before this is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
         let mut past = ServingState::default();

@@ -108,7 +108,7 @@ impl Stage {
         reports: Reports,
         stop: CancellationToken,
     ) -> (Serving, watch::Sender<Arc<Plugin>>) {
-        prepare::serving(&self.host, &self.supplies, plugin, reports, self.phases.of_plugin(stop))
+        Serving::new(&self.host, &self.supplies, plugin, reports, self.phases.of_plugin(stop))
     }
 
     pub(super) fn reload(&self) -> Reload {

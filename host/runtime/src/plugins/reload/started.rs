@@ -14,6 +14,7 @@ use crate::observe::status::{LeaseView as _, NotTaken};
 use crate::phases::ControllerEnd;
 use crate::plugins::directory::StopReason;
 use crate::plugins::reports::Swapped;
+use crate::plugins::serve::Serving;
 use crate::plugins::{prepare, tell, unload};
 use crate::rejections::{Digest, JudgedAt, Rejection, RejectionVerdict};
 use crate::supervise::caught;
@@ -46,7 +47,7 @@ impl Reload {
         let over = self.phases.over.child_token();
         host.status.plugin(&name).has_not_taken(None);
         let phases = self.phases.of_plugin(stop.clone());
-        let (serving, newest) = prepare::serving(host, &self.supplies, plugin, self.reports.clone(), phases);
+        let (serving, newest) = Serving::new(host, &self.supplies, plugin, self.reports.clone(), phases);
         let (panics, lease, serving) = (host.panics.clone(), serving.lease.clone(), serving.run());
         // Shown as running first, for what its policy says is shown over that; and its denials are those that are registered.
         runs(host, plugin);
