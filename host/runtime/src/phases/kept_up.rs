@@ -16,6 +16,19 @@ pub(crate) enum ControllerEnd {
     Impossible,
 }
 
+impl ControllerEnd {
+    /// How the controllers of a plugin ended, as one.
+    pub(crate) fn of_all(ends: &[Self]) -> Self {
+        if ends.contains(&Self::Cut) {
+            Self::Cut
+        } else if !ends.is_empty() && ends.iter().all(|end| *end == Self::Impossible) {
+            Self::Impossible
+        } else {
+            Self::Clean
+        }
+    }
+}
+
 /// A tracker that may be waited for at any time; it takes tasks all the same.
 pub(crate) fn tracker() -> TaskTracker {
     let tracker = TaskTracker::new();

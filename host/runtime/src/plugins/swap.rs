@@ -15,12 +15,10 @@ use windlass_wasm::Plugin;
 
 use super::serve::{Generation, Serving, ServingState};
 use super::swap_wait::{LOOK_AGAIN, PATIENCE, SwapWait};
-use crate::controller::Controller;
-use crate::controller::Ready;
+use crate::controller::{Controller, Ready};
 use crate::dispatch::call_record::Judged;
 use crate::leadership::PluginTerm;
-use crate::phases::ControllerEnd;
-use crate::phases::Phases;
+use crate::phases::{ControllerEnd, Phases};
 use crate::plugins::reports::Swapped;
 
 /// The generations of one plugin in one tenure.
@@ -116,7 +114,7 @@ impl<'a> Swaps<'a> {
         let (mut next, mut ends) = (None::<NextGeneration>, Vec::new());
         loop {
             match self.event(current, next.as_ref()).await {
-                SwapEvent::Ended(None) => return overall(&ends),
+                SwapEvent::Ended(None) => return ControllerEnd::of_all(&ends),
                 SwapEvent::Ended(Some(end)) => ends.push(end),
                 SwapEvent::Wanted => {
                     let wanted = self.serving.wanted.borrow_and_update().clone();
@@ -375,17 +373,6 @@ async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
 /// Ends what gets ready.
 fn give_up(next: &NextGeneration) {
     next.begun.stop.cancel();
-}
-
-/// How a tenure has ended in which controllers ended so.
-fn overall(ends: &[ControllerEnd]) -> ControllerEnd {
-    if ends.contains(&ControllerEnd::Cut) {
-        ControllerEnd::Cut
-    } else if !ends.is_empty() && ends.iter().all(|end| *end == ControllerEnd::Impossible) {
-        ControllerEnd::Impossible
-    } else {
-        ControllerEnd::Clean
-    }
 }
 
 /// Why objects would keep a finalizer for ever that `next` does not keep.
