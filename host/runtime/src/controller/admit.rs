@@ -19,7 +19,7 @@ impl Controller {
     /// Waits until the operator's policies allow all that the controller watches, and all kinds are served. None: it will never
     /// be.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
-        let (policies, plugin) = (&self.host.policies, self.plugin.name());
+        let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
         let (mut changes, mut told, mut pauses) = (policies.changes(), String::new(), Pauses::new());
         loop {
             if matches!(policies.standing(plugin), Standing::Waiting(_)) {
@@ -29,7 +29,7 @@ impl Controller {
             }
             let resolved = self.resolve().await?;
             let Standing::Granted(bounds) = policies.standing(plugin) else { continue };
-            let only = self.host.namespace.as_deref();
+            let only = self.parts.host.namespace.as_deref();
             let grants = bounds.grants(resolved.asked.clone(), only);
             let wanted = admission::wanted(&resolved);
             let resolved = admission::narrowed(&grants, resolved);
@@ -71,7 +71,7 @@ impl Controller {
 
     /// Why the account that the plugin acts as may not watch all that is `needed`, or that it is not known to.
     async fn refused(&self, bounds: &Bounds, needed: &[Needed]) -> Option<String> {
-        match reviews::refused(&self.host.reviews, bounds.impersonate.as_ref()?, needed).await {
+        match reviews::refused(&self.parts.host.reviews, bounds.impersonate.as_ref()?, needed).await {
             Ok(refusal) => refusal.map(|refusal| refusal.to_string()),
             Err(error) => Some(error.to_string()),
         }

@@ -14,7 +14,6 @@ mod warm;
 mod watching;
 
 use std::convert::Infallible;
-use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +43,7 @@ use crate::dispatch::configured::Configured;
 use crate::host::Host;
 use crate::leadership::PluginTerm;
 use crate::observe::status::ControllerState;
-use crate::phases::Phases;
-use crate::phases::{ControllerEnd, kept_up, tracker};
+use crate::phases::{ControllerEnd, Phases, kept_up, tracker};
 use crate::supervise::jittered;
 
 /// Whether the definitions of a plugin are as it needs them.
@@ -76,13 +74,7 @@ pub(crate) struct GenerationParts {
 /// One controller of one generation of a plugin.
 #[derive(Clone)]
 pub(crate) struct Controller {
-    host: Arc<Host>,
-    plugin: Arc<Plugin>,
-    share: CpuShare,
-    budget: Arc<Budget>,
-    live: LiveReader,
-    record: Arc<CallRecord>,
-    configured: Configured,
+    parts: GenerationParts,
     /// Which of the manifest's controllers.
     index: usize,
     handover: Arc<Handover>,
@@ -103,34 +95,26 @@ pub(crate) struct Controller {
 /// A round that has started but for its workers.
 struct StartedRound {
     running: Running,
-    place: Arc<ActiveRound>,
+    active: Arc<ActiveRound>,
     /// See [`Handover::begins`].
     beginning: TaskTrackerToken,
+}
+
+/// How a round ends.
+#[derive(Debug, PartialEq, Eq)]
+enum RoundEnd {
+    /// The controller ends with it.
+    Ended(ControllerEnd),
+    /// Something is lost that the controller watches: it begins another round when it can.
+    Lost(KindLoss),
 }
 
 impl Controller {
     /// The `index`th controller of a generation, which does nothing yet.
     pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, index: usize) -> Self {
-        let GenerationParts { host, plugin, share, budget, live, record, configured } = parts;
         let (ready, term) = (watch::channel(true).1, PluginTerm::unshared(&CancellationToken::new()));
         let (report, changed, workers, takeover) = (Arc::default(), Arc::default(), tracker(), None);
-        Self {
-            host,
-            plugin,
-            share,
-            budget,
-            live,
-            record,
-            configured,
-            index,
-            handover,
-            report,
-            ready,
-            term,
-            workers,
-            changed,
-            takeover,
-        }
+        Self { parts, index, handover, report, ready, term, workers, changed, takeover }
     }
 
     /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at work no longer.
@@ -162,7 +146,7 @@ impl Controller {
 
     /// Whose it is.
     pub(crate) fn plugin_name(&self) -> &str {
-        self.plugin.name()
+        self.parts.plugin.name()
     }
 
     /// What it keeps over generations.
@@ -187,7 +171,7 @@ impl Controller {
 
     /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.
     async fn prepared(&self, stop: &CancellationToken) -> bool {
-        let (mut ready, mut configured) = (self.ready.clone(), self.configured.clone());
+        let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
             let definitions = "for its definitions to be granted and installed: the log says what is in the way";
             let configuration = "for a configuration that is right: the log says what is wrong";
@@ -225,7 +209,7 @@ impl Controller {
     /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
     pub(crate) async fn run(&self, phases: &Phases) -> ControllerEnd {
         let calls = || self.workers.wait();
-        kept_up("controller", &self.host.panics, phases, calls, || self.rounds(phases)).await
+        kept_up("controller", &self.parts.host.panics, phases, calls, || self.rounds(phases)).await
     }
 
     async fn rounds(&self, phases: &Phases) -> ControllerEnd {
@@ -234,7 +218,7 @@ impl Controller {
             return ControllerEnd::Clean;
         }
         loop {
-            let definitions = self.host.kinds.snapshot();
+            let definitions = self.parts.host.kinds.snapshot();
             let Admitted { resolved, live, terms } = match stop.run_until_cancelled(self.admitted()).await {
                 Some(Some(admitted)) => admitted,
                 Some(None) => {
@@ -255,18 +239,18 @@ impl Controller {
                 round = self.round(watching, gone, phases) => round,
             };
             let kind = match round {
-                ControlFlow::Break(end) => return end,
-                ControlFlow::Continue(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
-                ControlFlow::Continue(KindLoss::OverBudget(_)) => {
+                RoundEnd::Ended(end) => return end,
+                RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
+                RoundEnd::Lost(KindLoss::OverBudget(_)) => {
                     // It would need the same again.
                     stop.cancelled().await;
                     return ControllerEnd::Clean;
                 }
-                ControlFlow::Continue(KindLoss::Revoked(_)) => continue,
+                RoundEnd::Lost(KindLoss::Revoked(_)) => continue,
             };
             // The server takes a moment to take a kind out of what it says that it serves.
             stop.run_until_cancelled(tokio::time::sleep(jittered(FIRST_RETRY))).await;
-            self.host.discovery.invalidate(kind.group());
+            self.parts.host.discovery.invalidate(kind.group());
         }
     }
 
@@ -283,39 +267,41 @@ impl Controller {
     }
 
     /// Works until `stop` or until a kind is lost.
-    async fn round(
-        &self,
-        mut watching: Watching,
-        mut gone: BoxFuture<'static, KindLoss>,
-        phases: &Phases,
-    ) -> ControlFlow<ControllerEnd, KindLoss> {
-        let stop = &phases.stop;
+    async fn round(&self, watching: Watching, mut gone: BoxFuture<'static, KindLoss>, phases: &Phases) -> RoundEnd {
         let _in_round = self.takeover.as_ref().map(|takeover| takeover.round(&self.changed));
         let takeover = self.takeover.as_ref().filter(|takeover| !takeover.turn.is_cancelled());
-        let begun = if let Some(takeover) = takeover {
-            let (inherited, beginning) = match self.await_turn(takeover, &mut watching, &mut gone, stop).await {
-                ControlFlow::Continue(turn) => turn,
-                // It has not begun: what the calls of the one at work are still to see is that one's.
-                ControlFlow::Break(round) => return round,
-            };
-            let (running, place) = self.start(watching, inherited.as_ref().map(InheritedRound::place), phases);
-            // What has happened by now is in the caches already; what happens from now on is heard here.
-            for key in running.dispatch.primaries.all() {
-                running.dispatch.queue.add_with(key, Priority::BACKGROUND);
-            }
-            if let Some(inherited) = inherited {
-                inherited.has_begun();
-            }
-            StartedRound { running, place, beginning }
-        } else {
-            match self.begin(watching, &mut gone, phases).await {
-                ControlFlow::Continue(begun) => begun,
-                ControlFlow::Break(round) => return round,
-            }
+        let started = match takeover {
+            Some(takeover) => self.take_turn(takeover, watching, &mut gone, phases).await,
+            None => self.begin(watching, &mut gone, phases).await,
         };
-        let round = self.at_work(begun, gone, phases).await;
-        self.rests(stop);
-        round
+        let started = match started {
+            Ok(started) => started,
+            Err(end) => return end,
+        };
+        let end = self.at_work(started, gone, phases).await;
+        self.rests(&phases.stop);
+        end
+    }
+
+    /// Starts in the place of another generation, with its queue if it has left one. A round that never begins keeps nothing: what the
+    /// calls at work are still to see is the other's.
+    async fn take_turn(
+        &self,
+        takeover: &Takeover,
+        mut watching: Watching,
+        gone: &mut BoxFuture<'static, KindLoss>,
+        phases: &Phases,
+    ) -> Result<StartedRound, RoundEnd> {
+        let (inherited, beginning) = self.await_turn(takeover, &mut watching, gone, &phases.stop).await?;
+        let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
+        // What has happened by now is in the caches already; what happens from now on is heard here.
+        for key in running.dispatch.primaries.all() {
+            running.dispatch.queue.add_with(key, Priority::BACKGROUND);
+        }
+        if let Some(inherited) = inherited {
+            inherited.has_begun();
+        }
+        Ok(StartedRound { running, active, beginning })
     }
 
     /// Starts without another generation's queue: with its first lists, and after all calls of others have ended.
@@ -324,7 +310,7 @@ impl Controller {
         watching: Watching,
         gone: &mut BoxFuture<'static, KindLoss>,
         phases: &Phases,
-    ) -> ControlFlow<ControlFlow<ControllerEnd, KindLoss>, StartedRound> {
+    ) -> Result<StartedRound, RoundEnd> {
         let stop = &phases.stop;
         // Of the tenure before, or of another generation.
         let others = &self.handover.workers;
@@ -332,34 +318,32 @@ impl Controller {
         let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
         let Some(beginning) = waited.and_then(|_| self.handover.begins(stop)) else {
             let end = if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.last_calls(others).await };
-            return ControlFlow::Break(ControlFlow::Break(end));
+            return Err(RoundEnd::Ended(end));
         };
         let fresh = self.fresh(&watching);
         // Keys may wait for the last of the first lists, events may not: they would heap up.
-        let (running, place) = self.start(watching, None, phases);
-        let loss = tokio::select! {
+        let (running, active) = self.start(watching, None, phases);
+        let end = tokio::select! {
             biased;
             () = stop.cancelled() => {
                 running.abandon().await;
-                self.rests(stop);
-                return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean));
+                RoundEnd::Ended(ControllerEnd::Clean)
             }
-            loss = gone => loss,
-            () = fresh => return ControlFlow::Continue(StartedRound { running, place, beginning }),
+            loss = gone => self.lose(running, loss, phases).await,
+            () = fresh => return Ok(StartedRound { running, active, beginning }),
         };
-        let round = self.lose(running, loss, phases).await;
         self.rests(stop);
-        ControlFlow::Break(round)
+        Err(end)
     }
 
     /// Works until `stop` or until a kind is lost.
     async fn at_work(
         &self,
-        StartedRound { running, place, beginning }: StartedRound,
+        StartedRound { running, active, beginning }: StartedRound,
         gone: BoxFuture<'static, KindLoss>,
         phases: &Phases,
-    ) -> ControlFlow<ControllerEnd, KindLoss> {
-        let occupied = self.handover.occupy(&place);
+    ) -> RoundEnd {
+        let shown_active = self.handover.activate(&active);
         self.work(&running);
         drop(beginning);
         if let Some(takeover) = &self.takeover {
@@ -371,33 +355,33 @@ impl Controller {
             () = phases.stop.cancelled() => None,
             loss = gone => Some(loss),
         };
-        drop(occupied);
+        drop(shown_active);
         // What gets ready has nobody to wait for now.
         self.changed.notify_one();
-        if place.retired.is_cancelled() {
-            return ControlFlow::Break(phases.until_cut(running.retire(&place.relieved)).await);
+        if active.retired.is_cancelled() {
+            return RoundEnd::Ended(phases.until_cut(running.retire(&active.relieved)).await);
         }
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
-            None if self.term.ends.is_cancelled() => ControlFlow::Break(running.end().await),
+            None if self.term.ends.is_cancelled() => RoundEnd::Ended(running.end().await),
             // Another generation starts anew: what is queued is nobody's any more, and the calls that run end.
-            None => ControlFlow::Break(phases.until_cut(running.abandon()).await),
+            None => RoundEnd::Ended(phases.until_cut(running.abandon()).await),
         }
     }
 
     /// Stops for want of what is lost.
-    async fn lose(&self, running: Running, loss: KindLoss, phases: &Phases) -> ControlFlow<ControllerEnd, KindLoss> {
+    async fn lose(&self, running: Running, loss: KindLoss, phases: &Phases) -> RoundEnd {
         self.tell(&loss);
         let mut abandoned = pin!(running.abandon());
         match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
-            Some(()) => ControlFlow::Continue(loss),
+            Some(()) => RoundEnd::Lost(loss),
             // It has what the calls need that still run.
-            None => ControlFlow::Break(phases.until_cut(abandoned).await),
+            None => RoundEnd::Ended(phases.until_cut(abandoned).await),
         }
     }
 
     fn declared(&self) -> &Declared {
-        &self.plugin.manifest().controllers[self.index]
+        &self.parts.plugin.manifest().controllers[self.index]
     }
 }
 

@@ -17,14 +17,16 @@ const LONGEST_RETRY: Duration = Duration::from_secs(10);
 impl Controller {
     /// Waits until all kinds are served. None: it will never be.
     pub(super) async fn resolve(&self) -> Option<Resolved> {
-        let (plugin, controller) = (self.plugin.name(), &self.declared().name);
+        let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         let mut pause = FIRST_RETRY;
         let mut told = String::new();
         loop {
-            let mark = self.host.kinds.mark();
-            let only = self.host.namespace.as_deref();
+            let mark = self.parts.host.kinds.mark();
+            let only = self.parts.host.namespace.as_deref();
             let error =
-                match resolve::resolve(&self.host.discovery, self.plugin.manifest(), self.declared(), only).await {
+                match resolve::resolve(&self.parts.host.discovery, self.parts.plugin.manifest(), self.declared(), only)
+                    .await
+                {
                     Ok(resolved) => return Some(resolved),
                     Err(error) => error,
                 };
@@ -50,7 +52,7 @@ impl Controller {
     /// Waits before the next attempt to resolve, for as long as `pause` or until a definition of the missing kind's group
     /// has changed since `mark`. Returns the pause after that.
     async fn wait(&self, missing: Option<&ObjectKind>, pause: Duration, mark: u64) -> Duration {
-        let Host { kinds, discovery, .. } = &*self.host;
+        let Host { kinds, discovery, .. } = &*self.parts.host;
         let Some(group) = missing.map(ObjectKind::group) else {
             tokio::time::sleep(jittered(pause)).await;
             return (pause * 2).min(LONGEST_RETRY);

@@ -40,7 +40,8 @@ use crate::phases::Phases;
 use crate::supervise::caught;
 
 impl Controller {
-    /// Starts the tasks, but for the workers, in the place that was `inherited`, if one was. Returns what a successor would take over.
+    /// Starts the tasks, but for the workers, with the queue that was `inherited`, if one was. Returns what the next generation would take
+    /// over.
     pub(super) fn start(
         &self,
         mut watching: Watching,
@@ -52,7 +53,7 @@ impl Controller {
         let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases));
         let (primaries, queue) = (dispatch.primaries.clone(), dispatch.queue.clone());
-        let place = Arc::new(ActiveRound {
+        let active = Arc::new(ActiveRound {
             queue: queue.clone(),
             gate: dispatch.gate.clone(),
             setbacks: dispatch.setbacks.clone(),
@@ -67,7 +68,7 @@ impl Controller {
         for (subscription, route) in subscriptions {
             let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
-            let (rest, retired, panics) = (feeder.clone(), dispatch.retired.clone(), self.host.panics.clone());
+            let (rest, retired, panics) = (feeder.clone(), dispatch.retired.clone(), self.parts.host.panics.clone());
             // The last calls look things up by the indexes of this subscription.
             running.keep(async move {
                 let mut feeder = rest.lock().await;
@@ -81,7 +82,7 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
-        let (mut configured, all, keys) = (self.configured.clone(), primaries.clone(), queue.clone());
+        let (mut configured, all, keys) = (self.parts.configured.clone(), primaries.clone(), queue.clone());
         // The first calls get what holds now.
         configured.mark_unchanged();
         running.feed("configuration", move || requeue_on_change(configured.clone(), all.clone(), keys.clone()));
@@ -104,13 +105,13 @@ impl Controller {
             let dispatch = dispatch.clone();
             async move { dispatch.call_gate.outages().follow(|began| dispatch.recover(began)).await }
         });
-        (running, place)
+        (running, active)
     }
 
     /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue drains: some
     /// can only wake when a cache has proven itself.
     fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
-        let (gate, caches) = (gate.clone(), self.host.informers.clone());
+        let (gate, caches) = (gate.clone(), self.parts.host.informers.clone());
         let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };
         let (overdue, dispatch) = (Arc::new(overdue), running.dispatch.clone());
         running.attend("expectations", move || {
@@ -139,16 +140,16 @@ impl Controller {
         let gate = self.gate(&readable, &queue, inherited);
         let principal = Arc::new(Principal {
             role: Role::Plugin,
-            plugin: self.plugin.name().clone(),
-            digest: self.plugin.short_digest().into(),
-            replica: self.host.replica.clone(),
+            plugin: self.parts.plugin.name().clone(),
+            digest: self.parts.plugin.short_digest().into(),
+            replica: self.parts.host.replica.clone(),
             grants: live,
             impersonate,
             fence: self.term.fence.clone(),
         });
         // What runs now is judged anew.
         let (circuit, lane) =
-            (Circuit::default(), SlowLaneKeys::new(self.host.guards.clone(), self.host.recorder.clone()));
+            (Circuit::default(), SlowLaneKeys::new(self.parts.host.guards.clone(), self.parts.host.recorder.clone()));
         self.handover
             .reporter
             .show(&self.report, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
@@ -158,10 +159,10 @@ impl Controller {
             spec: primary.spec.clone(),
         });
         let middleware = Middleware {
-            instances: self.host.policies.instances(self.plugin.name()),
+            instances: self.parts.host.policies.instances(self.parts.plugin.name()),
             circuit: circuit.clone(),
             status: self.handover.status().clone(),
-            events: self.host.recorder.clone(),
+            events: self.parts.host.recorder.clone(),
             finalizer,
             lane: lane.clone(),
         };
@@ -169,32 +170,32 @@ impl Controller {
         let followed = followed(&readable, subscriptions, &primaries);
         Dispatch {
             plugin,
-            threads: self.plugin.threads().clone(),
-            share: self.share.clone(),
+            threads: self.parts.plugin.threads().clone(),
+            share: self.parts.share.clone(),
             controller: self.declared().name.as_str().into(),
             primary,
             primaries,
             principal,
             ports: self.ports(readable, followed, gate.as_ref(), &lane),
             status: self.handover.status().clone(),
-            config: self.configured.clone(),
+            config: self.parts.configured.clone(),
             queue,
             gate,
             limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
-            place_worth: self.host.place_worth,
+            place_worth: self.parts.host.place_worth,
             call_gate: CallGate::new(
-                self.host.outages.clone(),
-                Some(self.host.policies.pause(self.plugin.name())),
+                self.parts.host.outages.clone(),
+                Some(self.parts.host.policies.pause(self.parts.plugin.name())),
                 circuit,
             ),
-            setbacks: inherited.map(|place| place.setbacks.clone()).unwrap_or_default(),
-            record: self.record.clone(),
+            setbacks: inherited.map(|active| active.setbacks.clone()).unwrap_or_default(),
+            record: self.parts.record.clone(),
             retired: CancellationToken::new(),
             stop: phases.stop.child_token(),
             last_call: phases.last_call.child_token(),
             dropped: phases.dropping(),
-            panics: self.host.panics.clone(),
+            panics: self.parts.host.panics.clone(),
         }
     }
 
@@ -216,11 +217,11 @@ impl Controller {
         queue: &Queue<ObjectKey>,
         inherited: Option<&ActiveRound>,
     ) -> Option<Arc<Gate>> {
-        if !self.host.features.enabled(Feature::AutomaticExpectations) {
+        if !self.parts.host.features.enabled(Feature::AutomaticExpectations) {
             return None;
         }
         let watches: Vec<_> = readable.iter().map(|readable| readable.spec.clone()).collect();
-        let kept = inherited.filter(|place| place.watches == watches).and_then(|place| place.gate.clone());
+        let kept = inherited.filter(|active| active.watches == watches).and_then(|active| active.gate.clone());
         let gate = kept.unwrap_or_else(|| {
             let gate = Gate::new(Expecting::caches(readable), queue.clone(), Arc::new(SystemClock::new()));
             // What the keys of the last round were still to see is not known of the caches of this one.
@@ -241,29 +242,29 @@ impl Controller {
         gate: Option<&Arc<Gate>>,
         lane: &Arc<SlowLaneKeys>,
     ) -> Ports {
-        let guards = &self.host.guards;
-        let writer = self.host.writer.of_controller(followed).within(guards.writes(self.plugin.name()));
+        let guards = &self.parts.host.guards;
+        let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
         let mut writer = writer.telling(lane.listener(self.handover.status().clone()));
         if let Some(gate) = gate {
             writer = writer.expecting(Expecting::new(gate.clone(), &readable));
         }
         let writing = Arc::new(writer);
-        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.live.clone()));
+        let (reader, live) = (Arc::new(Reader::new(readable)), Arc::new(self.parts.live.clone()));
         let ports = Ports {
             owners: Arc::new(Claimer::new(reader.clone(), live.clone(), writing.clone())),
             reads: reader,
             live,
             writes: writing,
-            events: guards.limited(self.host.recorder.clone()),
-            metrics: Arc::new(self.host.metrics.plugins().clone()),
-            http: Arc::new(self.host.egress.clone()),
+            events: guards.limited(self.parts.host.recorder.clone()),
+            metrics: Arc::new(self.parts.host.metrics.plugins().clone()),
+            http: Arc::new(self.parts.host.egress.clone()),
         };
-        waited_for(counted(ports, &self.host.metrics, self.plugin.name()), &Handle::current())
+        waited_for(counted(ports, &self.parts.host.metrics, self.parts.plugin.name()), &Handle::current())
     }
 
     /// What the workers call: the plugin itself, or what does as it composes.
     fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
-        let plugin = self.plugin.clone();
+        let plugin = self.parts.plugin.clone();
         if plugin.entry() == Entry::Reconciler {
             return Box::new(plugin);
         }
@@ -284,7 +285,7 @@ impl Controller {
         let options = &self.declared().options;
         let workers = options.workers;
         if !options.finalizer {
-            finalize::tell_left_behind(&running.dispatch.primaries, self.plugin.name());
+            finalize::tell_left_behind(&running.dispatch.primaries, self.parts.plugin.name());
         }
         for _ in 0..workers {
             running.work();
@@ -292,7 +293,7 @@ impl Controller {
         self.handover.reporter.show(&self.report, |status| status.works_with(workers));
         self.say(ControllerState::Running, None);
         tracing::info!(
-            plugin = %self.plugin.name(), controller = %running.dispatch.controller,
+            plugin = %self.parts.plugin.name(), controller = %running.dispatch.controller,
             primary = %running.dispatch.primary.kind, workers, "controller started"
         );
     }

@@ -209,7 +209,7 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
     assert!(lost.as_mut().now_or_never().is_none(), "a call runs");
     assert_eq!(Arc::strong_count(&needed), 2);
     call.cancel();
-    assert_eq!(soon(lost).await, ControlFlow::Break(ControllerEnd::Clean));
+    assert_eq!(soon(lost).await, RoundEnd::Ended(ControllerEnd::Clean));
     assert_eq!(Arc::strong_count(&needed), 1);
 }
 

@@ -22,10 +22,11 @@ impl Controller {
     /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote, or the
     /// calls of an earlier round have seen in other caches. What was listed since the controller subscribed needs no proof.
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
-        let (synced, informers): (BoxFuture<'static, ()>, _) = (watching.synced().boxed(), self.host.informers.clone());
+        let (synced, informers): (BoxFuture<'static, ()>, _) =
+            (watching.synced().boxed(), self.parts.host.informers.clone());
         let (readable, since) = (watching.readable.clone(), watching.since);
         // The calls of the round at work have read these.
-        let read = self.handover.place().map(|place| place.watches.clone()).unwrap_or_default();
+        let read = self.handover.active_round().map(|active| active.watches.clone()).unwrap_or_default();
         let is_first = !self.term.is_shared && !self.handover.prior.has_run();
         async move {
             synced.await;
@@ -45,7 +46,7 @@ impl Controller {
     /// Keeps the caches filled that it would need, while another replica runs it; for ever.
     pub(crate) async fn keep_warm(&self) {
         loop {
-            let definitions = self.host.kinds.snapshot();
+            let definitions = self.parts.host.kinds.snapshot();
             let Some(Admitted { resolved, live, terms }) = self.admitted().await else {
                 return std::future::pending().await;
             };
@@ -71,7 +72,7 @@ impl Controller {
             }
             tokio::time::sleep(jittered(FIRST_RETRY)).await;
             if let KindLoss::NotServed(kind) | KindLoss::Redefined(kind) = loss {
-                self.host.discovery.invalidate(kind.group());
+                self.parts.host.discovery.invalidate(kind.group());
             }
         }
     }

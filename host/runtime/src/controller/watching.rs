@@ -80,8 +80,8 @@ impl Controller {
             }
             for spec in watched.specs {
                 let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
-                let options = SubscribeOptions { indexes, budget: Some(self.budget.clone()) };
-                let subscription = self.host.informers.subscribe_with(spec.clone(), options);
+                let options = SubscribeOptions { indexes, budget: Some(self.parts.budget.clone()) };
+                let subscription = self.parts.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
                 let store = subscription.store().clone();
                 if watched.is_primary {
@@ -116,7 +116,7 @@ impl Controller {
         watching: &Watching,
         terms: Terms,
     ) -> (BoxFuture<'static, Infallible>, impl Future<Output = KindLoss> + Send + 'static) {
-        let (host, plugin, live) = (self.host.clone(), self.plugin.name().clone(), watching.live.clone());
+        let (host, plugin, live) = (self.parts.host.clone(), self.parts.plugin.name().clone(), watching.live.clone());
         let (broken, revoked) = oneshot::channel();
         let bound = async move { terms.keep(&host.policies, &host.reviews, &plugin, &live, broken).await }.boxed();
         let revoked = async move {
@@ -137,7 +137,7 @@ impl Controller {
         definitions: &Definitions,
         revoked: impl Future<Output = KindLoss> + Send + 'static,
     ) -> BoxFuture<'static, KindLoss> {
-        let budget = self.budget.clone();
+        let budget = self.parts.budget.clone();
         let excess = async move { KindLoss::OverBudget(budget.exceeded().await) };
         // First the policies: what they revoke must not wait for anything.
         let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed()];
@@ -146,21 +146,21 @@ impl Controller {
             losses.push(not_served(subscription).map(|()| KindLoss::NotServed(kind)).boxed());
         }
         for (kind, name) in &watching.defined {
-            self.host.kinds.want();
+            self.parts.host.kinds.want();
             let kind = kind.clone();
-            losses.push(self.host.kinds.replaced(name, definitions).map(|()| KindLoss::Redefined(kind)).boxed());
+            losses.push(self.parts.host.kinds.replaced(name, definitions).map(|()| KindLoss::Redefined(kind)).boxed());
         }
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
     /// Says that the controller stops, and why.
     pub(super) fn tell(&self, loss: &KindLoss) {
-        let (plugin, controller) = (self.plugin.name(), &self.declared().name);
+        let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         match loss {
             KindLoss::OverBudget(excess) => {
                 // Not one in whose place another generation is by now, which may need less.
                 self.handover.reporter.show(&self.report, |_| {
-                    self.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
+                    self.parts.host.status.plugin(plugin).set(PluginState::Suspended, Some(excess.to_string()));
                 });
                 self.say(ControllerState::Stopped, Some("the plugin is suspended".to_owned()));
             }

@@ -27,7 +27,7 @@ pub(crate) struct Handover {
     /// Of all generations and tenures.
     pub(in crate::controller) workers: TaskTracker,
     /// The round that is at work.
-    place: Mutex<Option<Arc<ActiveRound>>>,
+    active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl PrimaryScope {
     }
 }
 
-/// A round at work, as its successor takes it over.
+/// A round at work: all that the next generation takes over from it.
 pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) queue: Queue<ObjectKey>,
     pub(in crate::controller) gate: Option<Arc<Gate>>,
@@ -80,17 +80,17 @@ impl ActiveRound {
     }
 }
 
-/// A place that another generation has been given. Unless it begins there, its keys are nobody's.
+/// The active round of one generation, passed on to another. Unless that one begins, the keys of the queue are dropped.
 pub(in crate::controller) struct InheritedRound {
-    place: Arc<ActiveRound>,
+    active: Arc<ActiveRound>,
     has_begun: bool,
     /// A stop waits until its keys are counted.
     _at_work: AtWork,
 }
 
 impl InheritedRound {
-    pub(in crate::controller) fn place(&self) -> &ActiveRound {
-        &self.place
+    pub(in crate::controller) fn active(&self) -> &ActiveRound {
+        &self.active
     }
 
     /// The other generation has begun, and hears of every change.
@@ -102,17 +102,17 @@ impl InheritedRound {
 impl Drop for InheritedRound {
     fn drop(&mut self) {
         if !self.has_begun {
-            self.place.phases.drop_keys(&self.place.queue);
+            self.active.phases.drop_keys(&self.active.queue);
         }
-        self.place.relieved.cancel();
+        self.active.relieved.cancel();
     }
 }
 
 impl Handover {
     /// Of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
-        let (prior, place, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { reporter: StatusReporter::new(status), prior, workers: tracker(), place, replaced })
+        let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { reporter: StatusReporter::new(status), prior, workers: tracker(), active, replaced })
     }
 
     /// What it shows of itself.
@@ -136,19 +136,19 @@ impl Handover {
     }
 
     /// The round at work.
-    pub(in crate::controller) fn place(&self) -> Option<Arc<ActiveRound>> {
+    pub(in crate::controller) fn active_round(&self) -> Option<Arc<ActiveRound>> {
         self.lock().clone()
     }
 
-    /// Takes the place of the round at work away from it, and gives it to another generation if that `succeeds`: from here on, the
-    /// one at work takes no further key.
-    pub(in crate::controller) fn vacate(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
+    /// Ends the active round, and passes it on to another generation if that `succeeds` it: from here on, the workers of this one take
+    /// no further key.
+    pub(in crate::controller) fn pass_on(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
         let mut at_work = self.lock();
-        let place = at_work.take().filter(|place| succeeds(place))?;
+        let active = at_work.take().filter(|active| succeeds(active))?;
         // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
-        place.retired.cancel();
-        let at_work = place.phases.at_work();
-        Some(InheritedRound { place, has_begun: false, _at_work: at_work })
+        active.retired.cancel();
+        let at_work = active.phases.at_work();
+        Some(InheritedRound { active, has_begun: false, _at_work: at_work })
     }
 
     /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
@@ -170,25 +170,25 @@ impl Handover {
     }
 
     /// A round is at work from now on.
-    pub(in crate::controller) fn occupy(self: &Arc<Self>, place: &Arc<ActiveRound>) -> ActiveGuard {
-        *self.lock() = Some(place.clone());
-        ActiveGuard { handover: self.clone(), place: place.clone() }
+    pub(in crate::controller) fn activate(self: &Arc<Self>, active: &Arc<ActiveRound>) -> ActiveGuard {
+        *self.lock() = Some(active.clone());
+        ActiveGuard { handover: self.clone(), active: active.clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<ActiveRound>>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Held by the round at work. When it is dropped, nobody can take the place over any more.
+/// Held by the round at work. Once it is dropped, nobody can take the round over any more.
 pub(in crate::controller) struct ActiveGuard {
     handover: Arc<Handover>,
-    place: Arc<ActiveRound>,
+    active: Arc<ActiveRound>,
 }
 
 impl Drop for ActiveGuard {
     fn drop(&mut self) {
-        self.handover.lock().take_if(|place| Arc::ptr_eq(place, &self.place));
+        self.handover.lock().take_if(|active| Arc::ptr_eq(active, &self.active));
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// A place with one key in its queue.
-    fn place() -> Arc<ActiveRound> {
+    fn active() -> Arc<ActiveRound> {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         queue.add(key());
         Arc::new(ActiveRound {
@@ -233,38 +233,38 @@ mod tests {
 
     #[test]
     fn a_place_that_is_taken_over_keeps_its_keys_and_is_relieved_when_the_other_has_begun() {
-        let (handover, place) = (handover(), place());
-        let occupied = handover.occupy(&place);
+        let (handover, active) = (handover(), active());
+        let occupied = handover.activate(&active);
         assert!(handover.is_at_work());
-        let inherited = handover.vacate(|_| true).expect("it is at work");
-        assert!(place.retired.is_cancelled() && !place.relieved.is_cancelled() && !handover.is_at_work());
-        let next = handover.occupy(&self::place());
+        let inherited = handover.pass_on(|_| true).expect("it is at work");
+        assert!(active.retired.is_cancelled() && !active.relieved.is_cancelled() && !handover.is_at_work());
+        let next = handover.activate(&self::active());
         drop(occupied);
         assert!(handover.is_at_work(), "that the one before has ended does not end the next");
         inherited.has_begun();
-        assert!(place.relieved.is_cancelled());
-        place.queue.add(ObjectKey::namespaced("prod", "b"));
-        assert_eq!(place.queue.len(), 2);
+        assert!(active.relieved.is_cancelled());
+        active.queue.add(ObjectKey::namespaced("prod", "b"));
+        assert_eq!(active.queue.len(), 2);
         drop(next);
         assert!(!handover.is_at_work());
     }
 
     #[test]
     fn the_keys_of_a_place_that_nobody_begins_in_are_nobodys() {
-        let (handover, place) = (handover(), place());
-        let _occupied = handover.occupy(&place);
-        drop(handover.vacate(|_| true));
-        assert!(place.relieved.is_cancelled(), "whoever waits to end may end");
-        place.queue.add(key());
-        assert!(place.queue.is_empty());
+        let (handover, active) = (handover(), active());
+        let _occupied = handover.activate(&active);
+        drop(handover.pass_on(|_| true));
+        assert!(active.relieved.is_cancelled(), "whoever waits to end may end");
+        active.queue.add(key());
+        assert!(active.queue.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
-        let (handover, place) = (handover(), place());
-        let _occupied = handover.occupy(&place);
-        let inherited = handover.vacate(|_| true);
-        let (nothing, phases) = (None::<Ready<bool>>, place.phases.clone());
+        let (handover, active) = (handover(), active());
+        let _occupied = handover.activate(&active);
+        let inherited = handover.pass_on(|_| true);
+        let (nothing, phases) = (None::<Ready<bool>>, active.phases.clone());
         let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
         assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
         drop(inherited);
@@ -273,12 +273,12 @@ mod tests {
 
     #[test]
     fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
-        let (handover, place) = (handover(), place());
-        let _occupied = handover.occupy(&place);
-        assert!(handover.vacate(|_| false).is_none());
-        assert!(!place.retired.is_cancelled() && !handover.is_at_work());
-        assert_eq!(place.queue.len(), 1);
-        assert!(handover.vacate(|_| true).is_none(), "nor does another get it");
+        let (handover, active) = (handover(), active());
+        let _occupied = handover.activate(&active);
+        assert!(handover.pass_on(|_| false).is_none());
+        assert!(!active.retired.is_cancelled() && !handover.is_at_work());
+        assert_eq!(active.queue.len(), 1);
+        assert!(handover.pass_on(|_| true).is_none(), "nor does another get it");
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,6 @@
 //! it is. Its watches are heard and what they tell is discarded; the one at work sees to that.
 
 use std::future::pending;
-use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
@@ -12,8 +11,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::finalizer;
 
 use super::kept::{InheritedRound, PrimaryScope};
-use crate::controller::Controller;
 use crate::controller::watching::{KindLoss, Watching};
+use crate::controller::{Controller, RoundEnd};
 use crate::observe::status::ControllerState;
 use crate::phases::ControllerEnd;
 
@@ -98,15 +97,15 @@ impl Controller {
         let Some(takeover) = &self.takeover else { return };
         let mut round = takeover.lock();
         let mut is_other = false;
-        let inherited = self.handover.vacate(|place| {
+        let inherited = self.handover.pass_on(|active| {
             // Of one that is not ready any more it is not known: what keys were to see is doubted then.
-            is_other = round.ready.as_ref().is_some_and(|scope| *scope != place.scope);
-            round.ready.as_ref() == Some(&place.scope)
+            is_other = round.ready.as_ref().is_some_and(|scope| *scope != active.scope);
+            round.ready.as_ref() == Some(&active.scope)
         });
         if is_other {
             self.handover.is_replaced();
             tracing::info!(
-                plugin = %self.plugin.name(), controller = self.declared().name,
+                plugin = %self.parts.plugin.name(), controller = self.declared().name,
                 "its primaries are others from now on: it starts anew"
             );
         }
@@ -122,16 +121,16 @@ impl Controller {
     /// The objects that would keep the plugin's finalizer for ever if `next` took the place of the round at work, which keeps it:
     /// how many, and one of them.
     pub(crate) fn strands(&self, next: Option<&Self>) -> Option<(usize, String)> {
-        let place = self.handover.place().filter(|_| self.declared().options.finalizer)?;
+        let active = self.handover.active_round().filter(|_| self.declared().options.finalizer)?;
         let goes_on = next.is_some_and(|next| {
             let scope = next.takeover.as_ref().and_then(|it| it.lock().ready.clone());
-            next.declared().options.finalizer && scope.as_ref() == Some(&place.scope)
+            next.declared().options.finalizer && scope.as_ref() == Some(&active.scope)
         });
         if goes_on {
             return None;
         }
-        let finalizer = finalizer::name(self.plugin.name());
-        let mut carrying = place.primaries.objects().filter(|object| finalizer::has(object, &finalizer));
+        let finalizer = finalizer::name(self.parts.plugin.name());
+        let mut carrying = active.primaries.objects().filter(|object| finalizer::has(object, &finalizer));
         let example = carrying.next()?.header.key.to_string();
         Some((1 + carrying.count(), example))
     }
@@ -143,7 +142,7 @@ impl Controller {
         watching: &mut Watching,
         gone: &mut BoxFuture<'static, KindLoss>,
         stop: &CancellationToken,
-    ) -> ControlFlow<ControlFlow<ControllerEnd, KindLoss>, (Option<InheritedRound>, TaskTrackerToken)> {
+    ) -> Result<(Option<InheritedRound>, TaskTrackerToken), RoundEnd> {
         let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
         let (fresh, watches) = (self.fresh(watching), watching.specs());
         let muted = watching.subscriptions.iter_mut().map(
@@ -162,7 +161,7 @@ impl Controller {
             self.changed.notify_one();
             takeover.turn.cancelled().await;
             let inherited = takeover.lock().inherited.take();
-            if !inherited.as_ref().is_some_and(|it| it.place().does_for(&watches)) {
+            if !inherited.as_ref().is_some_and(|it| it.active().does_for(&watches)) {
                 // What the calls that run have written and are yet to see, the caches of this round would not show.
                 self.handover.workers.wait().await;
             }
@@ -170,19 +169,19 @@ impl Controller {
         };
         let loss = tokio::select! {
             biased;
-            () = stop.cancelled() => return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean)),
+            () = stop.cancelled() => return Err(RoundEnd::Ended(ControllerEnd::Clean)),
             loss = gone => loss,
-            () = muted => return ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean)),
-            inherited = inherited => return match self.handover.begins(stop) {
-                Some(beginning) => ControlFlow::Continue((inherited, beginning)),
-                None => ControlFlow::Break(ControlFlow::Break(ControllerEnd::Clean)),
-            },
+            () = muted => return Err(RoundEnd::Ended(ControllerEnd::Clean)),
+            inherited = inherited => {
+                let beginning = self.handover.begins(stop);
+                return beginning.map(|it| (inherited, it)).ok_or(RoundEnd::Ended(ControllerEnd::Clean));
+            }
         };
         if takeover.turn.is_cancelled() {
             self.tell(&loss);
         } else {
             self.say(ControllerState::Waiting, Some(loss.to_string()));
         }
-        ControlFlow::Break(ControlFlow::Continue(loss))
+        Err(RoundEnd::Lost(loss))
     }
 }
