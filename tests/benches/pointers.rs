@@ -144,7 +144,7 @@ fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }

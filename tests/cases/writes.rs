@@ -62,7 +62,7 @@ impl Behind {
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
             hold,
             overlay: Overlay::default(),
-            turn: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         };
         (call, settled)

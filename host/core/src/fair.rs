@@ -1,10 +1,11 @@
-//! Permits for calls, shared fairly between plugins by the CPU that each used (§3.3): no more calls are at work at once than
-//! the host has turns, and a plugin with a hundred thousand keys does not hold up another's single one.
+//! Permits for calls, shared fairly between plugins by the CPU that each used (§3.3): no more calls are at work at once
+//! than the host has CPU permits, and a plugin with a hundred thousand keys does not hold up another's single one.
 //!
-//! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is next.
-//! A permit is a place, for as long as the call lasts, and a turn, which the call gives up while it waits for something (`turn`):
-//! for the API server, for its own budgets; and half-way, as soon as it can, if a plugin that has used less waits for one. How many calls one controller may have at once is its number of workers, and
-//! none of this module's concern.
+//! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is
+//! next. A permit is a call slot, for as long as the call lasts, and a CPU permit, which the call gives up while it
+//! waits for something (`cpu_permit`): for the API server, for its own budgets; and half-way, as soon as it can, if a
+//! plugin that has used less waits for one. How many calls one controller may have at once is its number of workers,
+//! and none of this module's concern.
 
 mod cpu_permit;
 mod schedule;
@@ -21,7 +22,7 @@ pub use self::cpu_permit::{CpuPermit, YieldedCpu};
 use self::cpu_permit::{CpuPermitInner, PermitReturn};
 use self::schedule::{CpuOrder, Schedule};
 pub use self::thread::leave_thread;
-use crate::slots::{SlotId, SlotTicket, Wants};
+use crate::accounts::{AccountId, WaitTicket, Wants};
 
 /// The host's permits. Clones share them.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ pub struct Fair {
     schedule: Arc<Mutex<Schedule<PermitWaiter>>>,
 }
 
-/// Somebody who waits to begin, for a place and a turn, or to go on, for a turn.
+/// Somebody who waits to begin, for a call slot and a CPU permit, or to go on, for a CPU permit.
 struct PermitWaiter {
     share: CpuShare,
     wants: Wants,
@@ -37,20 +38,20 @@ struct PermitWaiter {
 }
 
 impl Fair {
-    /// `turns` calls may be at work at once, at least one, and `places` may have begun, no fewer.
+    /// `permits` calls may be at work at once, at least one, and `call_slots` may have begun, no fewer.
     #[must_use]
-    pub fn new(turns: u32, places: u32) -> Self {
-        Self::in_order(turns, places, CpuOrder::LeastUsed)
+    pub fn new(permits: u32, call_slots: u32) -> Self {
+        Self::in_order(permits, call_slots, CpuOrder::LeastUsed)
     }
 
     /// As much for whoever comes first, whatever each has used: without the feature `FairDispatch`.
     #[must_use]
-    pub fn first_come(turns: u32, places: u32) -> Self {
-        Self::in_order(turns, places, CpuOrder::FirstCome)
+    pub fn first_come(permits: u32, call_slots: u32) -> Self {
+        Self::in_order(permits, call_slots, CpuOrder::FirstCome)
     }
 
-    fn in_order(turns: u32, places: u32, order: CpuOrder) -> Self {
-        Self { schedule: Arc::new(Mutex::new(Schedule::new(turns, places, order))) }
+    fn in_order(permits: u32, call_slots: u32, order: CpuOrder) -> Self {
+        Self { schedule: Arc::new(Mutex::new(Schedule::new(permits, call_slots, order))) }
     }
 
     /// A share of the permits, as large, relative to the others, as its weight. One for each plugin.
@@ -62,7 +63,7 @@ impl Fair {
 
     /// Gives what is free to those who wait.
     fn hand_out(&self) {
-        // The lock is free again when a turn is sent: one that nobody takes comes back at once.
+        // The lock is free again when a CPU permit is sent: one that nobody takes comes back at once.
         while let Some(PermitWaiter { share, wants, granted }) = self.next() {
             drop(granted.send(Granted { share, wants, is_taken: false }));
         }
@@ -93,7 +94,7 @@ pub struct CpuShare {
 #[derive(Debug)]
 struct ShareAccount {
     fair: Fair,
-    id: SlotId,
+    id: AccountId,
 }
 
 impl Drop for ShareAccount {
@@ -107,7 +108,7 @@ impl CpuShare {
     /// Waits for a permit. Dropping the future leaves nothing behind.
     pub async fn acquire(&self) -> CallPermit {
         self.granted(Wants::ToBegin).await.take();
-        CallPermit { standing: CpuPermitInner::with_turn(self.clone()), is_returned: false }
+        CallPermit { inner: CpuPermitInner::held(self.clone()), is_returned: false }
     }
 
     async fn granted(&self, wants: Wants) -> Granted {
@@ -121,12 +122,13 @@ impl CpuShare {
         let mut acquiring = Acquiring { share: self, ticket, granted };
         fair.hand_out();
         let Ok(granted) = (&mut acquiring.granted).await else {
-            unreachable!("a waiter is in the schedule until it has its turn")
+            unreachable!("a waiter is in the schedule until it has its CPU permit")
         };
         granted
     }
 
-    /// A call of it that has a turn has used so much `more`. Returns whether somebody should have that turn instead.
+    /// A call of it that has a CPU permit has used so much `more`. Returns whether somebody should have that CPU permit
+    /// instead.
     fn is_wanted(&self, more: Duration) -> bool {
         let ShareAccount { fair, id } = &*self.account;
         let mut schedule = fair.lock();
@@ -135,14 +137,14 @@ impl CpuShare {
     }
 
     /// Changes the schedule, and gives to those who wait what has become free.
-    fn give_back(&self, how: impl FnOnce(&mut Schedule<PermitWaiter>, SlotId)) {
+    fn give_back(&self, how: impl FnOnce(&mut Schedule<PermitWaiter>, AccountId)) {
         let ShareAccount { fair, id } = &*self.account;
         how(&mut fair.lock(), *id);
         fair.hand_out();
     }
 }
 
-/// A turn on its way to who waited for it. If nobody takes it, it comes back.
+/// A CPU permit on its way to who waited for it. If nobody takes it, it comes back.
 #[derive(Debug)]
 struct Granted {
     share: CpuShare,
@@ -174,7 +176,7 @@ impl Drop for Granted {
 /// What has to be undone when somebody stops waiting.
 struct Acquiring<'a> {
     share: &'a CpuShare,
-    ticket: SlotTicket,
+    ticket: WaitTicket,
     granted: oneshot::Receiver<Granted>,
 }
 
@@ -183,7 +185,7 @@ impl Drop for Acquiring<'_> {
         let ShareAccount { fair, id } = &*self.share.account;
         let cancelled = fair.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // From here on a turn that is on its way comes back to its sender; this one had arrived before.
+        // From here on a CPU permit that is on its way comes back to its sender; this one had arrived before.
         self.granted.close();
         drop(self.granted.try_recv());
     }
@@ -193,15 +195,15 @@ impl Drop for Acquiring<'_> {
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back"]
 pub struct CallPermit {
-    standing: Arc<CpuPermitInner>,
+    inner: Arc<CpuPermitInner>,
     is_returned: bool,
 }
 
 impl CallPermit {
-    /// The call's turn, for whoever has the call wait.
+    /// The call's CPU permit, for whoever has the call wait.
     #[must_use]
-    pub fn turn(&self) -> CpuPermit {
-        CpuPermit::of(&self.standing)
+    pub fn cpu_permit(&self) -> CpuPermit {
+        CpuPermit::of(&self.inner)
     }
 
     /// Gives the permit back after a call that used `cpu`.
@@ -218,11 +220,11 @@ impl CallPermit {
         self.give_back(|schedule, id, paid| schedule.end(id, cpu, paid));
     }
 
-    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<PermitWaiter>, SlotId, Duration)) {
+    fn give_back(&mut self, how: impl FnOnce(&mut Schedule<PermitWaiter>, AccountId, Duration)) {
         self.is_returned = true;
-        let PermitReturn { had_turn, paid } = self.standing.end();
-        self.standing.share.give_back(|schedule, id| {
-            if had_turn {
+        let PermitReturn { was_held, paid } = self.inner.end();
+        self.inner.share.give_back(|schedule, id| {
+            if was_held {
                 schedule.pause(id);
             }
             how(schedule, id, paid);
@@ -246,8 +248,8 @@ mod tests {
 
     use super::*;
 
-    fn shares<const N: usize>(turns: u32) -> [CpuShare; N] {
-        let fair = Fair::new(turns, 2 * turns);
+    fn shares<const N: usize>(permits: u32) -> [CpuShare; N] {
+        let fair = Fair::new(permits, 2 * permits);
         std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
     }
 

@@ -5,6 +5,7 @@
 //! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on each
 //! other; `windlass` wires them.
 
+mod accounts;
 pub mod batch;
 pub mod breaker;
 pub mod clock;
@@ -42,7 +43,6 @@ pub mod queue;
 pub mod settle;
 pub mod shared_budget;
 pub mod sharing;
-mod slots;
 pub mod text;
 pub mod watch;
 pub mod write;

@@ -39,8 +39,8 @@ pub struct CallContext {
     pub hold: Hold,
     /// What this call's own writes have left; its cache reads show it.
     pub overlay: Overlay,
-    /// The call's turn among all calls of the host, which it gives up while it waits.
-    pub turn: CpuPermit,
+    /// The call's permission to compute, which it gives up while it waits.
+    pub cpu_permit: CpuPermit,
     /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.
     pub config: Confidential,
 }
@@ -231,8 +231,8 @@ pub trait Events: Send + Sync {
     /// Queues `event`; it may be merged with others or dropped.
     fn emit(&self, call: &CallContext, event: Event);
 
-    /// Warns whoever looks at the primary of something that has become of its `Reconcile`. Not of one that has gone: that would be
-    /// shown nowhere.
+    /// Warns whoever looks at the primary of something that has become of its `Reconcile`. Not of one that has gone:
+    /// that would be shown nowhere.
     fn warn(&self, call: &CallContext, reason: &str, note: String) {
         if call.primary.is_some() {
             self.emit(call, Event::of_primary(EventType::Warning, reason, "Reconcile", note));

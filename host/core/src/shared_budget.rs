@@ -1,8 +1,8 @@
 //! What all plugins share in amounts, and no one may have all of: the memory of guests, threads for work that takes long.
 //!
-//! `stock` decides who may take how much, and who is next; this hands it out and has the others wait. What is taken cannot be taken
-//! back, so nobody gets all that is free, even while nobody else wants any. For turns and places of calls, which are charged by
-//! what they use, there is [`fair`](crate::fair).
+//! `stock` decides who may take how much, and who is next; this hands it out and has the others wait. What is taken
+//! cannot be taken back, so nobody gets all that is free, even while nobody else wants any. For turns and places of
+//! calls, which are charged by what they use, there is [`fair`](crate::fair).
 
 mod stock;
 
@@ -14,8 +14,8 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::{Notify, oneshot};
 
 use self::stock::Stock;
-pub use crate::slots::Wants;
-use crate::slots::{SlotId, SlotTicket};
+pub use crate::accounts::Wants;
+use crate::accounts::{AccountId, WaitTicket};
 
 /// A stock of something. Clones share it.
 #[derive(Clone)]
@@ -86,7 +86,7 @@ pub struct BudgetShare(Arc<BudgetAccount>);
 #[derive(Debug)]
 struct BudgetAccount {
     budget: SharedBudget,
-    id: SlotId,
+    id: AccountId,
     /// Told when it has nothing any more.
     emptied: Notify,
 }
@@ -139,7 +139,7 @@ impl BudgetShare {
 #[derive(Debug)]
 pub struct Taking {
     share: BudgetShare,
-    ticket: SlotTicket,
+    ticket: WaitTicket,
     granted: oneshot::Receiver<Portion>,
 }
 

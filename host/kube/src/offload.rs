@@ -1,5 +1,5 @@
-//! Work on large texts, which takes up to tens of milliseconds: on threads apart, not on those that also renew leases and follow
-//! watches. They are few, for the host as a whole and for each plugin.
+//! Work on large texts, which takes up to tens of milliseconds: on threads apart, not on those that also renew leases
+//! and follow watches. They are few, for the host as a whole and for each plugin.
 
 use std::sync::Arc;
 
@@ -67,13 +67,13 @@ impl Apart {
         if text.len() <= LARGE {
             return read(&text);
         }
-        let mut turns = Vec::with_capacity(self.reads.len());
+        let mut permits = Vec::with_capacity(self.reads.len());
         for reads in &self.reads {
-            turns.push(reads.clone().acquire_owned().await.expect("never closed"));
+            permits.push(reads.clone().acquire_owned().await.expect("never closed"));
         }
         let reading = spawn_blocking(move || {
             // Until it is done, also if nobody waits for it any more.
-            let _turns = turns;
+            let _permits = permits;
             read(&text)
         });
         match reading.await {

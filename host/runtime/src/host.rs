@@ -45,7 +45,7 @@ pub(crate) struct Host {
     /// What is kept of each plugin over all its calls.
     pub(crate) guards: Guards,
     /// What holding a permit for a second keeps from others, in seconds of CPU.
-    pub(crate) place_worth: f64,
+    pub(crate) slot_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
@@ -105,7 +105,7 @@ impl Host {
             features: settings.features.clone(),
             namespace: settings.namespace.clone(),
             guards,
-            place_worth: f64::from(processors()) / f64::from(settings.places),
+            slot_worth: f64::from(processors()) / f64::from(settings.call_slots),
             replica,
         }
     }

@@ -22,7 +22,7 @@ mod settings;
 mod supervise;
 
 pub use dispatch::guards::GuardSettings;
-pub use dispatch::ports::places;
+pub use dispatch::ports::call_slots;
 pub use egress::tls::TrustError;
 pub use leadership::{LeaseMode, LeaseSettings};
 pub use manager::{HostError, run};

@@ -24,8 +24,8 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// How many calls may be at work at once.
     pub concurrent_calls: u32,
-    /// How many calls may have begun at once, at work or waiting; see [`places`](crate::places).
-    pub places: u32,
+    /// How many calls may have begun at once, at work or waiting; see [`call_slots`](crate::call_slots).
+    pub call_slots: u32,
     /// The limits of each call, and of all calls together.
     pub limits: Limits,
     /// Compiles plugins, as a process of its own.
@@ -62,16 +62,16 @@ impl Settings {
         }
         let options = SandboxOptions {
             limits: self.limits.clone(),
-            concurrent_calls: self.places,
+            concurrent_calls: self.call_slots,
             compiler: self.compiler.clone(),
             cache: self.cache_dir.clone(),
             ..SandboxOptions::default()
         };
         let sandbox = Sandbox::with_at_least(self.concurrent_calls, options)?;
-        if sandbox.concurrent_calls() < self.places {
+        if sandbox.concurrent_calls() < self.call_slots {
             tracing::warn!(
                 calls = sandbox.concurrent_calls(),
-                wanted = self.places,
+                wanted = self.call_slots,
                 "the address space is limited (`ulimit -v`): fewer calls may have begun at once, and plugins that wait hold up others sooner"
             );
         }

@@ -1,5 +1,5 @@
-//! Changes by hand: show the operator the change, ask, then change only the objects that were shown, by the host's own writer,
-//! and report the outcome for each.
+//! Changes by hand: show the operator the change, ask, then change only the objects that were shown, by the host's own
+//! writer, and report the outcome for each.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl ManualChange<'_> {
             trace_id: format!("{:032x}", rand::random::<u128>()).into(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
-            turn: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         }
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use windlass_kube::{LiveBudget, WriteRate};
-use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, places, processors};
+use windlass_runtime::{GrantMode, GuardSettings, LeaseMode, PolicySettings, Settings, call_slots, processors};
 
 use super::PluginArgs;
 
@@ -35,7 +35,7 @@ impl PluginArgs {
             config_dir: self.config_dir,
             namespace: self.namespace,
             concurrent_calls,
-            places: places(concurrent_calls),
+            call_slots: call_slots(concurrent_calls),
             cache_dir: self.cache_dir.or_else(windlass_wasm::default_cache_dir),
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,

@@ -129,16 +129,16 @@ impl Callee<'_> {
             lot.forget(self.counters);
             None
         };
-        let turn = world.call().map_or_else(CpuPermit::default, |call| call.turn.clone());
-        let begins = |turn| CallTime::of(self.time.0, self.time.1, turn);
+        let cpu_permit = world.call().map_or_else(CpuPermit::default, |call| call.cpu_permit.clone());
+        let begins = |cpu_permit| CallTime::of(self.time.0, self.time.1, cpu_permit);
         if let Some(Parked { mut store, instance, served, .. }) = parked {
             store.data_mut().world = world;
-            store.data_mut().meter.begin_another(self.limits.clone(), begins(turn), self.cpu.clone());
+            store.data_mut().meter.begin_another(self.limits.clone(), begins(cpu_permit), self.cpu.clone());
             store.set_epoch_deadline(1);
             return Seat { store, instance: Some(instance), served, terms };
         }
-        let memory = turn.without(self.room(self.counters.memory_expected())).await;
-        let meter = Meter::new(self.limits.clone(), begins(turn), self.cpu.clone(), memory);
+        let memory = cpu_permit.without(self.room(self.counters.memory_expected())).await;
+        let meter = Meter::new(self.limits.clone(), begins(cpu_permit), self.cpu.clone(), memory);
         Seat { store: self.store(CallState::new(meter, world)), instance: None, served: Service::default(), terms }
     }
 

@@ -80,8 +80,8 @@ impl Meter {
         if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
 
-    /// To be awaited where others may have their turn, on the thread that runs the call: a plugin that waits and has used less, else
-    /// whoever else has something to do on that thread. An error if the call may not go on.
+    /// To be awaited where others may have the thread, on the thread that runs the call: a plugin that waits and has
+    /// used less, else whoever else has something to do on that thread. An error if the call may not go on.
     pub(crate) fn give_way(&self) -> Result<impl Future<Output = ()> + Send + use<>, Overrun> {
         let used = self.check_time()?;
         let time = self.time.is_wanted(used).then(|| self.time.clone());

@@ -141,7 +141,8 @@ impl Plugin {
         self.kept.found
     }
 
-    /// Whether its code is in the cache, and can be loaded from there by [`Sandbox::load_digest`](crate::Sandbox::load_digest).
+    /// Whether its code is in the cache, and can be loaded from there by
+    /// [`Sandbox::load_digest`](crate::Sandbox::load_digest).
     #[must_use]
     pub fn is_cached(&self) -> bool {
         self.kept.pinned.is_some()
@@ -153,19 +154,20 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// The threads that run guests. A task there calls a plugin in place, which is several times cheaper than from elsewhere;
-    /// it shares them with guests that spin, each of which yields every few milliseconds. They have timers, and no I/O.
+    /// The threads that run guests. A task there calls a plugin in place, which is several times cheaper than from
+    /// elsewhere; it shares them with guests that spin, each of which yields every few milliseconds. They have timers,
+    /// and no I/O.
     #[must_use]
     pub fn threads(&self) -> &Handle {
         self.shared.threads()
     }
 
-    /// Calls `reconcile` on a guest thread, as soon as one of the sandbox's permits is free; the deadline counts from then.
-    /// Whose turn it is when permits are scarce, the caller decides: the sandbox does not. Whatever the guest does, this
-    /// returns soon after its deadline.
+    /// Calls `reconcile` on a guest thread, as soon as one of the sandbox's permits is free; the deadline counts from
+    /// then. Which plugin is called when permits are scarce is decided by the caller, not by the sandbox. Whatever the
+    /// guest does, this returns soon after its deadline.
     ///
-    /// What the call asks for, such as its writes, is carried out on the tokio runtime that the plugin was loaded on. Dropping
-    /// the future stops the guest at its next yield; writes that have begun go on.
+    /// What the call asks for, such as its writes, is carried out on the tokio runtime that the plugin was loaded on.
+    /// Dropping the future stops the guest at its next yield; writes that have begun go on.
     pub async fn reconcile(
         self: &Arc<Self>,
         request: Request,

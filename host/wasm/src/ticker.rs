@@ -1,7 +1,7 @@
 //! Moves the engine's epoch forward while guests run, so that a spinning one is interrupted soon.
 //!
-//! The thread sleeps for good while no call is on a thread: neither an idle host nor one whose calls all wait wakes up 2,000 times a
-//! second.
+//! The thread sleeps for good while no call is on a thread: neither an idle host nor one whose calls all wait wakes up
+//! 2,000 times a second.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others get their turn: a neighbour's small call waits several times as long as it takes.
+/// How long a guest runs before others get the thread: a neighbour's small call waits several times as long as it takes.
 const TICK: Duration = Duration::from_micros(500);
 
 /// Owns the thread; it ends when this is dropped.

@@ -1,8 +1,8 @@
-//! How long a call may take: its wall time, which stands still while the host has the call wait for what its neighbours use:
-//! for memory, or for its turn after it has waited for something of its own.
+//! How long a call may take: its wall time, which stands still while the host has the call wait for what its neighbours
+//! use: for memory, or for its CPU permit after it has waited for something of its own.
 //!
-//! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so here, so that
-//! the call gives its turn up meanwhile.
+//! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so
+//! here, so that the call gives its CPU permit up meanwhile.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ struct Clock {
     allowed: (Limit, Duration),
     began: Instant,
     waits: Mutex<Waits>,
-    turn: CpuPermit,
+    cpu_permit: CpuPermit,
 }
 
 /// What does not count, and what tells of others.
@@ -38,9 +38,9 @@ struct Waits {
 }
 
 impl CallTime {
-    /// Of a call that begins now and has this `turn`.
-    pub(crate) fn of(limit: Limit, allowed: Duration, turn: CpuPermit) -> Self {
-        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), turn }))
+    /// Of a call that begins now and has this `cpu_permit`.
+    pub(crate) fn of(limit: Limit, allowed: Duration, cpu_permit: CpuPermit) -> Self {
+        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), cpu_permit }))
     }
 
     /// When the call must have ended, as far as is known now.
@@ -64,28 +64,29 @@ impl CallTime {
         Overrun::time(limit, allowed)
     }
 
-    /// Whether the call, which has used `cpu` up to now, should let another one go first ([`let_others`](Self::let_others)).
+    /// Whether the call, which has used `cpu` up to now, should let another one go first
+    /// ([`let_others`](Self::let_others)).
     pub(crate) fn is_wanted(&self, cpu: Duration) -> bool {
-        self.0.turn.is_wanted(cpu)
+        self.0.cpu_permit.is_wanted(cpu)
     }
 
-    /// Gives the turn up until it is this call's again, with the clock stopped.
+    /// Gives the CPU permit up until it is this call's again, with the clock stopped.
     pub(crate) async fn let_others(self) {
-        let waiting = self.0.turn.give_up();
+        let waiting = self.0.cpu_permit.give_up();
         let _stopped = StoppedClock::of(&self);
         waiting.over().await;
     }
 
-    /// Waits for `work`, which others keep the call from, with the clock stopped and without its turn.
+    /// Waits for `work`, which others keep the call from, with the clock stopped and without its CPU permit.
     pub(crate) async fn stopped_for<F: Future>(&self, work: F) -> F::Output {
         let _stopped = StoppedClock::of(self);
-        self.0.turn.without(work).await
+        self.0.cpu_permit.without(work).await
     }
 
-    /// Waits for `work`, which the call has asked for, without its turn. The clock goes on, but stops while the call then waits
-    /// for its turn.
+    /// Waits for `work`, which the call has asked for, without its CPU permit. The clock goes on, but stops while the
+    /// call then waits for its CPU permit.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
-        let waiting = self.0.turn.give_up();
+        let waiting = self.0.cpu_permit.give_up();
         self.waits().asking_since = Some(Instant::now());
         let output = work.await;
         {
@@ -178,7 +179,7 @@ mod tests {
         let fair = Fair::new(1, 8);
         let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
         let call = share.acquire().await;
-        let time = CallTime::of(Limit::Deadline, Duration::from_secs(1), call.turn());
+        let time = CallTime::of(Limit::Deadline, Duration::from_secs(1), call.cpu_permit());
         let takes_the_turn = async {
             let busy = neighbour.acquire().await;
             // Twice as long as the call may take.

@@ -1,8 +1,9 @@
-//! The turn of one call, which it gives up while it waits.
+//! The CPU permit of one call, which it gives up while it waits.
 //!
-//! What a call waits for is its own affair, and may take as long as its deadline; without a turn it keeps no neighbour waiting.
-//! What a call asks for is often carried out in several layers, each of which knows that it waits, and the host itself asks for
-//! several things at once on behalf of one call. So waits are counted: the first gives the turn up, the last gets it back.
+//! What a call waits for is its own affair, and may take as long as its deadline; without a CPU permit it keeps no
+//! neighbour waiting. What a call asks for is often carried out in several layers, each of which knows that it waits,
+//! and the host itself asks for several things at once on behalf of one call. So waits are counted: the first gives the
+//! CPU permit up, the last gets it back.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ pub(super) struct CpuPermitInner {
 
 #[derive(Debug)]
 struct CpuPermitState {
-    has_turn: bool,
+    is_held: bool,
     /// Its waits that have not ended.
     waits: usize,
     /// What was charged for it before it has ended.
@@ -30,17 +31,17 @@ struct CpuPermitState {
 
 /// How a call has ended.
 pub(super) struct PermitReturn {
-    pub(super) had_turn: bool,
+    pub(super) was_held: bool,
     /// What was charged for it before.
     pub(super) paid: Duration,
 }
 
 impl CpuPermitInner {
-    /// Of a call that begins, with its turn.
-    pub(super) fn with_turn(share: CpuShare) -> Arc<Self> {
+    /// Of a call that begins, with its CPU permit.
+    pub(super) fn held(share: CpuShare) -> Arc<Self> {
         Arc::new(Self {
             share,
-            now: Mutex::new(CpuPermitState { has_turn: true, waits: 0, paid: Duration::ZERO, is_over: false }),
+            now: Mutex::new(CpuPermitState { is_held: true, waits: 0, paid: Duration::ZERO, is_over: false }),
         })
     }
 
@@ -48,7 +49,7 @@ impl CpuPermitInner {
     pub(super) fn end(&self) -> PermitReturn {
         let mut now = self.now();
         now.is_over = true;
-        PermitReturn { had_turn: std::mem::take(&mut now.has_turn), paid: now.paid }
+        PermitReturn { was_held: std::mem::take(&mut now.is_held), paid: now.paid }
     }
 
     fn now(&self) -> MutexGuard<'_, CpuPermitState> {
@@ -56,49 +57,50 @@ impl CpuPermitInner {
     }
 }
 
-/// The turn of a call, or of what is no call and needs none. Clones are the same.
+/// The CPU permit of a call, or of what is no call and needs none. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct CpuPermit(Option<Arc<CpuPermitInner>>);
 
 impl CpuPermit {
-    pub(super) fn of(standing: &Arc<CpuPermitInner>) -> Self {
-        Self(Some(standing.clone()))
+    pub(super) fn of(inner: &Arc<CpuPermitInner>) -> Self {
+        Self(Some(inner.clone()))
     }
 
     /// The call waits from now on.
     #[must_use = "the wait ends when it is told to, or when this is dropped"]
     pub fn give_up(&self) -> YieldedCpu {
-        let standing = self.0.clone();
-        if let Some(standing) = &standing {
-            let mut now = standing.now();
+        let inner = self.0.clone();
+        if let Some(inner) = &inner {
+            let mut now = inner.now();
             now.waits += 1;
-            let had_turn = std::mem::take(&mut now.has_turn);
+            let was_held = std::mem::take(&mut now.is_held);
             drop(now);
-            if had_turn {
-                standing.share.give_back(Schedule::pause);
+            if was_held {
+                inner.share.give_back(Schedule::pause);
             }
         }
-        YieldedCpu(standing)
+        YieldedCpu(inner)
     }
 
-    /// Charges the call, which has used `cpu` up to now, and returns whether it should give its turn up: to a plugin that has
-    /// used much less and waits for one.
+    /// Charges the call, which has used `cpu` up to now, and returns whether it should give its CPU permit up: to a
+    /// plugin that has used much less and waits for one.
     #[must_use]
     pub fn is_wanted(&self, cpu: Duration) -> bool {
-        let Some(standing) = &self.0 else { return false };
-        let mut now = standing.now();
-        if !now.has_turn {
+        let Some(inner) = &self.0 else { return false };
+        let mut now = inner.now();
+        if !now.is_held {
             return false;
         }
         let more = cpu.saturating_sub(now.paid);
         now.paid += more;
-        standing.share.is_wanted(more)
+        inner.share.is_wanted(more)
     }
 
-    /// Waits for `work`, without the turn if that is not there at once.
+    /// Waits for `work`, without the CPU permit if that is not there at once.
     pub async fn without<F: Future>(&self, work: F) -> F::Output {
         let (mut work, mut waiting) = (pin!(work), None);
-        // Asked once whenever the task is: what only wants others to have the thread would be done if it were asked again at once.
+        // Asked once whenever the task is: what only wants others to have the thread would be done if it were asked
+        // again at once.
         let output = std::future::poll_fn(|context| {
             let polled = work.as_mut().poll(context);
             if polled.is_pending() {
@@ -114,26 +116,26 @@ impl CpuPermit {
     }
 }
 
-/// A wait of a call. Dropped, it ends without the turn: for who waits no more because the call is over.
+/// A wait of a call. Dropped, it ends without the CPU permit: for who waits no more because the call is over.
 #[derive(Debug)]
 pub struct YieldedCpu(Option<Arc<CpuPermitInner>>);
 
 impl YieldedCpu {
-    /// The wait is over: returns as soon as the call has its turn again, or still waits for something else.
+    /// The wait is over: returns as soon as the call has its CPU permit again, or still waits for something else.
     pub async fn over(mut self) {
-        let Some(standing) = self.0.take() else { return };
+        let Some(inner) = self.0.take() else { return };
         {
-            let mut now = standing.now();
+            let mut now = inner.now();
             now.waits -= 1;
-            if now.waits > 0 || now.has_turn || now.is_over {
+            if now.waits > 0 || now.is_held || now.is_over {
                 return;
             }
         }
-        let granted = standing.share.granted(Wants::ToGoOn).await;
-        let mut now = standing.now();
+        let granted = inner.share.granted(Wants::ToGoOn).await;
+        let mut now = inner.now();
         // Meanwhile another wait may have begun, which gets it back when it ends, or have got it back already.
-        if now.waits == 0 && !now.has_turn && !now.is_over {
-            now.has_turn = true;
+        if now.waits == 0 && !now.is_held && !now.is_over {
+            now.is_held = true;
             granted.take();
         }
     }
@@ -141,8 +143,8 @@ impl YieldedCpu {
 
 impl Drop for YieldedCpu {
     fn drop(&mut self) {
-        if let Some(standing) = self.0.take() {
-            standing.now().waits -= 1;
+        if let Some(inner) = self.0.take() {
+            inner.now().waits -= 1;
         }
     }
 }
@@ -156,8 +158,8 @@ mod tests {
     use super::super::{CallPermit, Fair};
     use super::*;
 
-    fn shares<const N: usize>(turns: u32, places: u32) -> [CpuShare; N] {
-        let fair = Fair::new(turns, places);
+    fn shares<const N: usize>(permits: u32, call_slots: u32) -> [CpuShare; N] {
+        let fair = Fair::new(permits, call_slots);
         std::array::from_fn(|_| fair.share(NonZeroU32::MIN))
     }
 
@@ -169,10 +171,10 @@ mod tests {
     fn who_only_leaves_the_thread_without_the_turn_is_not_asked_again_before_others() {
         let [leaves, neighbour] = shares(1, 8);
         let call = at_once(&leaves).expect("free");
-        let turn = call.turn();
-        let mut leaving = Box::pin(turn.without(super::super::leave_thread()));
+        let permit = call.cpu_permit();
+        let mut leaving = Box::pin(permit.without(super::super::leave_thread()));
         assert!(leaving.as_mut().now_or_never().is_none());
-        at_once(&neighbour).expect("its turn is free").finish(Duration::ZERO);
+        at_once(&neighbour).expect("its CPU permit is free").finish(Duration::ZERO);
         assert!(leaving.now_or_never().is_some());
     }
 
@@ -181,10 +183,10 @@ mod tests {
         let [waiter, neighbour] = shares(1, 8);
         let call = at_once(&waiter).expect("free");
         assert!(at_once(&neighbour).is_none());
-        let wait = call.turn().give_up();
+        let wait = call.cpu_permit().give_up();
         let other = at_once(&neighbour).expect("nobody works");
         let mut again = Box::pin(wait.over());
-        assert!(again.as_mut().now_or_never().is_none(), "its turn is another's now");
+        assert!(again.as_mut().now_or_never().is_none(), "its CPU permit is another's now");
         other.finish(Duration::ZERO);
         assert!(again.now_or_never().is_some());
         assert!(at_once(&neighbour).is_none(), "it works again");
@@ -198,9 +200,9 @@ mod tests {
         let call = at_once(&share).expect("free");
         let mut waiting = Box::pin(neighbour.acquire());
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert_eq!(call.turn().without(std::future::ready(7)).now_or_never(), Some(7));
+        assert_eq!(call.cpu_permit().without(std::future::ready(7)).now_or_never(), Some(7));
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert!(call.turn().without(std::future::pending::<()>()).now_or_never().is_none());
+        assert!(call.cpu_permit().without(std::future::pending::<()>()).now_or_never().is_none());
         assert!(waiting.now_or_never().is_some());
     }
 
@@ -208,7 +210,7 @@ mod tests {
     fn of_several_waits_the_last_gets_the_turn_back() {
         let [share, neighbour] = shares(1, 8);
         let call = at_once(&share).expect("free");
-        let (outer, inner) = (call.turn().give_up(), call.turn().give_up());
+        let (outer, inner) = (call.cpu_permit().give_up(), call.cpu_permit().give_up());
         let other = at_once(&neighbour).expect("nobody works");
         assert!(inner.over().now_or_never().is_some(), "it still waits");
         let mut again = Box::pin(outer.over());
@@ -222,20 +224,20 @@ mod tests {
     fn a_call_that_has_used_much_gives_way_to_one_that_has_not_and_goes_on_after_it() {
         let [spins, comes] = shares(1, 8);
         let (long, milliseconds) = (at_once(&spins).expect("free"), Duration::from_millis);
-        assert!(!long.turn().is_wanted(milliseconds(100)), "nobody waits");
+        assert!(!long.cpu_permit().is_wanted(milliseconds(100)), "nobody waits");
         let mut coming = Box::pin(comes.acquire());
         assert!(coming.as_mut().now_or_never().is_none());
-        assert!(long.turn().is_wanted(milliseconds(101)));
-        let wait = long.turn().give_up();
-        assert!(!long.turn().is_wanted(milliseconds(101)), "it has no turn to give");
-        let short = coming.now_or_never().expect("it has the turn");
+        assert!(long.cpu_permit().is_wanted(milliseconds(101)));
+        let wait = long.cpu_permit().give_up();
+        assert!(!long.cpu_permit().is_wanted(milliseconds(101)), "it has no CPU permit to give");
+        let short = coming.now_or_never().expect("it has the CPU permit");
         let mut again = Box::pin(wait.over());
         assert!(again.as_mut().now_or_never().is_none());
-        assert!(!short.turn().is_wanted(milliseconds(1)));
+        assert!(!short.cpu_permit().is_wanted(milliseconds(1)));
         short.finish(milliseconds(1));
         assert!(again.now_or_never().is_some());
         long.finish(milliseconds(102));
-        assert!(!CpuPermit::default().is_wanted(milliseconds(100)), "no call, no turn");
+        assert!(!CpuPermit::default().is_wanted(milliseconds(100)), "no call, no CPU permit");
     }
 
     #[test]
@@ -243,13 +245,13 @@ mod tests {
         let [share, neighbour] = shares(1, 8);
         for how in 0..4 {
             let call = at_once(&share).expect("free");
-            let wait = call.turn().give_up();
+            let wait = call.cpu_permit().give_up();
             match how {
                 // The call ends while it waits.
                 0 => call.finish(Duration::ZERO),
                 // Nobody waits for it any more.
                 1 => drop(wait.over()),
-                // It is over while it waits for its turn.
+                // It is over while it waits for its CPU permit.
                 2 => {
                     let other = at_once(&neighbour).expect("nobody works");
                     let mut again = Box::pin(wait.over());
@@ -264,7 +266,7 @@ mod tests {
                     other.unused();
                 }
             }
-            let only = at_once(&neighbour).expect("a turn is free");
+            let only = at_once(&neighbour).expect("a CPU permit is free");
             assert!(at_once(&share).is_none(), "and no more than one");
             only.unused();
         }
@@ -278,7 +280,7 @@ mod tests {
             let share: &CpuShare = &shares[plugin];
             let before = begun.len();
             while let Some(call) = at_once(share) {
-                begun.push((call.turn().give_up(), call));
+                begun.push((call.cpu_permit().give_up(), call));
             }
             begun.len() - before
         });

@@ -1,16 +1,17 @@
-//! Which plugin gets the next turn: a value that is told what happens and says who is next.
+//! Which plugin gets the next CPU permit: a value that is told what happens and says who is next.
 //!
-//! A call has a *place* from its beginning to its end, and a *turn* while it is at work: one that waits gives its turn up and
-//! queues for another when it goes on. Both are scarce, turns much more so.
+//! A call has a *call slot* from its beginning to its end, and a *CPU permit* while it is at work: one that waits gives
+//! its CPU permit up and queues for another when it goes on. Both are scarce, CPU permits much more so.
 //!
 //! Start-time fair queueing over CPU time. Each plugin has an account of the CPU that its calls used, divided by its
-//! weight; a free turn goes to the plugin that waits with the least on its account. A call that has not ended is reckoned by
-//! what such calls used lately, so that a plugin with many of them does not look as if they were free. Within a plugin calls that
-//! go on come before those that begin.
+//! weight; a free CPU permit goes to the plugin that waits with the least on its account. A call that has not ended is
+//! reckoned by what such calls used lately, so that a plugin with many of them does not look as if they were free.
+//! Within a plugin calls that go on come before those that begin.
 //!
-//! The *horizon* is where all who wait have got to: no waiting account is behind it, and it never goes back. A plugin that
-//! begins to wait is brought up to it. So one that was idle cannot save up a claim, and one that comes is behind nobody:
-//! with no debt of its own it gets the next turn, but for others that came up to the horizon before it, one grant each.
+//! The *horizon* is where all who wait have got to: no waiting account is behind it, and it never goes back. A plugin
+//! that begins to wait is brought up to it. So one that was idle cannot save up a claim, and one that comes is behind
+//! nobody: with no debt of its own it gets the next CPU permit, but for others that came up to the horizon before it,
+//! one grant each.
 //!
 //! To be next is worth nothing while others have everything. So a plugin takes one more only if enough stays free beside
 //! ([`may_take`]): the more plugins have, the less any of them may have, and something is left for one that has nothing.
@@ -18,7 +19,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::slots::{Slot, SlotId, SlotTicket, Slots, Wants};
+use crate::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
 
 /// What a plugin's first call is reckoned at, in nanoseconds, before anything is known of it.
 const FIRST_ESTIMATE: u64 = 1_000_000;
@@ -27,13 +28,13 @@ const FIRST_ESTIMATE: u64 = 1_000_000;
 const WORTH_A_CHANGE: u64 = 5_000_000;
 /// One part in this many of an estimate is the last call's.
 const SMOOTHING: u64 = 4;
-/// A plugin may have so many times the turns that it leaves free: three quarters of all, if it is alone.
-const TURNS_TO_FREE: u64 = 3;
-/// The same of places: a half. They are there for calls that wait long.
-const PLACES_TO_FREE: u64 = 1;
+/// A plugin may have so many times the CPU permits that it leaves free: three quarters of all, if it is alone.
+const PERMITS_TO_FREE: u64 = 3;
+/// The same of call slots: a half. They are there for calls that wait long.
+const CALLS_TO_FREE: u64 = 1;
 
-/// Whether a plugin that has `held` may take one of the `free`, so that it then has at most `to_free` times what is left. Who
-/// has none may take the last.
+/// Whether a plugin that has `held` may take one of the `free`, so that it then has at most `to_free` times what is
+/// left. Who has none may take the last.
 ///
 /// If `n` plugins take all that they may, that leaves one part in `1 + n * to_free`.
 fn may_take(held: u64, free: u32, to_free: u64) -> bool {
@@ -50,16 +51,16 @@ struct CpuAccount {
     used: u64,
     /// What a call of it uses, going by the last ones, in nanoseconds.
     estimate: u64,
-    /// Its calls that have not ended: each has a place.
-    places: u64,
-    /// Those of them that have a turn.
-    turns: u64,
+    /// Its calls that have not ended: each has a call slot.
+    call_slots: u64,
+    /// Those of them that have a CPU permit.
+    permits: u64,
 }
 
 impl CpuAccount {
     /// What it has used, and what its calls that have not ended will have: who has less goes first.
     fn reckoned(&self) -> u64 {
-        self.used.saturating_add(self.places.saturating_mul(self.estimate) / self.weight)
+        self.used.saturating_add(self.call_slots.saturating_mul(self.estimate) / self.weight)
     }
 
     /// A call has ended that used `cpu`; None: it is taken for one as usual. Of this it has `paid` some already.
@@ -74,20 +75,20 @@ impl CpuAccount {
     }
 
     fn may_begin(&self, free: Free) -> bool {
-        may_take(self.places, free.places, PLACES_TO_FREE)
+        may_take(self.call_slots, free.call_slots, CALLS_TO_FREE)
     }
 }
 
-impl<W> Slot<CpuAccount, W> {
-    /// Somebody waits who could have something. Otherwise it wants to begin calls only, and has as many as it may: what it has
-    /// used does not grow before one of them ends, which may be long.
+impl<W> AccountEntry<CpuAccount, W> {
+    /// Somebody waits who could have something. Otherwise it wants to begin calls only, and has as many as it may: what
+    /// it has used does not grow before one of them ends, which may be long.
     fn is_hungry(&self, free: Free) -> bool {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin) && self.account.may_begin(free)
     }
 
     /// Who would be next of its own, if it may have more of what is free.
-    fn next_of(&self, free: Free) -> Option<SlotTicket> {
-        if !may_take(self.account.turns, free.turns, TURNS_TO_FREE) {
+    fn next_of(&self, free: Free) -> Option<WaitTicket> {
+        if !may_take(self.account.permits, free.permits, PERMITS_TO_FREE) {
             return None;
         }
         let (ticket, wants, _) = self.next()?;
@@ -111,138 +112,141 @@ pub(super) enum CpuOrder {
 /// What nobody has.
 #[derive(Clone, Copy, Debug)]
 struct Free {
-    turns: u32,
-    places: u32,
+    permits: u32,
+    call_slots: u32,
 }
 
-/// Turns and places, the accounts, and who waits: `W` is how a waiter is reached.
+/// CPU permits and call slots, the accounts, and who waits: `W` is how a waiter is reached.
 pub(super) struct Schedule<W> {
     order: CpuOrder,
     /// While somebody waits there is nothing that he may have, once [`Schedule::grant`] has returned None.
     free: Free,
-    slots: Slots<CpuAccount, W>,
+    accounts: Accounts<CpuAccount, W>,
     horizon: u64,
 }
 
 impl<W> Schedule<W> {
-    /// At least one turn, and no fewer places than turns.
-    pub(super) fn new(turns: u32, places: u32, order: CpuOrder) -> Self {
-        let turns = turns.max(1);
-        let free = Free { turns, places: places.max(turns) };
-        Self { order, free, slots: Slots::new(), horizon: 0 }
+    /// At least one CPU permit, and no fewer call slots than CPU permits.
+    pub(super) fn new(permits: u32, call_slots: u32, order: CpuOrder) -> Self {
+        let permits = permits.max(1);
+        let free = Free { permits, call_slots: call_slots.max(permits) };
+        Self { order, free, accounts: Accounts::new(), horizon: 0 }
     }
 
     /// Opens an account.
-    pub(super) fn join(&mut self, weight: NonZeroU32) -> SlotId {
+    pub(super) fn join(&mut self, weight: NonZeroU32) -> AccountId {
         let (weight, used) = (weight.get().into(), self.horizon);
-        self.slots.join(CpuAccount { weight, used, estimate: FIRST_ESTIMATE, places: 0, turns: 0 })
+        self.accounts.join(CpuAccount { weight, used, estimate: FIRST_ESTIMATE, call_slots: 0, permits: 0 })
     }
 
     /// Closes an account that has no call and no waiter.
-    pub(super) fn leave(&mut self, id: SlotId) {
-        self.slots.leave(id);
+    pub(super) fn leave(&mut self, id: AccountId) {
+        self.accounts.leave(id);
     }
 
-    /// Queues a waiter for a place and a turn.
-    pub(super) fn begin(&mut self, id: SlotId, waiter: W) -> SlotTicket {
+    /// Queues a waiter for a call slot and a CPU permit.
+    pub(super) fn begin(&mut self, id: AccountId, waiter: W) -> WaitTicket {
         self.wait(id, Wants::ToBegin, waiter)
     }
 
-    /// Queues a waiter who has a place for a turn.
-    pub(super) fn go_on(&mut self, id: SlotId, waiter: W) -> SlotTicket {
+    /// Queues a waiter who has a call slot for a CPU permit.
+    pub(super) fn go_on(&mut self, id: AccountId, waiter: W) -> WaitTicket {
         self.wait(id, Wants::ToGoOn, waiter)
     }
 
-    fn wait(&mut self, id: SlotId, wants: Wants, waiter: W) -> SlotTicket {
-        let slot = self.slots.get_mut(id);
-        if !slot.has_waiters() {
-            slot.account.used = slot.account.used.max(self.horizon);
+    fn wait(&mut self, id: AccountId, wants: Wants, waiter: W) -> WaitTicket {
+        let entry = self.accounts.get_mut(id);
+        if !entry.has_waiters() {
+            entry.account.used = entry.account.used.max(self.horizon);
         }
-        self.slots.wait(id, wants, waiter)
+        self.accounts.wait(id, wants, waiter)
     }
 
     /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
-    pub(super) fn cancel(&mut self, id: SlotId, ticket: SlotTicket) -> Option<W> {
-        self.slots.cancel(id, ticket)
+    pub(super) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
+        self.accounts.cancel(id, ticket)
     }
 
     /// Gives what is free to whoever is next. None: nobody waits who may have it.
-    pub(super) fn grant(&mut self) -> Option<(SlotId, W)> {
-        if self.free.turns == 0 {
+    pub(super) fn grant(&mut self) -> Option<(AccountId, W)> {
+        if self.free.permits == 0 {
             return None;
         }
         self.bring_up();
-        // Also of those that may have no more turns now: they are not behind the horizon when they may again. But not of those
-        // whose calls wait, or all who come would be brought up to nothing, and have a claim on the time that those wait.
-        let hungry = self.slots.iter().filter(|(_, slot)| slot.is_hungry(self.free));
-        let least_used = hungry.map(|(_, slot)| slot.account.used).min()?;
+        // Also of those that may have no more CPU permits now: they are not behind the horizon when they may again. But
+        // not of those whose calls wait, or all who come would be brought up to nothing, and have a claim on the time
+        // that those wait.
+        let hungry = self.accounts.iter().filter(|(_, entry)| entry.is_hungry(self.free));
+        let least_used = hungry.map(|(_, entry)| entry.account.used).min()?;
         let reckoned = |account: &CpuAccount| match self.order {
             CpuOrder::LeastUsed => account.reckoned(),
             CpuOrder::FirstCome => 0,
         };
-        let waiting = self.slots.iter().filter_map(|(id, slot)| Some((id, &slot.account, slot.next_of(self.free)?)));
+        let waiting =
+            self.accounts.iter().filter_map(|(id, entry)| Some((id, &entry.account, entry.next_of(self.free)?)));
         let (next, ..) = waiting.min_by_key(|(_, account, first)| (reckoned(account), *first))?;
         self.horizon = self.horizon.max(least_used);
-        self.free.turns -= 1;
-        let slot = self.slots.get_mut(next);
-        slot.account.turns += 1;
-        let (wants, waiter) = slot.pop()?;
+        self.free.permits -= 1;
+        let entry = self.accounts.get_mut(next);
+        entry.account.permits += 1;
+        let (wants, waiter) = entry.pop()?;
         if wants == Wants::ToBegin {
-            slot.account.places += 1;
-            self.free.places -= 1;
+            entry.account.call_slots += 1;
+            self.free.call_slots -= 1;
         }
         Some((next, waiter))
     }
 
-    /// Brings those up to the horizon that could have had nothing while it went on, for their own calls held all that they may:
-    /// that is no claim on their neighbours.
+    /// Brings those up to the horizon that could have had nothing while it went on, for their own calls held all that
+    /// they may: that is no claim on their neighbours.
     fn bring_up(&mut self) {
         let (horizon, free) = (self.horizon, self.free);
-        for slot in self.slots.iter_mut().filter(|slot| slot.is_hungry(free)) {
-            slot.account.used = slot.account.used.max(horizon);
+        for entry in self.accounts.iter_mut().filter(|entry| entry.is_hungry(free)) {
+            entry.account.used = entry.account.used.max(horizon);
         }
     }
 
-    /// Takes the turn of a call back that has not ended.
-    pub(super) fn pause(&mut self, id: SlotId) {
-        self.account(id).turns -= 1;
-        self.free.turns += 1;
+    /// Takes the CPU permit of a call back that has not ended.
+    pub(super) fn pause(&mut self, id: AccountId) {
+        self.account(id).permits -= 1;
+        self.free.permits += 1;
     }
 
     /// A call that goes on has used so much more.
-    pub(super) fn pay(&mut self, id: SlotId, cpu: Duration) {
+    pub(super) fn pay(&mut self, id: AccountId, cpu: Duration) {
         self.account(id).pay(nanoseconds(cpu));
     }
 
-    /// Whether a plugin that has used much less than `id`, whose call has a turn, waits for one and could have this one.
-    pub(super) fn is_wanted(&self, id: SlotId) -> bool {
+    /// Whether a plugin that has used much less than `id`, whose call has a CPU permit, waits for one and could have
+    /// this one.
+    pub(super) fn is_wanted(&self, id: AccountId) -> bool {
         if self.order == CpuOrder::FirstCome {
             return false;
         }
-        let free = Free { turns: self.free.turns.saturating_add(1), ..self.free };
-        let mine = self.slots.get(id).account.reckoned();
+        let free = Free { permits: self.free.permits.saturating_add(1), ..self.free };
+        let mine = self.accounts.get(id).account.reckoned();
         // Its own account is among them, and never behind itself.
-        let mut waiting = self.slots.iter().filter(|(_, slot)| slot.next_of(free).is_some());
-        waiting.any(|(_, slot)| slot.account.reckoned().saturating_add(WORTH_A_CHANGE) < mine)
+        let mut waiting = self.accounts.iter().filter(|(_, entry)| entry.next_of(free).is_some());
+        waiting.any(|(_, entry)| entry.account.reckoned().saturating_add(WORTH_A_CHANGE) < mine)
     }
 
-    /// A call has ended that had no turn: takes its place back and charges what it used, of which it has `paid` some before;
-    /// None: what such calls use.
-    pub(super) fn end(&mut self, id: SlotId, cpu: Option<Duration>, paid: Duration) {
+    /// A call has ended that had no CPU permit: takes its call slot back and charges what it used, of which it has
+    /// `paid` some before; None: what such calls use.
+    pub(super) fn end(&mut self, id: AccountId, cpu: Option<Duration>, paid: Duration) {
         let account = self.account(id);
-        account.places -= 1;
+        account.call_slots -= 1;
         account.charge(cpu, paid);
-        self.free.places += 1;
+        self.free.call_slots += 1;
     }
 
     /// The same of a call that was never made.
-    pub(super) fn end_unused(&mut self, id: SlotId) {
-        self.account(id).places -= 1;
-        self.free.places += 1;
+    pub(super) fn end_unused(&mut self, id: AccountId) {
+        self.account(id).call_slots -= 1;
+        self.free.call_slots += 1;
     }
 
-    fn account(&mut self, id: SlotId) -> &mut CpuAccount {
-        &mut self.slots.get_mut(id).account
+    fn account(&mut self, id: AccountId) -> &mut CpuAccount {
+        &mut self.accounts.get_mut(id).account
     }
 }
 

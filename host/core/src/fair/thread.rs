@@ -5,8 +5,9 @@ use std::task::Poll;
 
 /// Completes when the tasks that were ready on this thread have had their turn.
 ///
-/// Not as tokio's `yield_now`, which has the task wait until the scheduler has looked for news, and then takes it first. Where that is
-/// looked for after every poll, as on the guests' threads, a task that yields so again and again leaves nobody else a turn.
+/// Not as tokio's `yield_now`, which has the task wait until the scheduler has looked for news, and then takes it
+/// first. Where that is looked for after every poll, as on the guests' threads, a task that yields so again and again
+/// leaves the thread to nobody else.
 pub async fn leave_thread() {
     let mut has_left = false;
     poll_fn(|context| {

@@ -1,14 +1,15 @@
 //! Who may have how much: a value that is told what happens and says who is next.
 //!
-//! A plugin takes more only if it then has no more than what is left ([`may_take`]): the more others have, the less it may have,
-//! and something is left for one that has nothing. So two plugins that take all that they may leave a quarter, and three an eighth.
+//! A plugin takes more only if it then has no more than what is left ([`may_take`]): the more others have, the less it
+//! may have, and something is left for one that has nothing. So two plugins that take all that they may leave a
+//! quarter, and three an eighth.
 //!
-//! Whoever has least is next, so that one that comes is behind nobody; among those that have as much, whoever waits longest. Within a
-//! plugin those who have begun come before those who begin. Somebody who wants much is passed by others who want
-//! little: to hold that back for him would have a plugin keep its neighbours waiting with one large wish. For what he is to
-//! get all the same see the caller (`wasm/src/memory.rs`).
+//! Whoever has least is next, so that one that comes is behind nobody; among those that have as much, whoever waits
+//! longest. Within a plugin those who have begun come before those who begin. Somebody who wants much is passed by
+//! others who want little: to hold that back for him would have a plugin keep its neighbours waiting with one large
+//! wish. For what he is to get all the same see the caller (`wasm/src/memory.rs`).
 
-use crate::slots::{Slot, SlotId, SlotTicket, Slots, Wants};
+use crate::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
 
 /// Whether one that has `held` may take `amount` of what is `free`. Who has nothing may take the last single one.
 fn may_take(held: u32, amount: u32, free: u32) -> bool {
@@ -30,9 +31,9 @@ struct StockWaiter<W> {
 /// What one plugin has.
 struct StockHeld(u32);
 
-impl<W> Slot<StockHeld, StockWaiter<W>> {
+impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
     /// Who would be next of its own, if it may have what it wants of what is `free`.
-    fn next_of(&self, free: u32) -> Option<SlotTicket> {
+    fn next_of(&self, free: u32) -> Option<WaitTicket> {
         let (ticket, _, next) = self.next()?;
         may_take(self.account.0, next.amount, free).then_some(ticket)
     }
@@ -43,12 +44,12 @@ pub(super) struct Stock<W> {
     all: u32,
     /// While somebody waits who is next of his own, it is less than he may have, once [`Stock::grant`] has returned None.
     free: u32,
-    slots: Slots<StockHeld, StockWaiter<W>>,
+    accounts: Accounts<StockHeld, StockWaiter<W>>,
 }
 
 impl<W> Stock<W> {
     pub(super) fn new(all: u32) -> Self {
-        Self { all, free: all, slots: Slots::new() }
+        Self { all, free: all, accounts: Accounts::new() }
     }
 
     pub(super) fn all(&self) -> u32 {
@@ -60,57 +61,57 @@ impl<W> Stock<W> {
     }
 
     /// Opens an account.
-    pub(super) fn join(&mut self) -> SlotId {
-        self.slots.join(StockHeld(0))
+    pub(super) fn join(&mut self) -> AccountId {
+        self.accounts.join(StockHeld(0))
     }
 
     /// Closes an account that has nothing and no waiter.
-    pub(super) fn leave(&mut self, id: SlotId) {
-        self.slots.leave(id);
+    pub(super) fn leave(&mut self, id: AccountId) {
+        self.accounts.leave(id);
     }
 
-    pub(super) fn held(&self, id: SlotId) -> u32 {
-        self.slots.get(id).account.0
+    pub(super) fn held(&self, id: AccountId) -> u32 {
+        self.accounts.get(id).account.0
     }
 
     /// Takes `amount`, if that may be done now and passes none of its own. False: it may not.
-    pub(super) fn try_take(&mut self, id: SlotId, amount: u32, wants: Wants) -> bool {
-        let slot = self.slots.get_mut(id);
-        let is_passing = slot.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && slot.has_waiters();
-        let may = !is_passing && may_take(slot.account.0, amount, self.free);
+    pub(super) fn try_take(&mut self, id: AccountId, amount: u32, wants: Wants) -> bool {
+        let entry = self.accounts.get_mut(id);
+        let is_passing = entry.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && entry.has_waiters();
+        let may = !is_passing && may_take(entry.account.0, amount, self.free);
         if may {
-            slot.account.0 += amount;
+            entry.account.0 += amount;
             self.free -= amount;
         }
         may
     }
 
     /// Queues a waiter.
-    pub(super) fn wait(&mut self, id: SlotId, amount: u32, wants: Wants, waiter: W) -> SlotTicket {
-        self.slots.wait(id, wants, StockWaiter { amount, waiter })
+    pub(super) fn wait(&mut self, id: AccountId, amount: u32, wants: Wants, waiter: W) -> WaitTicket {
+        self.accounts.wait(id, wants, StockWaiter { amount, waiter })
     }
 
     /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
-    pub(super) fn cancel(&mut self, id: SlotId, ticket: SlotTicket) -> Option<W> {
-        self.slots.cancel(id, ticket).map(|waiting| waiting.waiter)
+    pub(super) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
+        self.accounts.cancel(id, ticket).map(|waiting| waiting.waiter)
     }
 
     /// Gives what is free to whoever is next, and says how much. None: nobody waits who may have what he wants.
     pub(super) fn grant(&mut self) -> Option<(u32, W)> {
         let free = self.free;
-        let slots = self.slots.iter_mut();
-        let (_, slot) = slots
-            .filter_map(|slot| Some(((slot.account.0, slot.next_of(free)?), slot)))
+        let accounts = self.accounts.iter_mut();
+        let (_, entry) = accounts
+            .filter_map(|entry| Some(((entry.account.0, entry.next_of(free)?), entry)))
             .min_by_key(|(first, _)| *first)?;
-        let (_, StockWaiter { amount, waiter }) = slot.pop()?;
-        slot.account.0 += amount;
+        let (_, StockWaiter { amount, waiter }) = entry.pop()?;
+        entry.account.0 += amount;
         self.free -= amount;
         Some((amount, waiter))
     }
 
     /// Takes back what was taken.
-    pub(super) fn give_back(&mut self, id: SlotId, amount: u32) {
-        self.slots.get_mut(id).account.0 -= amount;
+    pub(super) fn give_back(&mut self, id: AccountId, amount: u32) {
+        self.accounts.get_mut(id).account.0 -= amount;
         self.free += amount;
     }
 }
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     /// Takes one more as long as it may.
-    fn grab(stock: &mut Stock<()>, id: SlotId) {
+    fn grab(stock: &mut Stock<()>, id: AccountId) {
         while stock.try_take(id, 1, Wants::ToBegin) {}
     }
 
@@ -176,9 +177,9 @@ mod tests {
     struct Model {
         stock: Stock<u64>,
         all: u32,
-        ids: Vec<SlotId>,
+        ids: Vec<AccountId>,
         /// Who waits, in the order of their coming: the plugin, whether it begins, how much, and by which number.
-        waiting: Vec<(usize, bool, u32, SlotTicket, u64)>,
+        waiting: Vec<(usize, bool, u32, WaitTicket, u64)>,
         /// What was granted and not given back, and to which plugin.
         granted: Vec<(usize, u32)>,
         waiters: u64,

@@ -51,7 +51,7 @@ pub(crate) struct Feed {
     subscribers: watch::Sender<usize>,
     /// Asks an informer that waits before its next attempt not to wait any longer.
     hurry: Notify,
-    /// A list was asked for by force, at this turn.
+    /// A list was asked for by force, at this stamp.
     wanted: watch::Sender<Option<Stamp>>,
     /// When the last proof of freshness began, and how it ended. Held while one runs.
     proven: tokio::sync::Mutex<Option<(Stamp, Evidence)>>,

@@ -159,7 +159,7 @@ impl Follower {
         let seconds = watch_seconds();
         let began = Instant::now();
         let resource = self.resource().await;
-        let turn = Stamp::take();
+        let asked = Stamp::take();
         let answer = match resource {
             Ok(resource) => self.begin(&resource, From::Everything, seconds).await.map(|lines| (resource, lines)),
             Err(error) => Err(error),
@@ -173,7 +173,7 @@ impl Follower {
             }
             Err(error) => return Step::failed(None, self.doubting(error)),
         };
-        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, turn).await;
+        let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, asked).await;
         match listed.and_then(|listed| self.take_list(listed)) {
             Ok(version) => self.follow(lines, version, parser, began, seconds).await,
             Err(error) => {

@@ -43,7 +43,7 @@ struct Shared {
     rate: WriteRate,
     tokens: Mutex<Tokens>,
     /// Held by the one that waits for the next token. The others wait for it, in the order in which they came.
-    turn: tokio::sync::Mutex<()>,
+    queue: tokio::sync::Mutex<()>,
     /// What the bucket's moments are counted from.
     origin: Instant,
     waited: AtomicU64,
@@ -118,9 +118,9 @@ impl WriteBudget {
     #[must_use]
     pub fn new(rate: WriteRate) -> Self {
         let bucket = TokenBucket::new(rate.per_second, rate.burst);
-        let (turn, waited, told, apart) = Default::default();
+        let (queue, waited, told, apart) = Default::default();
         let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
-        Self(Arc::new(Shared { rate, tokens, turn, origin: Instant::now(), waited, told, apart }))
+        Self(Arc::new(Shared { rate, tokens, queue, origin: Instant::now(), waited, told, apart }))
     }
 
     /// How many writes have had to wait.
@@ -146,7 +146,7 @@ impl WriteBudget {
         let _waiting = Waiting::of(&self.0);
         self.0.waited.fetch_add(1, Ordering::Relaxed);
         self.tell(plugin);
-        let _turn = self.0.turn.lock().await;
+        let _first = self.0.queue.lock().await;
         while let Err(wait) = self.take() {
             sleep(wait).await;
         }

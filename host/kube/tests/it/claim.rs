@@ -227,7 +227,7 @@ impl Cluster {
                 primary: Some(claimant.primary.clone()),
                 hold: Hold::detached(),
                 overlay: windlass_core::overlay::Overlay::default(),
-                turn: windlass_core::fair::CpuPermit::default(),
+                cpu_permit: windlass_core::fair::CpuPermit::default(),
                 ..self.call()
             };
             match claimant.claimer.claim(Arc::new(call), config_maps(), selector.to_owned()).await {

@@ -301,7 +301,7 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         trace_id: "0".repeat(32).into(),
         hold: windlass_core::settle::Hold::detached(),
         overlay: windlass_core::overlay::Overlay::default(),
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }

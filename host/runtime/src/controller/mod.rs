@@ -1,7 +1,7 @@
 //! One controller's wiring, from its manifest to its workers, and its end.
 //!
-//! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again. What it keeps when
-//! another generation of its plugin takes its place is in [`handover`], how that one gets ready there too.
+//! A controller goes round: it waits until its kinds are served, runs until one of them goes, and waits again. What it
+//! keeps when another generation of its plugin takes its place is in [`handover`], how that one gets ready there too.
 
 mod admit;
 mod handover;
@@ -117,7 +117,8 @@ impl Controller {
         Self { parts, index, handover, report, ready, term, workers, changed, takeover }
     }
 
-    /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at work no longer.
+    /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at
+    /// work no longer.
     pub(crate) fn under(&self, term: &PluginTerm, ready: Ready, changed: &Arc<Notify>) -> Self {
         let report = Arc::default();
         self.handover.reporter.follow(&report);
@@ -125,16 +126,16 @@ impl Controller {
         Self { report, ready, term, workers: tracker(), changed, takeover: None, ..self.clone() }
     }
 
-    /// The same for a tenure that goes on, in which another generation is at work until it is this one's `turn`. `changed` is told
-    /// of how far it is, too.
+    /// The same for a tenure that goes on, in which another generation is at work until this one `may_begin`. `changed`
+    /// is told of how far it is, too.
     pub(crate) fn after(
         &self,
         term: &PluginTerm,
         ready: Ready,
-        turn: &CancellationToken,
+        may_begin: &CancellationToken,
         changed: &Arc<Notify>,
     ) -> Self {
-        let takeover = Some(Arc::new(Takeover::new(turn.clone())));
+        let takeover = Some(Arc::new(Takeover::new(may_begin.clone())));
         let (report, term, changed) = (Arc::default(), term.clone(), changed.clone());
         Self { report, ready, term, workers: tracker(), changed, takeover, ..self.clone() }
     }
@@ -164,7 +165,7 @@ impl Controller {
         self.handover.reporter.follow(&self.report);
         match holder {
             Some(holder) => self.say(ControllerState::StandingBy, Some(format!("{holder} runs it"))),
-            // Whose turn it is will be known soon, and then the host is ready or not.
+            // Who has the lease will be known soon, and then the host is ready or not.
             None => self.say(ControllerState::Starting, Some("nobody is known to run it".to_owned())),
         }
     }
@@ -191,8 +192,8 @@ impl Controller {
         }
     }
 
-    /// Waits for `needed`, and shows that it does if that takes long: then it may be that somebody has to do something. False: it will
-    /// never be.
+    /// Waits for `needed`, and shows that it does if that takes long: then it may be that somebody has to do something.
+    /// False: it will never be.
     async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
         let mut needed = pin!(needed);
         if let Ok(come) = tokio::time::timeout(SOON, needed.as_mut()).await {
@@ -254,7 +255,8 @@ impl Controller {
         }
     }
 
-    /// A round that had begun has ended, and its calls with it: unless another generation goes on with what they were to see.
+    /// A round that had begun has ended, and its calls with it: unless another generation goes on with what they were
+    /// to see.
     fn rests(&self, stop: &CancellationToken) {
         if !self.is_superseded(stop) {
             self.handover.prior.rest();
@@ -269,9 +271,9 @@ impl Controller {
     /// Works until `stop` or until a kind is lost.
     async fn round(&self, watching: Watching, mut gone: BoxFuture<'static, KindLoss>, phases: &Phases) -> RoundEnd {
         let _in_round = self.takeover.as_ref().map(|takeover| takeover.round(&self.changed));
-        let takeover = self.takeover.as_ref().filter(|takeover| !takeover.turn.is_cancelled());
+        let takeover = self.takeover.as_ref().filter(|takeover| !takeover.may_begin.is_cancelled());
         let started = match takeover {
-            Some(takeover) => self.take_turn(takeover, watching, &mut gone, phases).await,
+            Some(takeover) => self.begin_in_place(takeover, watching, &mut gone, phases).await,
             None => self.begin(watching, &mut gone, phases).await,
         };
         let started = match started {
@@ -283,16 +285,16 @@ impl Controller {
         end
     }
 
-    /// Starts in the place of another generation, with its queue if it has left one. A round that never begins keeps nothing: what the
-    /// calls at work are still to see is the other's.
-    async fn take_turn(
+    /// Starts in the place of another generation, with its queue if it has left one. A round that never begins keeps
+    /// nothing: what the calls at work are still to see is the other's.
+    async fn begin_in_place(
         &self,
         takeover: &Takeover,
         mut watching: Watching,
         gone: &mut BoxFuture<'static, KindLoss>,
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
-        let (inherited, beginning) = self.await_turn(takeover, &mut watching, gone, &phases.stop).await?;
+        let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // What has happened by now is in the caches already; what happens from now on is heard here.
         for key in running.dispatch.primaries.all() {

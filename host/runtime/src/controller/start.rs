@@ -40,8 +40,8 @@ use crate::phases::Phases;
 use crate::supervise::caught;
 
 impl Controller {
-    /// Starts the tasks, but for the workers, with the queue that was `inherited`, if one was. Returns what the next generation would take
-    /// over.
+    /// Starts the tasks, but for the workers, with the queue that was `inherited`, if one was. Returns what the next
+    /// generation would take over.
     pub(super) fn start(
         &self,
         mut watching: Watching,
@@ -108,8 +108,8 @@ impl Controller {
         (running, active)
     }
 
-    /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue drains: some
-    /// can only wake when a cache has proven itself.
+    /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue
+    /// drains: some can only wake when a cache has proven itself.
     fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
         let (gate, caches) = (gate.clone(), self.parts.host.informers.clone());
         let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };
@@ -183,7 +183,7 @@ impl Controller {
             gate,
             limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
             max_retries: options.max_retries,
-            place_worth: self.parts.host.place_worth,
+            slot_worth: self.parts.host.slot_worth,
             call_gate: CallGate::new(
                 self.parts.host.outages.clone(),
                 Some(self.parts.host.policies.pause(self.parts.plugin.name())),

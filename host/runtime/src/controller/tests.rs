@@ -1,5 +1,5 @@
-//! One controller that is to take another's place, on the embedded API server. Each is polled by hand: so nothing happens between two steps
-//! of a test but what it says.
+//! One controller that is to take another's place, on the embedded API server. Each is polled by hand: so nothing
+//! happens between two steps of a test but what it says.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -27,7 +27,7 @@ struct Scene {
     phases: Phases,
     one: Controller,
     next: Controller,
-    turn: CancellationToken,
+    may_begin: CancellationToken,
     changed: Arc<Notify>,
 }
 
@@ -49,10 +49,10 @@ impl Scene {
         let mut generation = |plugin| serving.generation(plugin, &mut past).expect("it can be configured");
         let generations = [one, next].map(&mut generation);
         let [one, next] = generations.each_ref().map(|generation| &generation.controllers[0]);
-        let (ready, turn) = (watch::channel(true).1, CancellationToken::new());
+        let (ready, may_begin) = (watch::channel(true).1, CancellationToken::new());
         let changed = Arc::default();
-        let (one, next) = (one.under(&term, ready.clone(), &changed), next.after(&term, ready, &turn, &changed));
-        Self { stage, _generations: generations, term, phases, one, next, turn, changed }
+        let (one, next) = (one.under(&term, ready.clone(), &changed), next.after(&term, ready, &may_begin, &changed));
+        Self { stage, _generations: generations, term, phases, one, next, may_begin, changed }
     }
 
     /// What is shown of the controller.
@@ -135,7 +135,7 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
     scene.next.take_over();
     assert!(!scene.next.is_settled());
     of_one.stop.cancel();
-    scene.turn.cancel();
+    scene.may_begin.cancel();
     drop(next);
     assert!(scene.next.is_settled(), "else nothing newer would ever be due");
     assert!(scene.changed.notified().now_or_never().is_some(), "and what is newer is looked at");
@@ -150,7 +150,7 @@ async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() 
     assert_eq!(scene.shown(), (ControllerState::Starting, None), "it is not in the place yet");
     scene.next.take_over();
     assert_eq!(scene.shown(), waits("before"));
-    assert!(!scene.turn.is_cancelled());
+    assert!(!scene.may_begin.is_cancelled());
     scene.next.say(ControllerState::Waiting, Some("between".to_owned()));
     assert_eq!(scene.shown(), waits("between"));
 }
@@ -181,7 +181,7 @@ async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() 
     soon(begins).await;
     scene.next.take_over();
     of_one.stop.cancel();
-    scene.turn.cancel();
+    scene.may_begin.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
     assert!(!handover.is_at_work());
     let mut next = scene.next.run(&of_next).boxed();

@@ -90,8 +90,8 @@ pub(crate) struct Dispatch {
     pub(crate) setbacks: Arc<Mutex<Setbacks>>,
     /// How the generation's calls end.
     pub(crate) record: Arc<CallRecord>,
-    /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all places.
-    pub(crate) place_worth: f64,
+    /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all call slots.
+    pub(crate) slot_worth: f64,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
     /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
@@ -123,10 +123,10 @@ impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
     }
 }
 
-/// What a call is charged: the CPU that it used, or what it kept from others by holding a place, if that is more. What the
-/// host does for a call that waits would otherwise cost its plugin nothing.
-fn charge(cpu: Duration, lasted: Duration, place_worth: f64) -> Duration {
-    cpu.max(lasted.mul_f64(place_worth))
+/// What a call is charged: the CPU that it used, or what it kept from others by holding a call slot, if that is more.
+/// What the host does for a call that waits would otherwise cost its plugin nothing.
+fn charge(cpu: Duration, lasted: Duration, slot_worth: f64) -> Duration {
+    cpu.max(lasted.mul_f64(slot_worth))
 }
 
 /// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
@@ -299,7 +299,7 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Done;
         }
-        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.turn()));
+        let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.cpu_permit()));
         let request = self.request(key, primary.as_ref(), trace_id);
         tracing::trace!(target: LOG, "begins");
         let started = Instant::now();
@@ -314,7 +314,7 @@ impl Dispatch {
             round: pass.round(),
         });
         let Called { result, cpu } = work.metered(call).await;
-        permit.finish(charge(cpu.max(work.used()), started.elapsed(), self.place_worth));
+        permit.finish(charge(cpu.max(work.used()), started.elapsed(), self.slot_worth));
         if !matches!(result, CallResult::NotCalled { .. }) {
             self.status.called(started.elapsed());
         }
@@ -329,7 +329,7 @@ impl Dispatch {
         primary: Option<Object>,
         trace_id: &str,
         hold: Hold,
-        turn: CpuPermit,
+        cpu_permit: CpuPermit,
     ) -> CallContext {
         CallContext {
             principal: self.principal.clone(),
@@ -340,7 +340,7 @@ impl Dispatch {
             trace_id: trace_id.into(),
             hold,
             overlay: Overlay::default(),
-            turn,
+            cpu_permit,
             config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         }
     }

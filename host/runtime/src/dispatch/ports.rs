@@ -1,11 +1,11 @@
-//! A call that waits for what it has asked for gives its turn up meanwhile (`core::fair`): for the API server, for a server of
-//! somebody's, for its own budget of writes.
+//! A call that waits for what it has asked for gives its CPU permit up meanwhile (`core::fair`): for the API server,
+//! for a server of somebody's, for its own budget of writes.
 //!
 //! It is carried out on the host's own threads: workers run on those of the guests, which may be busy, and have no I/O.
 //!
-//! Around the ports, so that it holds for all who use them in a call's name: the plugin, and what the host does for one that
-//! composes, or around a call. The sandbox gives the turn up too, also for memory, and stops the clock of the deadline while the
-//! call waits to get it back, of which nothing is known here.
+//! Around the ports, so that it holds for all who use them in a call's name: the plugin, and what the host does for one
+//! that composes, or around a call. The sandbox gives the CPU permit up too, also for memory, and stops the clock of
+//! the deadline while the call waits to get it back, of which nothing is known here.
 
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -24,19 +24,19 @@ use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Claimed, Http, ListPage, Live, LiveQuery, Owners, Ports, Writes, Written};
 use windlass_core::write::Operation;
 
-/// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost address
-/// space; what they use of memory has a budget of its own.
-const PLACES_OF_TURN: u32 = 8;
-const LEAST_PLACES: u32 = 64;
-const MOST_PLACES: u32 = 512;
+/// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost
+/// address space; what they use of memory has a budget of its own.
+const CALL_SLOTS_OF_PERMIT: u32 = 8;
+const LEAST_CALL_SLOTS: u32 = 64;
+const MOST_CALL_SLOTS: u32 = 512;
 
-/// How many calls may have begun where `turns` may be at work.
+/// How many calls may have begun where `cpu_permits` may be at work.
 #[must_use]
-pub fn places(turns: u32) -> u32 {
-    turns.saturating_mul(PLACES_OF_TURN).clamp(LEAST_PLACES, MOST_PLACES).max(turns)
+pub fn call_slots(cpu_permits: u32) -> u32 {
+    cpu_permits.saturating_mul(CALL_SLOTS_OF_PERMIT).clamp(LEAST_CALL_SLOTS, MOST_CALL_SLOTS).max(cpu_permits)
 }
 
-/// `ports`, whose work is done on `host`, and which cost a call its turn while it waits for them.
+/// `ports`, whose work is done on `host`, and which cost a call its CPU permit while it waits for them.
 pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
     Ports {
         live: WaitedFor::of(ports.live, host),
@@ -47,25 +47,25 @@ pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
     }
 }
 
-/// After so long in one go others get their turn.
+/// After so long in one go others get the thread.
 const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// Work of the host's own in a call's name, on the guests' threads, where nothing interrupts it.
 pub(crate) struct LongWork {
-    turn: CpuPermit,
+    cpu_permit: CpuPermit,
     since: Instant,
 }
 
 impl LongWork {
-    /// Work that begins now, for the call that has this `turn`.
-    pub(crate) fn of(turn: &CpuPermit) -> Self {
-        Self { turn: turn.clone(), since: Instant::now() }
+    /// Work that begins now, for the call that has this `cpu_permit`.
+    pub(crate) fn of(cpu_permit: &CpuPermit) -> Self {
+        Self { cpu_permit: cpu_permit.clone(), since: Instant::now() }
     }
 
-    /// Between two steps: leaves the thread and the turn to others, if it has gone on for a while.
+    /// Between two steps: leaves the thread and the CPU permit to others, if it has gone on for a while.
     pub(crate) async fn pause(&mut self) {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
-            self.turn.without(leave_thread()).await;
+            self.cpu_permit.without(leave_thread()).await;
             self.since = Instant::now();
         }
     }
@@ -82,20 +82,20 @@ impl<P: ?Sized> WaitedFor<P> {
         Arc::new(Self { port, host: host.clone() })
     }
 
-    /// `work`, without the turn of the call if it is not done at once.
+    /// `work`, without the CPU permit of the call if it is not done at once.
     fn without<T: Send + 'static>(&self, call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
-        let (turn, host) = (call.turn.clone(), self.host.clone());
-        async move { turn.without(done_on(&host, work)).await }.boxed()
+        let (cpu_permit, host) = (call.cpu_permit.clone(), self.host.clone());
+        async move { cpu_permit.without(done_on(&host, work)).await }.boxed()
     }
 
-    /// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would change nothing)
-    /// wakes nobody.
+    /// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would
+    /// change nothing) wakes nobody.
     fn begun_here<T: Send + 'static>(
         &self,
         call: &CallContext,
         mut work: BoxFuture<'static, T>,
     ) -> BoxFuture<'static, T> {
-        let (turn, host) = (call.turn.clone(), self.host.clone());
+        let (cpu_permit, host) = (call.cpu_permit.clone(), self.host.clone());
         async move {
             let begun = {
                 let _entered = host.enter();
@@ -103,7 +103,7 @@ impl<P: ?Sized> WaitedFor<P> {
             };
             match begun {
                 Some(done) => done,
-                None => turn.without(done_on(&host, work)).await,
+                None => cpu_permit.without(done_on(&host, work)).await,
             }
         }
         .boxed()
@@ -186,7 +186,7 @@ mod tests {
         let [works, waits] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
         let permit = works.acquire().await;
         let neighbour = tokio::spawn(async move { waits.acquire().await.finish(Duration::ZERO) });
-        let mut work = LongWork::of(&permit.turn());
+        let mut work = LongWork::of(&permit.cpu_permit());
         work.pause().await;
         assert!(!neighbour.is_finished(), "it has only begun");
         // As work that takes its time, on the thread.

@@ -111,7 +111,7 @@ impl Stage {
         let (switch, outages) = Switch::new();
         let phases = Phases::of(CancellationToken::new());
         let circuit = Circuit::default();
-        let fair = Fair::new(permits, ports::places(permits));
+        let fair = Fair::new(permits, ports::call_slots(permits));
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
         let principal = Principal {
             role: Role::Plugin,
@@ -143,7 +143,7 @@ impl Stage {
             setbacks: Arc::default(),
             record: CallRecord::new(),
             stop: CancellationToken::new(),
-            place_worth: 0.5,
+            slot_worth: 0.5,
             last_call: CancellationToken::new(),
             retired: CancellationToken::new(),
             dropped: phases.dropping(),
@@ -385,7 +385,8 @@ async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
     assert_eq!(phases.all_dropped(), 1);
 }
 
-/// A round with a call, a key that waits for its permit in a worker's hands, and one that waits for a worker. The host goes on.
+/// A round with a call, a key that waits for its permit in a worker's hands, and one that waits for a worker. The host
+/// goes on.
 async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let host = Phases::of(CancellationToken::new());

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use windlass_core::egress::{self, AddressDenied, AddressReach, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::http::{HttpError, HttpReason};
 
-use super::{EgressInner, Turn, failed};
+use super::{EgressInner, HttpPermit, failed};
 
 /// How long the API server's addresses are cached.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
@@ -82,10 +82,10 @@ impl EgressInner {
         &self,
         target: &HttpTarget,
         reach: &AddressReach,
-        turn: &Turn,
+        permit: &HttpPermit,
     ) -> Result<Result<Vec<SocketAddr>, AddressDenied>, HttpError> {
         let (found, api_server) =
-            tokio::join!(self.resolve(target, turn), self.api_server.addresses(self.resolver.as_ref()));
+            tokio::join!(self.resolve(target, permit), self.api_server.addresses(self.resolver.as_ref()));
         let addresses = found?;
         for socket in &addresses {
             let around = NetworkFacts { api_server: &api_server, is_own: is_own(*socket) };
@@ -96,7 +96,7 @@ impl EgressInner {
         Ok(Ok(addresses))
     }
 
-    async fn resolve(&self, target: &HttpTarget, turn: &Turn) -> Result<Vec<SocketAddr>, HttpError> {
+    async fn resolve(&self, target: &HttpTarget, permit: &HttpPermit) -> Result<Vec<SocketAddr>, HttpError> {
         let canonical = |socket: SocketAddr| SocketAddr::new(egress::canonical(socket.ip()), socket.port());
         let name = match &target.host {
             UrlHost::Address(address) => return Ok(vec![canonical(SocketAddr::new(*address, target.port))]),
@@ -104,10 +104,10 @@ impl EgressInner {
         };
         // A look-up blocks a thread of the host's until the system's resolver gives up, whoever still waits for it. As
         // long as it does, it takes one of the plugin's turns.
-        let (look_up, turn) = (self.resolver.resolve(name.clone(), target.port), turn.clone());
+        let (look_up, permit) = (self.resolver.resolve(name.clone(), target.port), permit.clone());
         let looking_up = tokio::spawn(async move {
             let found = look_up.await;
-            drop(turn);
+            drop(permit);
             found
         });
         let dns = |error: &dyn std::fmt::Display| failed(HttpReason::Dns, format!("cannot resolve {name}: {error}"));
@@ -119,8 +119,8 @@ impl EgressInner {
     }
 }
 
-/// True if `socket` is at an address of this machine: a packet to one's own address has that address as its source. Connecting a
-/// UDP socket sends nothing; it asks the system for the route.
+/// True if `socket` is at an address of this machine: a packet to one's own address has that address as its source.
+/// Connecting a UDP socket sends nothing; it asks the system for the route.
 fn is_own(socket: SocketAddr) -> bool {
     let any: IpAddr = if socket.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let source = UdpSocket::bind((any, 0)).and_then(|probe| {

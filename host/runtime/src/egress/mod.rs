@@ -63,7 +63,7 @@ impl Default for HttpLimits {
     }
 }
 
-/// Carries out the HTTP requests of plugins. Clones share the turns.
+/// Carries out the HTTP requests of plugins. Clones share the permits.
 #[derive(Clone)]
 pub(crate) struct Egress(Arc<EgressInner>);
 
@@ -74,11 +74,11 @@ struct EgressInner {
     api_server: ApiServer,
     totals: HttpTotals,
     /// The semaphore of each plugin.
-    turns: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    permits: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
 /// Held by all that works for a fetch, a look-up that nobody waits for any more included.
-type Turn = Arc<OwnedSemaphorePermit>;
+type HttpPermit = Arc<OwnedSemaphorePermit>;
 
 impl Egress {
     /// Nothing is sent, and no certificate is read, before the first fetch.
@@ -89,7 +89,7 @@ impl Egress {
         api_server: ApiServer,
         totals: HttpTotals,
     ) -> Self {
-        Self(Arc::new(EgressInner { limits, trust, resolver, api_server, totals, turns: Mutex::default() }))
+        Self(Arc::new(EgressInner { limits, trust, resolver, api_server, totals, permits: Mutex::default() }))
     }
 }
 
@@ -98,20 +98,25 @@ impl EgressInner {
         let grants = &call.principal.grants;
         let time = request.timeout.map_or(self.limits.time, |asked| asked.min(self.limits.time));
         let outgoing = prepare(request, &self.limits, &call.principal.plugin)?;
-        // What is denied waits for no turn.
+        // What is denied waits for no permit.
         allowed(grants, &outgoing)?;
         let sent = async {
-            let turn = self.turn(&call.principal.plugin).await?;
-            self.send(outgoing, grants, &turn).await
+            let permit = self.permit(&call.principal.plugin).await?;
+            self.send(outgoing, grants, &permit).await
         };
         let late = || failed(HttpReason::Timeout, format!("the exchange had not ended after {time:?}"));
         tokio::time::timeout(time, sent).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn send(&self, outgoing: Outgoing, grants: &LiveGrants, turn: &Turn) -> Result<HttpResponse, HttpError> {
+    async fn send(
+        &self,
+        outgoing: Outgoing,
+        grants: &LiveGrants,
+        permit: &HttpPermit,
+    ) -> Result<HttpResponse, HttpError> {
         // The operator may have revoked it while it waited, and may again until it is sent.
         let reach = allowed(grants, &outgoing)?;
-        let addresses = self.checked_addresses(&outgoing.target, &reach, turn).await?.map_err(|denied| {
+        let addresses = self.checked_addresses(&outgoing.target, &reach, permit).await?.map_err(|denied| {
             let denial = egress::deny(grants, outgoing.request.method().as_str(), &outgoing.target, &denied);
             failed(HttpReason::NotGranted, denial.to_string())
         })?;
@@ -129,13 +134,13 @@ impl EgressInner {
         }
     }
 
-    async fn turn(&self, plugin: &Arc<str>) -> Result<Turn, HttpError> {
-        let turns = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+    async fn permit(&self, plugin: &Arc<str>) -> Result<HttpPermit, HttpError> {
+        let permits = {
+            let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(Semaphore::new(self.limits.concurrent));
-            turns.entry(plugin.clone()).or_insert_with(new).clone()
+            permits.entry(plugin.clone()).or_insert_with(new).clone()
         };
-        let permit = turns.acquire_owned().await;
+        let permit = permits.acquire_owned().await;
         permit.map(Arc::new).map_err(|_| failed(HttpReason::Other, "the host stops".to_owned()))
     }
 

@@ -74,7 +74,7 @@ impl Rules {
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
-            turn: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: "{}".into(),
         })
     }
@@ -221,11 +221,11 @@ async fn a_request_that_is_revoked_while_it_waits_for_its_turn_is_not_sent() {
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let egress = with(HttpLimits { concurrent: 1, ..HttpLimits::default() }, Trust::default(), Names::are(&[&[]]));
     let call = rules.call();
-    let turn = egress.0.turn(&call.principal.plugin).await.expect("the only one");
+    let permit = egress.0.permit(&call.principal.plugin).await.expect("the only one");
     let mut waiting = egress.fetch(call.clone(), get(format!("http://{server}/")));
     assert!((&mut waiting).now_or_never().is_none(), "it waits");
     call.principal.grants.replace(Grants::default());
-    drop(turn);
+    drop(permit);
     assert_eq!(reason_of(waiting.await), HttpReason::NotGranted);
     assert!(told.try_recv().is_err(), "nothing was sent");
 }

@@ -1,8 +1,9 @@
 //! Which plugins this process runs (§3.8): plugins go by leases, and run while theirs is held here.
 //!
-//! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for one lease,
-//! [`replicas`] follows who else there is, [`plugin_leases`] knows which plugins go by which lease, [`serve`] runs a plugin from one tenure to the next. What may be written is asked of
-//! the [`fence`] by the writer, last before sending. Nothing here knows what a controller does.
+//! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for
+//! one lease, [`replicas`] follows who else there is, [`plugin_leases`] knows which plugins go by which lease,
+//! [`serve`] runs a plugin from one tenure to the next. What may be written is asked of the [`fence`] by the writer,
+//! last before sending. Nothing here knows what a controller does.
 
 mod elector;
 mod fence;
@@ -130,8 +131,8 @@ impl Leadership {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// The plugins that there are have been loaded: from now on this replica says that it lives, so that others hand over to it. Not
-    /// sooner, for what was handed over to it could not run.
+    /// The plugins that there are have been loaded: from now on this replica says that it lives, so that others hand
+    /// over to it. Not sooner, for what was handed over to it could not run.
     pub(crate) fn join(&self) {
         self.joined.cancel();
     }
@@ -166,8 +167,8 @@ impl Leadership {
         let (elector, panics) = (AsyncMutex::new(elector), panics.clone());
         let (stop, listed, joined) = (self.stop.clone(), self.listed.clone(), self.joined.clone());
         self.electors.spawn(async move {
-            let turn = async { tokio::join!(listed.cancelled(), joined.cancelled()) };
-            stop.run_until_cancelled(turn).await;
+            let first = async { tokio::join!(listed.cancelled(), joined.cancelled()) };
+            stop.run_until_cancelled(first).await;
             let stand = async || elector.lock().await.run().await;
             supervise("lease", &panics, &CancellationToken::new(), stand).await;
         });
@@ -233,8 +234,8 @@ impl Leadership {
         *self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of everything, after all that ran here has ended. False: not of everything, since something that was begun may
-    /// not have ended, or the API server does not answer.
+    /// Lets go of everything, after all that ran here has ended. False: not of everything, since something that was
+    /// begun may not have ended, or the API server does not answer.
     pub(crate) async fn end(&self) -> bool {
         self.stop.cancel();
         let released = !self.has_started() || tokio::time::timeout(RELEASE, self.electors.wait()).await.is_ok();

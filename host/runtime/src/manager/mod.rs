@@ -71,7 +71,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let _admin = start_admin(&shown, settings.admin_address).await?;
     let trust = Trust::with(settings.http_ca.as_deref())?;
     let sandbox = settings.sandbox()?;
-    let settings = Settings { places: sandbox.concurrent_calls(), ..settings };
+    let settings = Settings { call_slots: sandbox.concurrent_calls(), ..settings };
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
     // A server that does not answer must not hold up a stop.
     let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings)).await else {
@@ -89,7 +89,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let leadership = Leadership::new(settings.leases.clone(), &connection, &replica, &stop)?;
     shown.metrics.collect(leadership.collector());
     let host = Arc::new(Host::new(connection.clone(), &settings, policies, leadership, replica, shown, trust));
-    let fair = fair(&host.features, settings.concurrent_calls, settings.places);
+    let fair = fair(&host.features, settings.concurrent_calls, settings.call_slots);
     let supplies = Supplies::new(&connection, &host.discovery, &settings, fair);
     host.leadership.start(&host.informers, &host.panics);
     let phases = Phases::of(stop.clone());
@@ -166,9 +166,9 @@ async fn start_admin(shown: &Admin, address: Option<SocketAddr>) -> Result<Optio
 }
 
 /// The permits for calls.
-fn fair(features: &Features, turns: u32, places: u32) -> Fair {
+fn fair(features: &Features, cpu_permits: u32, call_slots: u32) -> Fair {
     let new = if features.enabled(Feature::FairDispatch) { Fair::new } else { Fair::first_come };
-    new(turns, places)
+    new(cpu_permits, call_slots)
 }
 
 /// Shows what is enabled, and warns of what should not have been set.

@@ -39,7 +39,8 @@ const LARGEST: u64 = 1 << 20;
 const DEEPEST: usize = 32;
 /// How long a document may take to be checked. Schemas can be made that take for ever.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
-/// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take megabytes.
+/// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take
+/// megabytes.
 const MOST_PATTERNS: usize = 100;
 const PATTERN_BYTES: usize = 1 << 20;
 /// Problems that a message lists.
@@ -174,14 +175,14 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
 pub(crate) struct Schema {
     validator: Option<Arc<Validator>>,
     /// Held by the check that runs, also when nobody waits for it any more.
-    turn: Arc<Semaphore>,
+    checking: Arc<Semaphore>,
 }
 
 impl Schema {
     /// The schema of `manifest`. Without one, a plugin takes no configuration.
     pub(crate) fn of(manifest: &Manifest) -> Result<Self, String> {
-        let turn = Arc::new(Semaphore::new(1));
-        let Some(config) = &manifest.config else { return Ok(Self { validator: None, turn }) };
+        let checking = Arc::new(Semaphore::new(1));
+        let Some(config) = &manifest.config else { return Ok(Self { validator: None, checking }) };
         let schema = Value::Object(config.schema.clone());
         // First of all: the rest follows its references.
         if let Some(problem) = unfold::problem(&schema) {
@@ -196,17 +197,17 @@ impl Schema {
         let validator = options.build(&schema);
         let validator =
             validator.map_err(|error| format!("config.schema{}: {}", error.instance_path(), error.masked()))?;
-        Ok(Self { validator: Some(Arc::new(validator)), turn })
+        Ok(Self { validator: Some(Arc::new(validator)), checking })
     }
 
     /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
     async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
         let endless = || vec![format!("config.schema: to check a document by it takes longer than {CHECK_LIMIT:?}")];
         // One that does not end has its thread for good; it must not get another each time that the file changes.
-        let Ok(turn) = self.turn.clone().try_acquire_owned() else { return endless() };
+        let Ok(permit) = self.checking.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
         let check = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             schema.problems(&document, confidential)
         });
         match tokio::time::timeout(CHECK_LIMIT, check).await {

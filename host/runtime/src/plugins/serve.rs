@@ -1,5 +1,6 @@
-//! Runs one plugin, from one tenure to the next: definitions and controllers begin when its lease is won and end before it is
-//! let go of. In between, it stands by. How one generation takes the other's place meanwhile is [`swap`](super::swap)'s matter.
+//! Runs one plugin, from one tenure to the next: definitions and controllers begin when its lease is won and end before
+//! it is let go of. In between, it stands by. How one generation takes the other's place meanwhile is
+//! [`swap`](super::swap)'s matter.
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
@@ -78,8 +79,8 @@ pub(super) struct ProvenGeneration {
 }
 
 impl Serving {
-    /// Serves `plugin` until `phases` end it. Its newer generations are delivered by the sender; what becomes of those is told in
-    /// `reports`.
+    /// Serves `plugin` until `phases` end it. Its newer generations are delivered by the sender; what becomes of those
+    /// is told in `reports`.
     pub(super) fn new(
         host: &Arc<Host>,
         supplies: &Arc<Supplies>,
@@ -104,7 +105,8 @@ impl Serving {
         (serving, newest)
     }
 
-    /// Runs the plugin whenever it is its turn, until the host stops, whatever panics. Its controllers are shown before this is polled.
+    /// Runs the plugin whenever it has its lease, until the host stops, whatever panics. Its controllers are shown
+    /// before this is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
         let mut past = ServingState::default();
         let wanted = self.wanted.borrow_and_update().clone();
@@ -201,8 +203,8 @@ impl Serving {
         newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
     }
 
-    /// A tenure has ended. What was to take over in it and has not is told that it waits: whatever held it back may still do so, which is
-    /// seen when the one before it is at work again.
+    /// A tenure has ended. What was to take over in it and has not is told that it waits: whatever held it back may
+    /// still do so, which is seen when the one before it is at work again.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
@@ -324,8 +326,9 @@ impl ServingState {
         self.rejected.remove(plugin.digest());
     }
 
-    /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no measure, nor to come
-    /// back. The one that has need not do so again, and beside one that was never called here nothing can be proven.
+    /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no
+    /// measure, nor to come back. The one that has need not do so again, and beside one that was never called here
+    /// nothing can be proven.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
         let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);

@@ -29,7 +29,7 @@ use crate::plugins::reports::Reports;
 use crate::plugins::serve::Serving;
 use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::settings::Settings;
-use crate::{GuardSettings, places};
+use crate::{GuardSettings, call_slots};
 
 /// A host without plugins.
 pub(crate) struct Stage {
@@ -136,7 +136,7 @@ fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
         config_dir: None,
         namespace: None,
         concurrent_calls: 2,
-        places: places(2),
+        call_slots: call_slots(2),
         limits: Limits::default(),
         compiler: Compiler::InProcess,
         cache_dir: None,

@@ -1,8 +1,8 @@
 //! Puts one generation of a plugin in the place of the other, while a tenure goes on (§3.4).
 //!
-//! The next one gets ready beside the one that is at work, which goes on as if nothing were. Then, at once: what is at work takes no
-//! further key, and the next one begins with its queue. Calls that run end on the generation that they began on. The new one is
-//! on probation from then on; if it fails, the one before comes back in the same way.
+//! The next one gets ready beside the one that is at work, which goes on as if nothing were. Then, at once: what is at
+//! work takes no further key, and the next one begins with its queue. Calls that run end on the generation that they
+//! began on. The new one is on probation from then on; if it fails, the one before comes back in the same way.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub(super) struct Swaps<'a> {
     running: JoinSet<ControllerEnd>,
     /// Told of whatever a generation that gets ready may wait for.
     changed: Arc<Notify>,
-    /// Nothing newer has a turn before what begins the tenure is at work, for nothing would hold it back before; but not for longer
-    /// than until this.
+    /// Nothing newer may begin before what begins the tenure is at work, for nothing would hold it back before; but not
+    /// for longer than until this.
     held_back: Option<Instant>,
 }
 
@@ -54,7 +54,8 @@ struct StartedGeneration {
 }
 
 impl Drop for StartedGeneration {
-    /// Also after a panic: an installation that waits would put the definitions of an attempt that is over in the place of others.
+    /// Also after a panic: an installation that waits would put the definitions of an attempt that is over in the place
+    /// of others.
     fn drop(&mut self) {
         self.installing.cancel();
     }
@@ -64,7 +65,7 @@ impl Drop for StartedGeneration {
 struct NextGeneration {
     generation: Generation,
     begun: StartedGeneration,
-    turn: CancellationToken,
+    may_begin: CancellationToken,
     /// It has run before, and need not prove itself.
     comes_back: bool,
     waiting: SwapWait,
@@ -162,8 +163,8 @@ impl<'a> Swaps<'a> {
         }
     }
 
-    /// Begins the controllers of `generation`: at once, or to get ready for their `turn`.
-    fn begin(&mut self, generation: &Generation, turn: Option<&CancellationToken>) -> Option<StartedGeneration> {
+    /// Begins the controllers of `generation`: at once, or to get ready until they `may_begin`.
+    fn begin(&mut self, generation: &Generation, may_begin: Option<&CancellationToken>) -> Option<StartedGeneration> {
         let serving = &*self.serving;
         let stop = self.term.ends.child_token();
         let installing = stop.child_token();
@@ -174,20 +175,20 @@ impl<'a> Swaps<'a> {
             self.term.fence.clone(),
             &installing,
         )?;
-        Some(self.begin_with(generation, turn, &ready, stop, installing))
+        Some(self.begin_with(generation, may_begin, &ready, stop, installing))
     }
 
     fn begin_with(
         &mut self,
         generation: &Generation,
-        turn: Option<&CancellationToken>,
+        may_begin: Option<&CancellationToken>,
         ready: &Ready,
         stop: CancellationToken,
         installing: CancellationToken,
     ) -> StartedGeneration {
-        let under = |controller: &Controller| match turn {
+        let under = |controller: &Controller| match may_begin {
             None => controller.under(self.term, ready.clone(), &self.changed),
-            Some(turn) => controller.after(self.term, ready.clone(), turn, &self.changed),
+            Some(may_begin) => controller.after(self.term, ready.clone(), may_begin, &self.changed),
         };
         let controllers: Vec<_> = generation.controllers.iter().map(under).collect();
         let phases = self.phases.of_generation(stop.clone());
@@ -220,15 +221,15 @@ impl<'a> Swaps<'a> {
         let Some(generation) = self.serving.generation(wanted.clone(), self.past) else { return };
         // Two that install the same definitions would undo each other's work.
         current.begun.installing.cancel();
-        let turn = CancellationToken::new();
-        let Some(begun) = self.begin(&generation, Some(&turn)) else { return };
+        let may_begin = CancellationToken::new();
+        let Some(begun) = self.begin(&generation, Some(&may_begin)) else { return };
         tracing::info!(%plugin, digest, "a new generation gets ready to take over");
         let comes_back = self.past.former.as_ref().is_some_and(|it| it.plugin.digest() == wanted.digest());
-        *next = Some(NextGeneration::new(generation, begun, turn, comes_back));
+        *next = Some(NextGeneration::new(generation, begun, may_begin, comes_back));
     }
 
-    /// The definitions of what is at work are installed from now on, as others of them may have been meanwhile. Nothing of it waits for
-    /// that.
+    /// The definitions of what is at work are installed from now on, as others of them may have been meanwhile. Nothing
+    /// of it waits for that.
     fn keep_definitions(&self, current: &mut RunningGeneration) {
         let RunningGeneration { generation, begun, .. } = current;
         let (serving, fence) = (&*self.serving, self.term.fence.clone());
@@ -279,15 +280,15 @@ impl<'a> Swaps<'a> {
 
     /// The moment of the change.
     fn swap(&mut self, current: &mut RunningGeneration, next: NextGeneration) {
-        let NextGeneration { generation, begun, turn, waiting, .. } = next;
+        let NextGeneration { generation, begun, may_begin, waiting, .. } = next;
         self.past.succeeds(&generation, &current.generation);
         for controller in &begun.controllers {
             controller.take_over();
         }
         current.begun.stop.cancel();
-        // Before it has its turn: what it makes of that is then said after this.
+        // Before it may begin: what it makes of that is then said after this.
         self.serving.runs(self.past, &generation);
-        turn.cancel();
+        may_begin.cancel();
         self.serving.report(&generation.plugin, Swapped::Runs);
         let plugin = &generation.plugin;
         tracing::info!(
@@ -327,31 +328,32 @@ impl<'a> Swaps<'a> {
             self.serving.wanted.mark_unchanged();
         }
         if let Some(newer) = next.take() {
-            // It may take long to get ready: its turn comes after that of the one that is proven.
+            // It may take long to get ready: it comes after the one that is proven.
             give_up(&newer);
             if !wanted_again {
                 self.serving.wanted.mark_changed();
             }
         }
-        let turn = CancellationToken::new();
+        let may_begin = CancellationToken::new();
         if let Some(generation) = self.serving.generation_of(former, record, self.past) {
             current.begun.installing.cancel();
-            // It does not wait for its definitions: those that are there may be newer, and stay where stored objects need them.
+            // It does not wait for its definitions: those that are there may be newer, and stay where stored objects
+            // need them.
             let ready = tokio::sync::watch::channel(true).1;
             let (stop, installing) = (self.term.ends.child_token(), CancellationToken::new());
             installing.cancel();
-            let begun = self.begin_with(&generation, Some(&turn), &ready, stop, installing);
-            *next = Some(NextGeneration::new(generation, begun, turn, true));
+            let begun = self.begin_with(&generation, Some(&may_begin), &ready, stop, installing);
+            *next = Some(NextGeneration::new(generation, begun, may_begin, true));
         }
     }
 }
 
 impl NextGeneration {
-    fn new(generation: Generation, begun: StartedGeneration, turn: CancellationToken, comes_back: bool) -> Self {
-        Self { generation, begun, turn, comes_back, waiting: SwapWait::new(Instant::now()) }
+    fn new(generation: Generation, begun: StartedGeneration, may_begin: CancellationToken, comes_back: bool) -> Self {
+        Self { generation, begun, may_begin, comes_back, waiting: SwapWait::new(Instant::now()) }
     }
 
-    /// Whether a newer generation may take its turn. Not that of one that comes back, unless it has long been in vain.
+    /// Whether a newer generation may take its place. Not that of one that comes back, unless it has long been in vain.
     fn may_be_given_up(&self) -> bool {
         !self.comes_back || self.waiting.is_long(Instant::now())
     }

@@ -183,7 +183,7 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, note: &str) {
         trace_id: format!("{:032x}", rand::random::<u128>()).into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     };
     let event = Event {

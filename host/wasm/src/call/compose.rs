@@ -30,18 +30,18 @@ impl Question for CompositionRequest {
 /// What a composed object takes while it is read, compared and sent, in lengths of its text.
 const WORKED_WITH: usize = 5;
 
-/// Calls `compose` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's time, and
-/// with room for the answer in the memory of all guests, which is waited for.
+/// Calls `compose` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's
+/// time, and with room for the answer in the memory of all guests, which is waited for.
 pub(crate) async fn compose(
     callee: &Callee<'_>,
     request: &CompositionRequest,
     world: ComposeWorld,
 ) -> Result<(Result<Composition, CallResult>, Duration, Held), Stopped> {
     check_size(size(request), &callee.limits)?;
-    let turn = world.call.turn.clone();
+    let cpu_permit = world.call.cpu_permit.clone();
     let (answer, left) = callee.timed_call(request, World::Compose(Box::new(world))).await?;
     let room = callee.room(answer.as_ref().map_or(0, |answer| WORKED_WITH.saturating_mul(size_of(answer))));
-    let held = turn.without(room).await.into();
+    let held = cpu_permit.without(room).await.into();
     Ok((answer, left, held))
 }
 

@@ -11,7 +11,7 @@ use crate::imports::{RAISE_RESPONSE, malformed, too_large};
 use crate::meter::Meter;
 use crate::state::CallState;
 
-/// After so long in one import call others get their turn.
+/// After so long in one import call others get the thread.
 const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 /// Objects of a page that are parsed in one go, and in all.
 const PART: u32 = 32;
@@ -86,7 +86,8 @@ impl Work {
     }
 }
 
-/// A page of which each object is parsed: a part at a time, each as it is by then, so that others have their turn in between.
+/// A page of which each object is parsed: a part at a time, each as it is by then, so that others have the thread in
+/// between.
 async fn parsed(
     meter: &Meter,
     query: ports::ListQuery,

@@ -44,8 +44,8 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Waits for `work`, which is done on the host's runtime: a busy guest thread must not delay it. When the call is cancelled, so is
-/// the work.
+/// Waits for `work`, which is done on the host's runtime: a busy guest thread must not delay it. When the call is
+/// cancelled, so is the work.
 async fn elsewhere<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
@@ -57,8 +57,8 @@ async fn elsewhere<T: Send + 'static>(
     waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
 }
 
-/// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would change nothing) wakes
-/// nobody.
+/// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would change
+/// nothing) wakes nobody.
 async fn begun_here<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
@@ -77,7 +77,7 @@ async fn begun_here<T: Send + 'static>(
     }
 }
 
-/// Waits for `work` of the host's, without the call's turn.
+/// Waits for `work` of the host's, without the call's CPU permit.
 async fn waiting<F: Future>(state: &mut CallState, import: &'static str, work: F) -> F::Output {
     let time = state.meter.time().clone();
     state.waiting_in = Some(import);

@@ -123,7 +123,7 @@ impl Call {
             trace_id: self.trace_id.clone(),
             hold: Hold::detached(),
             overlay: Overlay::default(),
-            turn: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::fair::CpuPermit::default(),
             config: self.config.as_str().into(),
         })
     }

@@ -40,7 +40,8 @@ async fn crowd(guest: &Core) -> usize {
     let limits = Limits {
         memory_bytes: 32 * MIB,
         guest_memory_bytes: Some(64 * MIB),
-        // Shorter than all of them together take, three at a time: to wait for memory must not count. Three times what one takes.
+        // Shorter than all of them together take, three at a time: to wait for memory must not count. Three times what
+        // one takes.
         deadline: Duration::from_millis(3_200),
         ..Limits::default()
     };
@@ -128,7 +129,7 @@ async fn calls_that_wait_for_answers_or_for_memory_leave_the_only_turn_to_their_
         for _ in 0..3 {
             let permit = waits.acquire().await;
             let call = CallContext {
-                turn: permit.turn(),
+                cpu_permit: permit.cpu_permit(),
                 ..CallContext::clone(&call_of(&plugin, &ObjectKey::namespaced("prod", "shop")))
             };
             let (plugin, ports) = (plugin.clone(), ports.clone());

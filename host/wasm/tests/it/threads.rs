@@ -135,7 +135,7 @@ async fn a_panic_of_the_hosts_own_fails_a_call_in_place_and_not_its_caller() {
 /// A call with this permit, by a task beside the guests.
 fn call(plugin: &Arc<Plugin>, permit: CallPermit) -> task::JoinHandle<Called> {
     let call = CallContext {
-        turn: permit.turn(),
+        cpu_permit: permit.cpu_permit(),
         ..CallContext::clone(&call_of(plugin, &ObjectKey::namespaced("prod", "shop")))
     };
     let called = plugin.clone();

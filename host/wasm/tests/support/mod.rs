@@ -91,7 +91,7 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     })
 }

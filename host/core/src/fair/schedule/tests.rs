@@ -1,4 +1,4 @@
-//! Turns and places in histories that were thought of; those that nobody did are in `model`.
+//! CPU permits and call slots in histories that were thought of; those that nobody did are in `model`.
 
 mod model;
 
@@ -13,14 +13,14 @@ fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A call that has a turn ends.
-fn finish<W>(schedule: &mut Schedule<W>, id: SlotId, cpu: Option<Duration>) {
+/// A call that has a CPU permit ends.
+fn finish<W>(schedule: &mut Schedule<W>, id: AccountId, cpu: Option<Duration>) {
     schedule.pause(id);
     schedule.end(id, cpu, Duration::ZERO);
 }
 
 /// A plugin begins as many calls as it may, all of which wait, and wants more. Returns how many.
-fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: SlotId) -> usize {
+fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: AccountId) -> usize {
     for _ in 0..16 {
         schedule.begin(waits, ());
     }
@@ -33,7 +33,7 @@ fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: SlotId) -> usize {
 }
 
 /// A plugin makes call after call while nobody else may have one.
-fn is_busy(schedule: &mut Schedule<()>, busy: SlotId) {
+fn is_busy(schedule: &mut Schedule<()>, busy: AccountId) {
     for _ in 0..1_000 {
         schedule.begin(busy, ());
         assert_eq!(schedule.grant(), Some((busy, ())));
@@ -42,7 +42,7 @@ fn is_busy(schedule: &mut Schedule<()>, busy: SlotId) {
 }
 
 /// How many of the next hundred calls, all as dear, are `one`'s where both want them all.
-fn of_a_hundred(schedule: &mut Schedule<()>, one: SlotId, other: SlotId) -> usize {
+fn of_a_hundred(schedule: &mut Schedule<()>, one: AccountId, other: AccountId) -> usize {
     for _ in 0..100 {
         schedule.begin(one, ());
         schedule.begin(other, ());
@@ -87,13 +87,13 @@ fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
 fn first_come_is_first_served_whatever_each_has_used() {
     let mut schedule = Schedule::new(1, 4, CpuOrder::FirstCome);
     let (busy, idle) = (schedule.join(ONE), schedule.join(ONE));
-    for turn in 0..4 {
-        schedule.begin(busy, turn);
+    for permit in 0..4 {
+        schedule.begin(busy, permit);
     }
     schedule.begin(idle, 4);
-    for turn in 0..5 {
+    for permit in 0..5 {
         let (id, served) = schedule.grant().expect("somebody waits");
-        assert_eq!(served, turn);
+        assert_eq!(served, permit);
         assert!(schedule.grant().is_none(), "there is one permit");
         finish(&mut schedule, id, Some(milliseconds(1_000)));
     }
@@ -152,8 +152,8 @@ fn a_permit_that_comes_back_without_a_figure_costs_what_such_calls_cost() {
 
 #[test]
 fn three_that_take_all_places_that_they_may_leave_an_eighth() {
-    for (turns, places) in [(1, 64), (4, 64), (64, 512)] {
-        let mut schedule = Schedule::new(turns, places, CpuOrder::LeastUsed);
+    for (permits, call_slots) in [(1, 64), (4, 64), (64, 512)] {
+        let mut schedule = Schedule::new(permits, call_slots, CpuOrder::LeastUsed);
         for _ in 0..3 {
             let greedy = schedule.join(ONE);
             for _ in 0..1_000 {
@@ -163,8 +163,8 @@ fn three_that_take_all_places_that_they_may_leave_an_eighth() {
                 schedule.pause(id);
             }
         }
-        assert_eq!(schedule.free.places, places / 8);
-        assert_eq!(schedule.free.turns, turns);
+        assert_eq!(schedule.free.call_slots, call_slots / 8);
+        assert_eq!(schedule.free.permits, permits);
     }
 }
 
@@ -262,7 +262,7 @@ fn what_was_paid_half_way_is_not_charged_again() {
     assert_eq!(used(20, None), 60_000_000, "more than such calls use was used already");
 }
 
-/// Two that spin for a second each, with one turn, looked at every two milliseconds.
+/// Two that spin for a second each, with one CPU permit, looked at every two milliseconds.
 #[test]
 fn equals_do_not_pass_the_turn_to_and_fro_for_nothing() {
     let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);

@@ -141,7 +141,7 @@ fn call(overlay: Overlay) -> CallContext {
         trace_id: "".into(),
         hold: Hold::detached(),
         overlay,
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Handover {
     replaced: AtomicBool,
 }
 
-/// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it would take
-/// for gone, are other objects.
+/// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it
+/// would take for gone, are other objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) struct PrimaryScope {
     namespaced: bool,
@@ -125,7 +125,8 @@ impl Handover {
         self.lock().is_some()
     }
 
-    /// Whether a generation has the controller, or something of one that had it goes on: whatever begins under its name has to know.
+    /// Whether a generation has the controller, or something of one that had it goes on: whatever begins under its name
+    /// has to know.
     pub(crate) fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || !self.workers.is_empty()
     }
@@ -140,8 +141,8 @@ impl Handover {
         self.lock().clone()
     }
 
-    /// Ends the active round, and passes it on to another generation if that `succeeds` it: from here on, the workers of this one take
-    /// no further key.
+    /// Ends the active round, and passes it on to another generation if that `succeeds` it: from here on, the workers
+    /// of this one take no further key.
     pub(in crate::controller) fn pass_on(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
         let mut at_work = self.lock();
         let active = at_work.take().filter(|active| succeeds(active))?;
@@ -161,11 +162,12 @@ impl Handover {
         self.replaced.swap(false, Ordering::Relaxed)
     }
 
-    /// A round begins, and all calls of others have ended. Whatever waits for calls waits for it too, until this is dropped: its
-    /// workers are there then. None: it is told to `stop`, and another may have its turn and have waited already.
+    /// A round begins, and all calls of others have ended. Whatever waits for calls waits for it too, until this is
+    /// dropped: its workers are there then. None: it is told to `stop`, and another may begin, and have waited already.
     pub(in crate::controller) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
         let beginning = self.workers.token();
-        // In this order: whoever has its turn was given it after `stop` was told, and finds the token if this does not find that.
+        // In this order: whoever may begin was told so after `stop` was told, and finds the token if this does not find
+        // that.
         (!stop.is_cancelled()).then_some(beginning)
     }
 

@@ -1,5 +1,5 @@
-//! A controller that is to take the place of another generation's: it gets ready beside the one that is at work, and says when
-//! it is. Its watches are heard and what they tell is discarded; the one at work sees to that.
+//! A controller that is to take the place of another generation's: it gets ready beside the one that is at work, and
+//! says when it is. Its watches are heard and what they tell is discarded; the one at work sees to that.
 
 use std::future::pending;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::phases::ControllerEnd;
 /// How far a controller is that is to take another's place.
 pub(in crate::controller) struct Takeover {
     /// It may begin.
-    pub(in crate::controller) turn: CancellationToken,
+    pub(in crate::controller) may_begin: CancellationToken,
     round: Mutex<TakeoverRound>,
 }
 
@@ -34,8 +34,8 @@ struct TakeoverRound {
 }
 
 impl Takeover {
-    pub(in crate::controller) fn new(turn: CancellationToken) -> Self {
-        Self { turn, round: Mutex::default() }
+    pub(in crate::controller) fn new(may_begin: CancellationToken) -> Self {
+        Self { may_begin, round: Mutex::default() }
     }
 
     /// A round begins, and goes on until this is dropped, of which `changed` is told.
@@ -53,8 +53,8 @@ impl Takeover {
     }
 }
 
-/// However a round ends, also by a panic: nothing is left of what it has said of itself, and whoever was at work in a place that it
-/// has been given and has not begun in waits for it no longer.
+/// However a round ends, also by a panic: nothing is left of what it has said of itself, and whoever was at work in a
+/// place that it has been given and has not begun in waits for it no longer.
 pub(in crate::controller) struct InRound<'a>(&'a Takeover, &'a Notify);
 
 impl Drop for InRound<'_> {
@@ -67,7 +67,8 @@ impl Drop for InRound<'_> {
 }
 
 impl Controller {
-    /// Whether nothing is left to wait for but its turn. One that nobody is at work for begins when it can, whenever that is.
+    /// Whether nothing is left to wait for but the swap. One that nobody is at work for begins when it can, whenever
+    /// that is.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(takeover) = &self.takeover else { return true };
         !self.handover.is_at_work() || takeover.lock().ready.is_some()
@@ -91,8 +92,8 @@ impl Controller {
         })
     }
 
-    /// Takes over from the round that is at work, if the primaries are the same: else that one ends, and with it its queue. To be
-    /// called before the one at work is told to end, and this one that it is its turn.
+    /// Takes over from the round that is at work, if the primaries are the same: else that one ends, and with it its
+    /// queue. To be called before the one at work is told to end, and this one that it may begin.
     pub(crate) fn take_over(&self) {
         let Some(takeover) = &self.takeover else { return };
         let mut round = takeover.lock();
@@ -118,8 +119,8 @@ impl Controller {
         round.inherited = inherited;
     }
 
-    /// The objects that would keep the plugin's finalizer for ever if `next` took the place of the round at work, which keeps it:
-    /// how many, and one of them.
+    /// The objects that would keep the plugin's finalizer for ever if `next` took the place of the round at work, which
+    /// keeps it: how many, and one of them.
     pub(crate) fn strands(&self, next: Option<&Self>) -> Option<(usize, String)> {
         let active = self.handover.active_round().filter(|_| self.declared().options.finalizer)?;
         let goes_on = next.is_some_and(|next| {
@@ -135,8 +136,8 @@ impl Controller {
         Some((1 + carrying.count(), example))
     }
 
-    /// Waits, with its caches filled, for its turn. Returns what it takes over, and what tells that it begins.
-    pub(in crate::controller) async fn await_turn(
+    /// Waits, with its caches filled, until it may begin. Returns what it takes over, and what tells that it begins.
+    pub(in crate::controller) async fn await_takeover(
         &self,
         takeover: &Takeover,
         watching: &mut Watching,
@@ -159,7 +160,7 @@ impl Controller {
             fresh.await;
             takeover.lock().ready = Some(scope);
             self.changed.notify_one();
-            takeover.turn.cancelled().await;
+            takeover.may_begin.cancelled().await;
             let inherited = takeover.lock().inherited.take();
             if !inherited.as_ref().is_some_and(|it| it.active().does_for(&watches)) {
                 // What the calls that run have written and are yet to see, the caches of this round would not show.
@@ -177,7 +178,7 @@ impl Controller {
                 return beginning.map(|it| (inherited, it)).ok_or(RoundEnd::Ended(ControllerEnd::Clean));
             }
         };
-        if takeover.turn.is_cancelled() {
+        if takeover.may_begin.is_cancelled() {
             self.tell(&loss);
         } else {
             self.say(ControllerState::Waiting, Some(loss.to_string()));

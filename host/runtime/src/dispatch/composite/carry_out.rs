@@ -191,14 +191,14 @@ impl<'a> ChildWriter<'a> {
         self.ports.writes.write(self.call.clone(), operation).await
     }
 
-    /// Waits for `work` without the call's turn, if it is not done at once. That it then waits for its turn is its neighbours'
-    /// doing, and takes nothing of its time.
+    /// Waits for `work` without the call's CPU permit, if it is not done at once. That it then waits for the permit is its
+    /// neighbours' doing, and takes nothing of its time.
     async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         if let Poll::Ready(output) = futures::poll!(&mut work) {
             return output;
         }
-        let waiting = self.call.turn.give_up();
+        let waiting = self.call.cpu_permit.give_up();
         let output = work.await;
         let since = Instant::now();
         waiting.over().await;

@@ -72,7 +72,7 @@ impl OwnedWatch {
 impl ObservedState {
     /// The children that the primary controls, of all owned kinds.
     pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<ObservedChildren>, Failure> {
-        let (mut children, mut work) = (Vec::new(), LongWork::of(&call.turn));
+        let (mut children, mut work) = (Vec::new(), LongWork::of(&call.cpu_permit));
         for owned in &self.owned {
             let mut page_token = None;
             loop {
@@ -108,7 +108,7 @@ impl ObservedState {
         call: &CallContext,
         primary: &Object,
     ) -> Result<Vec<Arc<str>>, Failure> {
-        let (mut texts, mut work) = (Vec::new(), LongWork::of(&call.turn));
+        let (mut texts, mut work) = (Vec::new(), LongWork::of(&call.cpu_permit));
         for related in &self.related {
             for target in related.of(primary, &self.primaries, &mut work).await {
                 // By the plugin's own way to read, so that its grants and its own writes count.

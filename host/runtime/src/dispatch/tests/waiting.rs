@@ -51,15 +51,16 @@ impl Reconcile for Waits {
     }
 }
 
-/// A stage beside so many plugins whose 64 workers each are busy with calls that only wait. And how many of those have begun.
-fn beside_calls_that_wait(turns: u32, plugins: usize) -> (Stage, Vec<Switch>, Arc<AtomicUsize>) {
+/// A stage beside so many plugins whose 64 workers each are busy with calls that only wait. And how many of those have
+/// begun.
+fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, Arc<AtomicUsize>) {
     let mut switches = Vec::new();
     let began = Arc::new(AtomicUsize::new(0));
     let silent = ports::waited_for(
         Ports { http: Arc::new(Silence), writes: Arc::new(Silence), ..Absent::ports() },
         &Handle::current(),
     );
-    let neighbour = Stage::with_clock(1, turns, Arc::new(SystemClock::new()));
+    let neighbour = Stage::with_clock(1, permits, Arc::new(SystemClock::new()));
     for plugin in 0..plugins {
         let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());
         switches.push(stage.switch);
@@ -80,19 +81,19 @@ fn beside_calls_that_wait(turns: u32, plugins: usize) -> (Stage, Vec<Switch>, Ar
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_wait_for_writes_or_servers_do_not_hold_up_a_neighbour_even_with_a_single_turn() {
-    for turns in [1, 2, 4] {
+    for permits in [1, 2, 4] {
         for plugins in [1, 3] {
-            let (mut neighbour, _switches, began) = beside_calls_that_wait(turns, plugins);
+            let (mut neighbour, _switches, began) = beside_calls_that_wait(permits, plugins);
             assert!(neighbour.is_quiet().await);
             let waiting = began.load(Ordering::Relaxed);
-            assert!(waiting >= 32, "{waiting} calls wait, with {turns} turns");
+            assert!(waiting >= 32, "{waiting} calls wait, with {permits} permits");
             // Long after the first deadlines too, when all that wait have been others for a while.
             for number in 0..200 {
                 let queued = Instant::now();
                 let name = format!("a{number}");
                 neighbour.dispatch.queue.add(key(&name));
                 neighbour.answer(&name, CallResult::Done).await;
-                assert_eq!(queued.elapsed(), Duration::ZERO, "call {number} beside {plugins}, with {turns} turns");
+                assert_eq!(queued.elapsed(), Duration::ZERO, "call {number} beside {plugins}, with {permits} permits");
                 tokio::time::sleep(Duration::from_millis(700)).await;
             }
             assert!(began.load(Ordering::Relaxed) > 2 * waiting, "the others go on");

@@ -11,11 +11,11 @@ use super::*;
 enum Step {
     Begin(usize),
     Cancel(usize),
-    /// A call that has its turn waits from now on.
+    /// A call that has its CPU permit waits from now on.
     Pause(usize),
-    /// One that waits wants its turn again.
+    /// One that waits wants its CPU permit again.
     GoOn(usize),
-    /// Of one with a turn, or of one that waits.
+    /// Of one with a CPU permit, or of one that waits.
     Finish(usize, Option<u64>),
     Unused(usize),
 }
@@ -32,17 +32,17 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 const PLUGINS: usize = 4;
-const PLACES: u32 = 8;
+const CALL_SLOTS: u32 = 8;
 
 /// A schedule and the simplest account of who waits and who has what.
 struct Model {
     schedule: Schedule<u64>,
-    turns: usize,
-    ids: Vec<SlotId>,
+    permits: usize,
+    ids: Vec<AccountId>,
     /// By plugin, in the order of their coming: who begins, and who goes on.
-    beginning: Vec<VecDeque<(SlotTicket, u64)>>,
-    going_on: Vec<VecDeque<(SlotTicket, u64)>>,
-    /// The plugins of calls that have a turn, and of calls that wait.
+    beginning: Vec<VecDeque<(WaitTicket, u64)>>,
+    going_on: Vec<VecDeque<(WaitTicket, u64)>>,
+    /// The plugins of calls that have a CPU permit, and of calls that wait.
     running: Vec<usize>,
     paused: Vec<usize>,
     waiters: u64,
@@ -51,13 +51,13 @@ struct Model {
 }
 
 impl Model {
-    fn new(turns: u32) -> Self {
-        let mut schedule = Schedule::new(turns, PLACES, CpuOrder::LeastUsed);
+    fn new(permits: u32) -> Self {
+        let mut schedule = Schedule::new(permits, CALL_SLOTS, CpuOrder::LeastUsed);
         let ids = (0..PLUGINS).map(|_| schedule.join(ONE)).collect();
         let waiting = vec![VecDeque::new(); PLUGINS];
         Self {
             schedule,
-            turns: turns as usize,
+            permits: permits as usize,
             ids,
             beginning: waiting.clone(),
             going_on: waiting,
@@ -114,7 +114,7 @@ impl Model {
 
     /// Somebody stops waiting; if he was to go on, his call has ended.
     fn cancel(&mut self, which: usize) {
-        let lengths = |waiting: &[VecDeque<(SlotTicket, u64)>]| {
+        let lengths = |waiting: &[VecDeque<(WaitTicket, u64)>]| {
             (0..PLUGINS).flat_map(|plugin| (0..waiting[plugin].len()).map(move |at| (plugin, at))).collect::<Vec<_>>()
         };
         let (begin, go_on) = (lengths(&self.beginning), lengths(&self.going_on));
@@ -133,24 +133,28 @@ impl Model {
         while let Some((id, waiter)) = self.schedule.grant() {
             let plugin = self.ids.iter().position(|it| *it == id).expect("one of ours");
             let first = self.going_on[plugin].pop_front().or_else(|| self.beginning[plugin].pop_front());
-            let (_, first) = first.expect("a turn for nobody");
+            let (_, first) = first.expect("a CPU permit for nobody");
             assert_eq!(waiter, first, "within a plugin first those that go on, then first come, first served");
             self.running.push(plugin);
             self.grants.push(plugin);
         }
         let of = |all: &[usize], plugin: usize| all.iter().filter(|it| **it == plugin).count();
         let going_on: usize = self.going_on.iter().map(VecDeque::len).sum();
-        let places = self.running.len() + self.paused.len() + going_on;
-        assert!(self.running.len() <= self.turns && places <= PLACES as usize, "more than there is");
+        let call_slots = self.running.len() + self.paused.len() + going_on;
+        assert!(self.running.len() <= self.permits && call_slots <= CALL_SLOTS as usize, "more than there is");
         for plugin in 0..PLUGINS {
-            let turns = of(&self.running, plugin);
-            assert!(turns <= 1 || 4 * turns <= 3 * self.turns, "{turns} turns of {} for one", self.turns);
-            if turns > 0 || self.running.len() == self.turns {
+            let permits = of(&self.running, plugin);
+            assert!(
+                permits <= 1 || 4 * permits <= 3 * self.permits,
+                "{permits} CPU permits of {} for one",
+                self.permits
+            );
+            if permits > 0 || self.running.len() == self.permits {
                 continue;
             }
-            assert!(self.going_on[plugin].is_empty(), "a turn is free, and one that has none waits to go on");
+            assert!(self.going_on[plugin].is_empty(), "a CPU permit is free, and one that has none waits to go on");
             let has_place = of(&self.paused, plugin) > 0;
-            let is_full = places == PLACES as usize;
+            let is_full = call_slots == CALL_SLOTS as usize;
             assert!(has_place || is_full || self.beginning[plugin].is_empty(), "one that has nothing waits");
         }
     }
@@ -159,9 +163,9 @@ impl Model {
 proptest! {
     #[test]
     fn nothing_is_granted_twice_and_no_waiter_is_lost(
-        turns in 1..5_u32, steps in proptest::collection::vec(step(), 1..200),
+        permits in 1..5_u32, steps in proptest::collection::vec(step(), 1..200),
     ) {
-        let mut model = Model::new(turns);
+        let mut model = Model::new(permits);
         for step in steps {
             model.take(step);
         }
@@ -172,14 +176,15 @@ proptest! {
         prop_assert!(waiting.into_iter().all(VecDeque::is_empty), "somebody waits for ever");
     }
 
-    /// Whatever the others did before, and however many of them wait; if they have left a place, which three of them need not.
+    /// Whatever the others did before, and however many of them wait; if they have left a call slot, which three of
+    /// them need not.
     #[test]
     fn a_single_key_waits_for_at_most_one_call_of_each_other_plugin(
-        turns in 1..5_u32,
+        permits in 1..5_u32,
         steps in proptest::collection::vec(step(), 1..200),
         costs in proptest::collection::vec(0..200_u64, 64),
     ) {
-        let mut model = Model::new(turns);
+        let mut model = Model::new(permits);
         // The last plugin has been idle all the time.
         for step in steps.into_iter().filter(|step| !matches!(step, Step::Begin(plugin) if *plugin == PLUGINS - 1)) {
             model.take(step);
@@ -187,7 +192,7 @@ proptest! {
         for _ in 0..1_000 {
             model.take(Step::Begin(0));
         }
-        prop_assume!(model.schedule.free.places > 0);
+        prop_assume!(model.schedule.free.call_slots > 0);
         model.grants.clear();
         model.take(Step::Begin(PLUGINS - 1));
         for cost in costs {

@@ -118,7 +118,7 @@ fn call() -> Arc<CallContext> {
         trace_id: "0".into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     })
 }
@@ -191,16 +191,16 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let fair = Fair::new(1, 8);
     let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
     let permit = share.acquire().await;
-    let call = Arc::new(CallContext { turn: permit.turn(), ..CallContext::clone(&call()) });
+    let call = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..CallContext::clone(&call()) });
     let wanted = children(&NAMES);
     let steps: Vec<_> = wanted.children.iter().map(|child| (child, ChildStep::Create)).collect();
     // Its four rounds of writes take 40 ms.
     let hand = ChildWriter::new(&ports, call, Duration::from_millis(50));
     let busy = async {
         loop {
-            let turn = neighbour.acquire().await;
+            let permit = neighbour.acquire().await;
             tokio::time::sleep(LONG).await;
-            turn.finish(LONG);
+            permit.finish(LONG);
         }
     };
     let (parent, shows_all, began) = (parent(), |_: &ObjectKind| true, Instant::now());

@@ -159,7 +159,7 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         trace_id: "0".into(),
         hold: Hold::detached(),
         overlay: Overlay::default(),
-        turn: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::fair::CpuPermit::default(),
         config: "{}".into(),
     };
     (request, Arc::new(context))

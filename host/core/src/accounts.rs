@@ -1,5 +1,5 @@
-//! Accounts by their numbers, each with those who wait: what a stock of amounts and a schedule of turns have in common. Who of them
-//! is next, and when, is theirs to say.
+//! Accounts by their numbers, each with those who wait: what a stock of amounts and a schedule of turns have in common.
+//! Who of them is next, and when, is theirs to say.
 
 use std::collections::VecDeque;
 
@@ -14,29 +14,29 @@ pub enum Wants {
 
 /// An account's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SlotId(usize);
+pub(crate) struct AccountId(usize);
 
 /// A waiter's number: whoever came first has the smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SlotTicket(u64);
+pub(crate) struct WaitTicket(u64);
 
 /// The accounts `A` of all plugins, and who waits: `W` is how a waiter is reached.
-pub(crate) struct Slots<A, W> {
-    slots: Vec<Option<Slot<A, W>>>,
+pub(crate) struct Accounts<A, W> {
+    accounts: Vec<Option<AccountEntry<A, W>>>,
     tickets: u64,
 }
 
 /// One plugin's.
-pub(crate) struct Slot<A, W> {
+pub(crate) struct AccountEntry<A, W> {
     /// What it has.
     pub(crate) account: A,
     /// In the order of their tickets.
-    going_on: VecDeque<(SlotTicket, W)>,
+    going_on: VecDeque<(WaitTicket, W)>,
     /// In the order of their tickets.
-    beginning: VecDeque<(SlotTicket, W)>,
+    beginning: VecDeque<(WaitTicket, W)>,
 }
 
-impl<A, W> Slot<A, W> {
+impl<A, W> AccountEntry<A, W> {
     /// Whether anybody waits for that.
     pub(crate) fn is_waiting(&self, wants: Wants) -> bool {
         match wants {
@@ -51,7 +51,7 @@ impl<A, W> Slot<A, W> {
     }
 
     /// Who is next of its own: first those who go on, then first come, first served.
-    pub(crate) fn next(&self) -> Option<(SlotTicket, Wants, &W)> {
+    pub(crate) fn next(&self) -> Option<(WaitTicket, Wants, &W)> {
         let (wants, queue) =
             if self.going_on.is_empty() { (Wants::ToBegin, &self.beginning) } else { (Wants::ToGoOn, &self.going_on) };
         queue.front().map(|(ticket, waiter)| (*ticket, wants, waiter))
@@ -63,7 +63,7 @@ impl<A, W> Slot<A, W> {
         going_on.or_else(|| self.beginning.pop_front().map(|(_, waiter)| (Wants::ToBegin, waiter)))
     }
 
-    fn queue(&mut self, wants: Wants) -> &mut VecDeque<(SlotTicket, W)> {
+    fn queue(&mut self, wants: Wants) -> &mut VecDeque<(WaitTicket, W)> {
         match wants {
             Wants::ToBegin => &mut self.beginning,
             Wants::ToGoOn => &mut self.going_on,
@@ -71,56 +71,56 @@ impl<A, W> Slot<A, W> {
     }
 }
 
-impl<A, W> Slots<A, W> {
+impl<A, W> Accounts<A, W> {
     pub(crate) fn new() -> Self {
-        Self { slots: Vec::new(), tickets: 0 }
+        Self { accounts: Vec::new(), tickets: 0 }
     }
 
     /// Opens an account.
-    pub(crate) fn join(&mut self, account: A) -> SlotId {
-        let free = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
+    pub(crate) fn join(&mut self, account: A) -> AccountId {
+        let free = self.accounts.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.accounts.push(None);
+            self.accounts.len() - 1
         });
-        self.slots[free] = Some(Slot { account, going_on: VecDeque::new(), beginning: VecDeque::new() });
-        SlotId(free)
+        self.accounts[free] = Some(AccountEntry { account, going_on: VecDeque::new(), beginning: VecDeque::new() });
+        AccountId(free)
     }
 
     /// Closes an account for which nobody waits.
-    pub(crate) fn leave(&mut self, id: SlotId) {
-        self.slots[id.0] = None;
+    pub(crate) fn leave(&mut self, id: AccountId) {
+        self.accounts[id.0] = None;
     }
 
     /// Queues a waiter.
-    pub(crate) fn wait(&mut self, id: SlotId, wants: Wants, waiter: W) -> SlotTicket {
-        let ticket = SlotTicket(self.tickets);
+    pub(crate) fn wait(&mut self, id: AccountId, wants: Wants, waiter: W) -> WaitTicket {
+        let ticket = WaitTicket(self.tickets);
         self.tickets += 1;
         self.get_mut(id).queue(wants).push_back((ticket, waiter));
         ticket
     }
 
     /// Forgets a waiter and returns it, if it has not been taken out already.
-    pub(crate) fn cancel(&mut self, id: SlotId, ticket: SlotTicket) -> Option<W> {
-        let slot = self.get_mut(id);
-        [&mut slot.going_on, &mut slot.beginning].into_iter().find_map(|queue| {
+    pub(crate) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
+        let entry = self.get_mut(id);
+        [&mut entry.going_on, &mut entry.beginning].into_iter().find_map(|queue| {
             let place = queue.binary_search_by_key(&ticket, |(ticket, _)| *ticket).ok()?;
             queue.remove(place).map(|(_, waiter)| waiter)
         })
     }
 
-    pub(crate) fn get(&self, id: SlotId) -> &Slot<A, W> {
-        self.slots[id.0].as_ref().expect("whoever has the number has not left")
+    pub(crate) fn get(&self, id: AccountId) -> &AccountEntry<A, W> {
+        self.accounts[id.0].as_ref().expect("whoever has the number has not left")
     }
 
-    pub(crate) fn get_mut(&mut self, id: SlotId) -> &mut Slot<A, W> {
-        self.slots[id.0].as_mut().expect("whoever has the number has not left")
+    pub(crate) fn get_mut(&mut self, id: AccountId) -> &mut AccountEntry<A, W> {
+        self.accounts[id.0].as_mut().expect("whoever has the number has not left")
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, &Slot<A, W>)> {
-        self.slots.iter().enumerate().filter_map(|(at, slot)| Some((SlotId(at), slot.as_ref()?)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (AccountId, &AccountEntry<A, W>)> {
+        self.accounts.iter().enumerate().filter_map(|(at, entry)| Some((AccountId(at), entry.as_ref()?)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<A, W>> {
-        self.slots.iter_mut().flatten()
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut AccountEntry<A, W>> {
+        self.accounts.iter_mut().flatten()
     }
 }
