@@ -120,7 +120,7 @@ impl Callee<'_> {
 
     /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
     async fn seat(&self, world: World) -> Seat {
-        let lot = &self.shared.memory.lot;
+        let lot = &self.shared.lot;
         let terms = world.call().filter(|_| self.instances == Instances::Reuse).map(Terms::of);
         let parked = if let Some(terms) = &terms {
             lot.take(self.counters, terms)

@@ -232,6 +232,6 @@ fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult
 impl Drop for Plugin {
     fn drop(&mut self) {
         // Instances that wait for a call of this generation wait in vain.
-        self.shared.memory.lot.forget(&self.counters);
+        self.shared.lot.forget(&self.counters);
     }
 }
