@@ -52,7 +52,7 @@ pub(crate) struct Change {
 /// The files of one directory. Follows them as long as it lives.
 pub(crate) struct Files {
     directory: PathBuf,
-    wanted: Wanted,
+    wanted: PathFilter,
     /// The most bytes that a file may have.
     most: u64,
     poll: Duration,
@@ -67,7 +67,7 @@ pub(crate) struct Files {
 }
 
 /// Selects files by path.
-type Wanted = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+type PathFilter = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// A file as it was at the last look.
 #[derive(Clone, Debug)]
@@ -240,7 +240,7 @@ fn may_change(kind: EventKind) -> bool {
 /// The state of all wanted files, given how they were.
 fn look(
     directory: &Path,
-    wanted: &Wanted,
+    wanted: &PathFilter,
     most: u64,
     mut seen: BTreeMap<PathBuf, SeenFile>,
 ) -> std::io::Result<BTreeMap<PathBuf, SeenFile>> {

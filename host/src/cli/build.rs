@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use windlass_core::error::explained;
 use windlass_wasm::manifest::Watch;
-use windlass_wasm::{Entry, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_wasm::{EntryPoint, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
 use windlass_author::build::{self, BuildRequest, Built};
@@ -91,7 +91,7 @@ pub(super) async fn summary(built: &Built, folder: &Path) -> String {
         took.as_secs_f64()
     );
     let manifest = plugin.manifest();
-    let kind = if plugin.entry() == Entry::Composer { "a composer" } else { "a reconciler" };
+    let kind = if plugin.entry() == EntryPoint::Composer { "a composer" } else { "a reconciler" };
     let _ = writeln!(text, "  plugin      {} {}, {kind} of ABI {}", manifest.name, manifest.version, plugin.abi());
     for line in controllers(manifest) {
         let _ = writeln!(text, "  controller  {line}");

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::compose::CREATED_BY;
 use windlass_kube::sweep::{Carrier, Parent, Scope, Sought};
-use windlass_wasm::Entry;
+use windlass_wasm::EntryPoint;
 
 use super::examine;
 use super::limits::LimitArgs;
@@ -100,7 +100,7 @@ impl ListChildrenArgs {
 /// The name of the plugin in `file`, and the kinds that it names.
 async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, NamedKinds)> {
     let plugin = examine::load(file, limits).await?;
-    if plugin.entry() != Entry::Composer {
+    if plugin.entry() != EntryPoint::Composer {
         bail!(
             "{} is no composite plugin: it has no children by which its host could tell what it left",
             file.display()

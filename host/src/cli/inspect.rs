@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
-use windlass_wasm::{Contents, Entry, Need, Plugin};
+use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
 
 use super::OutputFormat;
 use super::examine::{self, ClusterArgs};
@@ -177,8 +177,8 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
 /// The kind of calls that the plugin answers.
 fn entry(plugin: &Plugin) -> &'static str {
     match plugin.entry() {
-        Entry::Reconciler => "reconciler",
-        Entry::Composer => "composer",
+        EntryPoint::Reconciler => "reconciler",
+        EntryPoint::Composer => "composer",
     }
 }
 

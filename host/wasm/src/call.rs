@@ -29,7 +29,7 @@ use crate::trap::{self, Stopped};
 /// What is called, and within what.
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) code: &'a v0_1_0::Plugin,
+    pub(crate) code: &'a v0_1_0::LinkedPlugin,
     pub(crate) counters: &'a Arc<Counters>,
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
@@ -70,7 +70,11 @@ impl Question for Request {
 }
 
 /// Calls `describe` in `world`.
-pub(crate) async fn describe(shared: &Shared, code: &v0_1_0::Plugin, world: DescribeWorld) -> Result<String, Stopped> {
+pub(crate) async fn describe(
+    shared: &Shared,
+    code: &v0_1_0::LinkedPlugin,
+    world: DescribeWorld,
+) -> Result<String, Stopped> {
     let limits = Arc::new(shared.limits.of_describe());
     let (counters, cpu) = (Arc::default(), CpuTime::default());
     let time = (Limit::DescribeDeadline, limits.deadline);
@@ -120,7 +124,7 @@ impl Callee<'_> {
 
     /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
     async fn seat(&self, world: World) -> Seat {
-        let lot = &self.shared.memory.lot;
+        let lot = &self.shared.lot;
         let terms = world.call().filter(|_| self.instances == Instances::Reuse).map(Terms::of);
         let parked = if let Some(terms) = &terms {
             lot.take(self.counters, terms)

@@ -6,7 +6,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::abi::AbiVersion;
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 use crate::text::single_line;
 
 const PACKAGE: &str = "windlass:plugin/";
@@ -91,23 +91,23 @@ pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
 }
 
 /// What `component` is asked for, and for which version of the interface it is built.
-pub(crate) fn entry(engine: &Engine, component: &Component) -> Result<(Entry, AbiVersion), ComponentError> {
+pub(crate) fn entry(engine: &Engine, component: &Component) -> Result<(EntryPoint, AbiVersion), ComponentError> {
     let ty = component.component_type();
     let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
     choose_entry(&exports)
 }
 
-fn choose_entry(exports: &[&str]) -> Result<(Entry, AbiVersion), ComponentError> {
+fn choose_entry(exports: &[&str]) -> Result<(EntryPoint, AbiVersion), ComponentError> {
     let entries: Vec<&str> =
         exports.iter().copied().filter(|name| name.starts_with(RECONCILER) || name.starts_with(COMPOSER)).collect();
     match entries[..] {
         [] => Err(ComponentError::NoExport { exports: names(exports.iter().copied()) }),
         [name] => {
-            let known = |(entry, prefix): (Entry, &str)| {
+            let known = |(entry, prefix): (EntryPoint, &str)| {
                 let version = name.strip_prefix(prefix)?;
                 Some((entry, AbiVersion::ALL.into_iter().find(|known| known.as_str() == version)?))
             };
-            let entries = [(Entry::Reconciler, RECONCILER), (Entry::Composer, COMPOSER)];
+            let entries = [(EntryPoint::Reconciler, RECONCILER), (EntryPoint::Composer, COMPOSER)];
             entries.into_iter().find_map(known).ok_or_else(|| ComponentError::OtherVersion { found: shown(name) })
         }
         _ => Err(ComponentError::Ambiguous { exports: names(entries.into_iter()) }),
@@ -120,20 +120,20 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
 }
 
 /// Names the imports that no version of the interface has, or none for this `entry`. What they have, linking checks.
-pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: Entry) -> Result<(), ComponentError> {
+pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: EntryPoint) -> Result<(), ComponentError> {
     let ty = component.component_type();
     let imports: Vec<&str> = ty.imports(engine).map(|(name, _)| name).collect();
     check_names(imports, entry)
 }
 
-fn check_names(imports: Vec<&str>, entry: Entry) -> Result<(), ComponentError> {
+fn check_names(imports: Vec<&str>, entry: EntryPoint) -> Result<(), ComponentError> {
     let (ours, foreign): (Vec<&str>, Vec<&str>) = imports.into_iter().partition(|name| name.starts_with(PACKAGE));
     if let Some(name) = ours.iter().find(|name| !is_known(name)) {
         return Err(ComponentError::OtherVersion { found: shown(name) });
     }
     if foreign.is_empty() {
         let acts = |name: &&str| !OF_COMPOSERS.iter().any(|interface| is_interface(name, interface));
-        let acting: Vec<&str> = ours.into_iter().filter(|name| entry == Entry::Composer && acts(name)).collect();
+        let acting: Vec<&str> = ours.into_iter().filter(|name| entry == EntryPoint::Composer && acts(name)).collect();
         if acting.is_empty() {
             return Ok(());
         }
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn the_version_is_chosen_by_the_exact_name_of_an_export() {
         let chosen = |entry: &str| choose_entry(&["init", entry]);
-        assert_eq!(chosen("windlass:plugin/reconciler@0.1.0"), Ok((Entry::Reconciler, AbiVersion::V0_1_0)));
-        assert_eq!(chosen("windlass:plugin/composer@0.1.0"), Ok((Entry::Composer, AbiVersion::V0_1_0)));
+        assert_eq!(chosen("windlass:plugin/reconciler@0.1.0"), Ok((EntryPoint::Reconciler, AbiVersion::V0_1_0)));
+        assert_eq!(chosen("windlass:plugin/composer@0.1.0"), Ok((EntryPoint::Composer, AbiVersion::V0_1_0)));
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn imports_of_another_version_name_it_before_anything_else_is_said_of_them() {
-        let of = |names: &[&str]| check_names(names.to_vec(), Entry::Composer).map_err(|error| error.to_string());
+        let of = |names: &[&str]| check_names(names.to_vec(), EntryPoint::Composer).map_err(|error| error.to_string());
         let newer = of(&["windlass:plugin/types@0.1.0", "windlass:plugin/live@0.2.0", "wasi:cli/run@0.2.0"]);
         let newer = newer.expect_err("it is not known");
         assert!(newer.contains("`windlass:plugin/live@0.2.0`") && newer.contains("newer windlass"), "{newer}");

@@ -1,10 +1,10 @@
-//! The two kinds of plugins, by what the host calls.
+//! The two kinds of plugins, by the function that the host calls.
 
-/// What a plugin is asked for.
+/// The function that the host calls in a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
-    /// To bring about what should be.
+pub enum EntryPoint {
+    /// `reconcile`: the plugin brings about what should be.
     Reconciler,
-    /// To say what should be; the host brings it about.
+    /// `compose`: the plugin says what should be, and the host brings it about.
     Composer,
 }

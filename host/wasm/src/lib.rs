@@ -50,7 +50,7 @@ pub use contents::{Contents, FileKind, MadeWith, Need};
 pub use counters::PluginStats;
 pub use cpu::CpuTime;
 pub use engine::EngineError;
-pub use entry::Entry;
+pub use entry::EntryPoint;
 pub use limits::{Limit, Limits, SetLimitError, Setting, Unit};
 pub use load_error::{LoadError, LoadProblem};
 pub use manifest::{Manifest, ManifestError};

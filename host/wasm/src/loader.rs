@@ -123,7 +123,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
 }
 
 /// Calls `describe` in both worlds, and returns what both answered.
-async fn describe(shared: &Arc<Shared>, code: &v0_1_0::Plugin) -> Result<Value, LoadProblem> {
+async fn describe(shared: &Arc<Shared>, code: &v0_1_0::LinkedPlugin) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };

@@ -17,17 +17,23 @@
 //! bodies of writes while the host has them. Those are there when they are asked for, so a plugin that has never sent any before
 //! can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB a call at most) and stacks are not counted.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_core::shared_budget::{self, Portion, SharedBudget, Wants};
 
-use crate::parked::ParkingLot;
 use crate::timing::CallTime;
 
 /// What linear memories grow by.
 const PAGE: usize = 64 << 10;
+
+/// Memory that is kept only because it may save work later: that of parked instances.
+pub(crate) trait IdleMemory: fmt::Debug + Send + Sync {
+    /// Gives up the part that has been idle longest. False: there is none.
+    fn evict_oldest(&self) -> bool;
+}
 
 /// The budget.
 #[derive(Debug)]
@@ -38,17 +44,18 @@ pub(crate) struct GuestMemory {
     kept_back: Arc<Semaphore>,
     /// Calls that wait now.
     waiting: AtomicUsize,
-    pub(crate) lot: ParkingLot,
+    idle: Arc<dyn IdleMemory>,
 }
 
 impl GuestMemory {
-    /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough.
-    pub(crate) fn new(budget: usize, of_call: usize, lot: ParkingLot) -> Arc<Self> {
+    /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough. Calls that wait take
+    /// what is `idle`, which counts too.
+    pub(crate) fn new(budget: usize, of_call: usize, idle: Arc<dyn IdleMemory>) -> Arc<Self> {
         Arc::new(Self {
             shared: SharedBudget::new(pages(budget.saturating_sub(of_call))),
             kept_back: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
-            lot,
+            idle,
         })
     }
 
@@ -88,7 +95,7 @@ impl GuestMemory {
     /// What is free, or can be made free, without waiting.
     fn at_once(&self, share: &Share, pages: u32, wants: Wants) -> Option<Portion> {
         let mut taken = share.pages.try_take(pages, wants);
-        while taken.is_none() && self.lot.evict_oldest() {
+        while taken.is_none() && self.idle.evict_oldest() {
             taken = share.pages.try_take(pages, wants);
         }
         taken
@@ -180,7 +187,7 @@ impl Account {
         let (budget, share) = (self.budget.clone(), self.share.clone());
         let _waiting = Waiting::of(&budget);
         // Who parked before it could see that somebody waits.
-        while budget.lot.evict_oldest() {}
+        while budget.idle.evict_oldest() {}
         let kept_back = async {
             if wants == Wants::ToBegin {
                 // What it has comes back before long.
@@ -227,9 +234,10 @@ mod tests {
 
     use super::*;
     use crate::limits::Limit;
+    use crate::parked::ParkingLot;
 
     fn memory(budget: usize, of_call: usize) -> Arc<GuestMemory> {
-        GuestMemory::new(budget * PAGE, of_call * PAGE, ParkingLot::new(0, 0))
+        GuestMemory::new(budget * PAGE, of_call * PAGE, Arc::new(ParkingLot::new(0, 0)))
     }
 
     fn time() -> CallTime {

@@ -209,7 +209,7 @@ mod tests {
     use crate::parked::ParkingLot;
 
     fn meter(limits: Limits) -> Meter {
-        let memory = GuestMemory::new(1 << 30, limits.memory_bytes, ParkingLot::new(0, 0));
+        let memory = GuestMemory::new(1 << 30, limits.memory_bytes, Arc::new(ParkingLot::new(0, 0)));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());
         Meter::new(Arc::new(limits), time, CpuTime::default(), account)

@@ -51,7 +51,7 @@ pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained
     let work = {
         let (shared, path) = (shared.clone(), path.to_owned());
         // Read once: what is compiled is what has the digest, whatever becomes of the file meanwhile.
-        move || Work::read(shared, &path)?.compiled(&cancelled)
+        move || PluginFile::read(shared, &path)?.compiled(&cancelled)
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
     shared.run_blocking(time.saturating_add(BESIDE), work).await?.unwrap_or_else(late)
@@ -73,7 +73,7 @@ async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, 
     }
     let _permit = shared.readers.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (task, path) = (shared.clone(), path.to_owned());
-    let work = move || Work::read(task, &path)?.found();
+    let work = move || PluginFile::read(task, &path)?.found();
     let late = || Err(LoadProblem::Host(format!("reading it and the cache had not ended after {BESIDE:?}")));
     shared.run_blocking(BESIDE, work).await?.unwrap_or_else(late)
 }
@@ -84,13 +84,13 @@ fn obtained(found: Found, digest: String, was_there: bool) -> Obtained {
 }
 
 /// A file as it was read.
-struct Work {
+struct PluginFile {
     shared: Arc<Shared>,
     bytes: Vec<u8>,
     digest: String,
 }
 
-impl Work {
+impl PluginFile {
     fn read(shared: Arc<Shared>, path: &Path) -> Result<Self, LoadProblem> {
         let bytes = read(path, shared.limits.file_bytes)?;
         check_preamble(&bytes)?;

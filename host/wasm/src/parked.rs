@@ -15,6 +15,7 @@ use windlass_core::ports::CallContext;
 
 use crate::abi::v0_1_0::Instance;
 use crate::counters::Counters;
+use crate::memory::IdleMemory;
 use crate::state::CallState;
 
 /// What an operator has said that a plugin may know and do. What an instance has kept of a call is of those times, so it serves no
@@ -118,12 +119,6 @@ impl ParkingLot {
         drop(oldest);
     }
 
-    /// Gives up the one that has waited longest. False: there is none.
-    pub(crate) fn evict_oldest(&self) -> bool {
-        let oldest = self.parked().pop_front();
-        oldest.is_some()
-    }
-
     /// Gives up those that nobody has called for `time`. Returns when the next will be due; None: none is left.
     pub(crate) fn evict_idle(&self, time: Duration) -> Option<Instant> {
         loop {
@@ -153,5 +148,12 @@ impl ParkingLot {
 
     fn parked(&self) -> MutexGuard<'_, VecDeque<Parked>> {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IdleMemory for ParkingLot {
+    fn evict_oldest(&self) -> bool {
+        let oldest = self.parked().pop_front();
+        oldest.is_some()
     }
 }

@@ -13,7 +13,7 @@ use crate::abi::{AbiVersion, v0_1_0};
 use crate::call::{self, Callee};
 use crate::counters::{Counters, PluginStats};
 use crate::cpu::CpuTime;
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 use crate::manifest::Manifest;
 use crate::memory::Held;
 use crate::obtain::Kept;
@@ -52,7 +52,7 @@ pub struct Plugin {
     pub(crate) path: PathBuf,
     pub(crate) size: u64,
     pub(crate) abi: AbiVersion,
-    pub(crate) entry: Entry,
+    pub(crate) entry: EntryPoint,
     pub(crate) imports: Vec<String>,
     pub(crate) manifest: Manifest,
     pub(crate) counters: Arc<Counters>,
@@ -65,7 +65,7 @@ pub struct Plugin {
 
 /// What is called.
 #[derive(Clone)]
-pub(crate) struct Code(pub(crate) v0_1_0::Plugin);
+pub(crate) struct Code(pub(crate) v0_1_0::LinkedPlugin);
 
 impl std::fmt::Debug for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -117,9 +117,9 @@ impl Plugin {
         self.abi
     }
 
-    /// What it is asked for.
+    /// The function that the host calls in it.
     #[must_use]
-    pub fn entry(&self) -> Entry {
+    pub fn entry(&self) -> EntryPoint {
         self.entry
     }
 
@@ -234,6 +234,6 @@ fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult
 impl Drop for Plugin {
     fn drop(&mut self) {
         // Instances that wait for a call of this generation wait in vain.
-        self.shared.memory.lot.forget(&self.counters);
+        self.shared.lot.forget(&self.counters);
     }
 }

@@ -117,8 +117,8 @@ impl Sandbox {
                 engine => break (engine?, parked),
             }
         };
-        let lot = ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE);
-        let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot);
+        let lot = Arc::new(ParkingLot::new(parked as usize, MOST_PARKED_OF_ONE));
+        let memory = GuestMemory::new(limits.guest_memory(), limits.memory_bytes, lot.clone());
         let linker = v0_1_0::linker(&engine).map_err(SandboxError::Imports)?;
         let ticker = Arc::new(Ticker::start(engine.clone()).map_err(SandboxError::Threads)?);
         let guests = Guests::start(threads.max(1)).map_err(SandboxError::Threads)?;
@@ -130,6 +130,7 @@ impl Sandbox {
             engine,
             linker,
             memory,
+            lot,
             compiler,
             artefacts,
             refusals,
@@ -152,7 +153,7 @@ impl Sandbox {
         SandboxStats {
             reserved_memory: self.shared.memory.reserved(),
             waiting_for_memory: self.shared.memory.waiting(),
-            parked_instances: self.shared.memory.lot.len(),
+            parked_instances: self.shared.lot.len(),
             warm_slots: pool.map_or(0, |pool| pool.unused_warm_memories() as usize),
             warm_bytes: pool.map_or(0, PoolingAllocatorMetrics::unused_memory_bytes_resident),
         }
@@ -188,6 +189,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) linker: v0_1_0::Linker,
     pub(crate) memory: Arc<GuestMemory>,
+    pub(crate) lot: Arc<ParkingLot>,
     pub(crate) compiler: Compiler,
     pub(crate) artefacts: Option<Arc<Artefacts>>,
     pub(crate) refusals: Refusals,
@@ -258,17 +260,17 @@ impl Shared {
 
     /// Keeps an instance for the next call of its plugin, for a while.
     pub(crate) fn park(&self, instance: Parked) {
-        self.memory.lot.park(instance, || self.memory.waiting() > 0);
+        self.lot.park(instance, || self.memory.waiting() > 0);
         if !self.sweeping.swap(true, Ordering::SeqCst) {
-            let (memory, sweeping, idle) = (self.memory.clone(), self.sweeping.clone(), self.limits.idle_instance);
+            let (lot, sweeping, idle) = (self.lot.clone(), self.sweeping.clone(), self.limits.idle_instance);
             self.guests.runtime().spawn(async move {
                 loop {
-                    while let Some(due) = memory.lot.evict_idle(idle) {
+                    while let Some(due) = lot.evict_idle(idle) {
                         tokio::time::sleep_until(due.into()).await;
                     }
                     sweeping.store(false, Ordering::SeqCst);
                     // What was parked between the last look and now found somebody who was still at it.
-                    if memory.lot.len() == 0 || sweeping.swap(true, Ordering::SeqCst) {
+                    if lot.len() == 0 || sweeping.swap(true, Ordering::SeqCst) {
                         return;
                     }
                 }

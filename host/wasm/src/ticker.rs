@@ -18,12 +18,12 @@ const TICK: Duration = Duration::from_micros(500);
 /// Owns the thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+    state: Arc<TickerState>,
     thread: Thread,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct TickerState {
     /// Polls of calls that have not ended.
     polls: AtomicUsize,
     stopped: AtomicBool,
@@ -31,12 +31,12 @@ struct Shared {
 
 impl Ticker {
     pub(crate) fn start(engine: Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let state = Arc::new(TickerState::default());
         let thread = thread::Builder::new().name("windlass-epoch".into()).spawn({
-            let shared = shared.clone();
-            move || shared.tick(&engine)
+            let state = state.clone();
+            move || state.tick(&engine)
         })?;
-        Ok(Self { shared, thread: thread.thread().clone() })
+        Ok(Self { state, thread: thread.thread().clone() })
     }
 
     /// Runs `call`, and ticks at least while it is polled.
@@ -50,14 +50,14 @@ impl Ticker {
     }
 
     fn poll(&self) -> Poll<'_> {
-        if self.shared.polls.fetch_add(1, Ordering::SeqCst) == 0 {
+        if self.state.polls.fetch_add(1, Ordering::SeqCst) == 0 {
             self.thread.unpark();
         }
-        Poll(&self.shared)
+        Poll(&self.state)
     }
 }
 
-impl Shared {
+impl TickerState {
     fn tick(&self, engine: &Engine) {
         while !self.stopped.load(Ordering::SeqCst) {
             if self.polls.load(Ordering::SeqCst) == 0 {
@@ -73,13 +73,13 @@ impl Shared {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.shared.stopped.store(true, Ordering::SeqCst);
+        self.state.stopped.store(true, Ordering::SeqCst);
         self.thread.unpark();
     }
 }
 
 /// A call is on a thread. Also one that panics leaves it.
-struct Poll<'a>(&'a Shared);
+struct Poll<'a>(&'a TickerState);
 
 impl Drop for Poll<'_> {
     fn drop(&mut self) {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn it_ticks_while_a_call_is_on_a_thread_and_not_while_it_waits() {
         let ticker = Ticker::start(Engine::default()).expect("a thread");
-        let polls = || ticker.shared.polls.load(Ordering::SeqCst);
+        let polls = || ticker.state.polls.load(Ordering::SeqCst);
         let mut seen = Vec::new();
         {
             let mut call = pin!(ticker.while_polled(async {

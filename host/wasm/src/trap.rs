@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
-use crate::abi::v0_1_0::OtherEntry;
+use crate::abi::v0_1_0::WrongEntryPoint;
 use crate::limits::{Limit, Overrun};
 use crate::state::{CallState, ForbiddenImport};
 use crate::text::single_line;
@@ -84,7 +84,7 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
 /// is left.
 fn is_the_hosts(error: &wasmtime::Error) -> bool {
     error.is::<HostFailed>()
-        || error.is::<OtherEntry>()
+        || error.is::<WrongEntryPoint>()
         || error.is::<PoolConcurrencyLimitError>()
         || error.is::<std::io::Error>()
 }

@@ -8,29 +8,11 @@ use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
 use crate::resources::builtin;
 use crate::resources::column::Column;
-use crate::resources::registry::{Registry, version_rank};
-use crate::resources::resource::{GroupResource, ResourceType, ScalePaths};
+use crate::resources::resource::{CustomVersion, GroupResource, ResourceType, ScalePaths, version_rank};
 use crate::schema::Schema;
 
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// The part of a CRD's version that it adds to its [`ResourceType`].
-#[derive(Debug)]
-pub(crate) struct CustomVersion {
-    pub(crate) served: bool,
-    pub(crate) stored: bool,
-    pub(crate) schema: Schema,
-    /// The schema as written, for OpenAPI.
-    pub(crate) openapi: Value,
-    pub(crate) columns: Vec<(Column, JsonPath)>,
-    /// Dotted paths for field selectors.
-    pub(crate) selectable_fields: Vec<String>,
-    /// Sent as a warning with the answer to every write.
-    pub(crate) deprecation_warning: Option<String>,
-    /// The definition is being deleted: no new objects.
-    pub(crate) terminating: bool,
-}
 
 /// The resource that the definition is about.
 pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
@@ -140,9 +122,8 @@ pub(crate) fn unevaluated_rules(definition: &Value) -> Vec<String> {
     lines
 }
 
-/// Writes the status that makes the definition established, or says whose names it takes.
-pub(crate) fn establish(definition: &mut Value, registry: &Registry) {
-    let conflict = name_conflict(definition, registry);
+/// Writes the status that makes the definition established, or says which `conflict` of names prevents it.
+pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>) {
     let accepted = definition["spec"]["names"].clone();
     let mut stored: Vec<String> =
         object::strings(definition, "/status/storedVersions").into_iter().map(str::to_owned).collect();
@@ -154,7 +135,7 @@ pub(crate) fn establish(definition: &mut Value, registry: &Registry) {
         definition,
         "NamesAccepted",
         conflict.is_none(),
-        match &conflict {
+        match conflict {
             None => ("NoConflicts", "no conflicts found"),
             Some(why) => ("NameConflict", why),
         },
@@ -179,17 +160,6 @@ pub(crate) fn establish(definition: &mut Value, registry: &Registry) {
     let status = object::map_mut(definition, "status");
     status.insert("acceptedNames".to_owned(), accepted);
     status.insert("storedVersions".to_owned(), json!(stored));
-}
-
-/// Another resource of the group already has the kind.
-fn name_conflict(definition: &Value, registry: &Registry) -> Option<String> {
-    let id = defined_resource(definition);
-    let kind = text(definition, "/spec/names/kind");
-    let taken = versions(definition).iter().any(|version| {
-        let found = registry.find_kind(&id.group, text(version, "/name"), kind);
-        found.is_some_and(|other| other.id != id)
-    });
-    taken.then(|| format!("\"{kind}\" is already in use"))
 }
 
 /// Sets a condition; the time changes only with the state.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::object::text;
 use crate::resources::builtin;
 use crate::resources::crd;
-use crate::resources::resource::{GroupResource, ResourceType};
+use crate::resources::resource::{GroupResource, ResourceType, version_rank};
 
 pub(crate) struct Registry {
     builtin: Vec<Arc<ResourceType>>,
@@ -54,6 +55,17 @@ impl Registry {
             .find(|resource| resource.kind == kind && resource.id.group == group && resource.version == version)
     }
 
+    /// The kind of the definition that another resource of the group already has, as a message. None: there is no such resource.
+    pub(crate) fn name_conflict(&self, definition: &Value) -> Option<String> {
+        let id = crd::defined_resource(definition);
+        let kind = text(definition, "/spec/names/kind");
+        let taken = crd::versions(definition).iter().any(|version| {
+            let found = self.find_kind(&id.group, text(version, "/name"), kind);
+            found.is_some_and(|other| other.id != id)
+        });
+        taken.then(|| format!("\"{kind}\" is already in use"))
+    }
+
     /// The resources of one group and version, in the order of discovery.
     pub(crate) fn in_version<'a>(&'a self, group: &'a str, version: &'a str) -> Vec<&'a Arc<ResourceType>> {
         self.served().filter(|resource| resource.id.group == group && resource.version == version).collect()
@@ -88,30 +100,9 @@ fn is_stored_version(resource: &ResourceType) -> bool {
     resource.custom.as_ref().is_some_and(|custom| custom.stored)
 }
 
-/// Orders versions as Kubernetes does: stable over beta over alpha, then the higher number; anything else comes last.
-pub(crate) fn version_rank(version: &str) -> (u8, u32, u32, Reverse<String>) {
-    let other = || (0, 0, 0, Reverse(version.to_owned()));
-    let Some(rest) = version.strip_prefix('v') else { return other() };
-    let unstable = [("beta", 2), ("alpha", 1)];
-    let staged =
-        unstable.iter().find_map(|(word, rank)| rest.split_once(word).map(|(major, minor)| (*rank, major, minor)));
-    let (rank, major, minor) = staged.unwrap_or((3, rest, "0"));
-    match (major.parse(), minor.parse()) {
-        (Ok(major), Ok(minor)) => (rank, major, minor, Reverse(String::new())),
-        _ => other(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_ordered_by_stability_then_number() {
-        let mut versions = ["v1alpha1", "foo", "v2", "v10", "v1beta2", "v1", "v1beta1"];
-        versions.sort_by_key(|version| Reverse(version_rank(version)));
-        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
-    }
 
     #[test]
     fn events_of_both_groups_have_one_storage() {

@@ -1,10 +1,15 @@
 //! One resource in one version, as the server knows it: names, scope, subresources and, for custom resources, the
 //! schema. Built-in ones come from `builtin`, custom ones from `crd`; `registry` finds them.
 
+use std::cmp::Reverse;
 use std::fmt;
 
+use serde_json::Value;
+
 use crate::merge::lists::Place;
-use crate::resources::crd::CustomVersion;
+use crate::object::json_path::JsonPath;
+use crate::resources::column::Column;
+use crate::schema::Schema;
 
 /// The name under which objects are stored and counted: one per resource, whatever the version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +39,23 @@ pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
     pub(crate) status_replicas: String,
     pub(crate) label_selector: Option<String>,
+}
+
+/// The part of a CRD's version that it adds to its [`ResourceType`].
+#[derive(Debug)]
+pub(crate) struct CustomVersion {
+    pub(crate) served: bool,
+    pub(crate) stored: bool,
+    pub(crate) schema: Schema,
+    /// The schema as written, for OpenAPI.
+    pub(crate) openapi: Value,
+    pub(crate) columns: Vec<(Column, JsonPath)>,
+    /// Dotted paths for field selectors.
+    pub(crate) selectable_fields: Vec<String>,
+    /// Sent as a warning with the answer to every write.
+    pub(crate) deprecation_warning: Option<String>,
+    /// The definition is being deleted: no new objects.
+    pub(crate) terminating: bool,
 }
 
 /// One resource in one version.
@@ -98,4 +120,30 @@ impl ResourceType {
 /// `apps/v1`, or `v1` for the core group.
 pub(crate) fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// Orders versions as Kubernetes does: stable over beta over alpha, then the higher number; anything else comes last.
+pub(crate) fn version_rank(version: &str) -> (u8, u32, u32, Reverse<String>) {
+    let other = || (0, 0, 0, Reverse(version.to_owned()));
+    let Some(rest) = version.strip_prefix('v') else { return other() };
+    let unstable = [("beta", 2), ("alpha", 1)];
+    let staged =
+        unstable.iter().find_map(|(word, rank)| rest.split_once(word).map(|(major, minor)| (*rank, major, minor)));
+    let (rank, major, minor) = staged.unwrap_or((3, rest, "0"));
+    match (major.parse(), minor.parse()) {
+        (Ok(major), Ok(minor)) => (rank, major, minor, Reverse(String::new())),
+        _ => other(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_stability_then_number() {
+        let mut versions = ["v1alpha1", "foo", "v2", "v10", "v1beta2", "v1", "v1beta1"];
+        versions.sort_by_key(|version| Reverse(version_rank(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
+    }
 }

@@ -38,7 +38,8 @@ impl State {
     pub(crate) fn commit(&mut self, key: &ObjectKey, mut object: Value) -> Arc<Value> {
         let defines = crd::is_definition(&key.resource);
         if defines {
-            crd::establish(&mut object, &self.registry);
+            let conflict = self.registry.name_conflict(&object);
+            crd::establish(&mut object, conflict.as_deref());
         }
         let stored = self.store.put(key, object);
         if defines && crd::is_established(&stored) {

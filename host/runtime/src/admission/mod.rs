@@ -77,11 +77,11 @@ pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
     resolved.watches.iter().flat_map(of).collect()
 }
 
-/// A watch as the manifest wants it.
-pub(crate) type Wanted = (Arc<Resource>, WatchSpec);
+/// A watch as the manifest declares it.
+pub(crate) type DeclaredWatch = (Arc<Resource>, WatchSpec);
 
 /// The watches that the manifest wants.
-pub(crate) fn wanted(resolved: &Resolved) -> Vec<Wanted> {
+pub(crate) fn wanted(resolved: &Resolved) -> Vec<DeclaredWatch> {
     let of = |watched: &Watched| {
         watched.specs.iter().map(|spec| (watched.resource.clone(), spec.clone())).collect::<Vec<_>>()
     };
@@ -126,7 +126,7 @@ pub(crate) struct Terms {
     /// Since before the answer was given.
     pub(crate) changes: Changes,
     pub(crate) asked: Allowance,
-    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<DeclaredWatch>,
     /// The watches among those.
     pub(crate) needed: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
@@ -208,7 +208,7 @@ impl Terms {
             return (self.nothing(), Some(Revoked::Account));
         }
         let grants = bounds.grants(self.asked.clone(), self.only.as_deref());
-        let of = |(resource, spec): &Wanted| {
+        let of = |(resource, spec): &DeclaredWatch| {
             narrow(&grants, resource, spec).iter().map(|spec| Needed::of(resource, spec)).collect::<Vec<_>>()
         };
         let needed: Vec<_> = self.wanted.iter().flat_map(of).collect();

@@ -14,7 +14,7 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
-use windlass_wasm::{CallLimits, Entry};
+use windlass_wasm::{CallLimits, EntryPoint};
 
 use super::handover::kept::{ActiveRound, PrimaryScope};
 use super::watching::Watching;
@@ -265,7 +265,7 @@ impl Controller {
     /// What the workers call: the plugin itself, or what does as it composes.
     fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
         let plugin = self.parts.plugin.clone();
-        if plugin.entry() == Entry::Reconciler {
+        if plugin.entry() == EntryPoint::Reconciler {
             return Box::new(plugin);
         }
         let owns = &self.declared().owns;

@@ -29,7 +29,7 @@ pub(crate) use self::plugin::PluginMetrics;
 pub(crate) use self::ports::counted;
 
 /// The labels of a metric.
-type Labels = Vec<(&'static str, String)>;
+type MetricLabels = Vec<(&'static str, String)>;
 
 /// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
 const RECONCILE_SECONDS: [f64; 33] = [
@@ -54,8 +54,8 @@ pub(crate) struct HostMetrics {
     traps: Counters,
     openings: Counters,
     hot_loops: Counters,
-    reconcile_time: Family<Labels, Histogram, fn() -> Histogram>,
-    active: Family<Labels, Gauge>,
+    reconcile_time: Family<MetricLabels, Histogram, fn() -> Histogram>,
+    active: Family<MetricLabels, Gauge>,
 }
 
 /// How fetches ended, by plugin and reason.
@@ -87,7 +87,7 @@ pub(crate) struct ControllerMetrics {
     pub(crate) openings: Counter,
     pub(crate) hot_loops: Counter,
     traps: Counters,
-    labels: Labels,
+    labels: MetricLabels,
     pub(crate) time: Histogram,
     pub(crate) active: Gauge,
 }
@@ -172,7 +172,7 @@ impl HostMetrics {
 
     /// From now on, it is shown which `features` are enabled: under the name, and with the labels, of Kubernetes' own.
     pub(crate) fn show_features(&self, features: &Features) {
-        let enabled = Family::<Labels, Gauge>::default();
+        let enabled = Family::<MetricLabels, Gauge>::default();
         for (name, stage, value) in features.figures() {
             let labels = vec![("name", name.to_owned()), ("stage", stage.label().to_owned())];
             enabled.get_or_create(&labels).set(value.into());

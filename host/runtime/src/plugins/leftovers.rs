@@ -13,7 +13,7 @@ use windlass_core::grants::resource_name;
 use windlass_core::object::ObjectKind;
 use windlass_kube::sweep::{self, Carrier, Scope, Sought, Swept};
 use windlass_wasm::manifest::Manifest;
-use windlass_wasm::{Entry, Plugin};
+use windlass_wasm::{EntryPoint, Plugin};
 
 use crate::host::Host;
 use crate::observe::status::LeftBehind;
@@ -91,7 +91,7 @@ fn remedy(plugin: &str, file: &Path, resource: &str, namespace: Option<&str>) ->
 /// Looks once for what the composite ones among `plugins` have left behind, and tells.
 /// Nothing depends on it: what cannot be looked at is passed over.
 pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
-    let composers: Vec<_> = plugins.iter().filter(|plugin| plugin.entry() == Entry::Composer).collect();
+    let composers: Vec<_> = plugins.iter().filter(|plugin| plugin.entry() == EntryPoint::Composer).collect();
     if composers.is_empty() {
         return;
     }

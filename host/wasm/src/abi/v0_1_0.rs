@@ -9,7 +9,7 @@ use wasmtime::{Engine, Store};
 use windlass_core::compose::Composition;
 use windlass_core::outcome::CallResult;
 
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 use crate::request::{CompositionRequest, Request};
 use crate::state::CallState;
 
@@ -58,7 +58,7 @@ pub(crate) struct Linker {
 
 /// A component whose imports and exports have been checked, ready to be instantiated.
 #[derive(Clone)]
-pub(crate) enum Plugin {
+pub(crate) enum LinkedPlugin {
     Reconciler(bindings::ReconcilerPluginPre<CallState>),
     Composer(composer_bindings::ComposerPluginPre<CallState>),
 }
@@ -72,7 +72,7 @@ pub(crate) enum Instance {
 /// The host has asked a plugin for what it is not there for.
 #[derive(Debug, thiserror::Error)]
 #[error("the host asked for what the plugin does not have: it is a {is}")]
-pub(crate) struct OtherEntry {
+pub(crate) struct WrongEntryPoint {
     pub(crate) is: &'static str,
 }
 
@@ -87,21 +87,21 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker> {
 
 impl Linker {
     /// Checks the types of `component`'s imports and exports.
-    pub(crate) fn link(&self, component: &Component, entry: Entry) -> wasmtime::Result<Plugin> {
+    pub(crate) fn link(&self, component: &Component, entry: EntryPoint) -> wasmtime::Result<LinkedPlugin> {
         match entry {
-            Entry::Reconciler => {
+            EntryPoint::Reconciler => {
                 let linked = self.reconcilers.instantiate_pre(component)?;
-                bindings::ReconcilerPluginPre::new(linked).map(Plugin::Reconciler)
+                bindings::ReconcilerPluginPre::new(linked).map(LinkedPlugin::Reconciler)
             }
-            Entry::Composer => {
+            EntryPoint::Composer => {
                 let linked = self.composers.instantiate_pre(component)?;
-                composer_bindings::ComposerPluginPre::new(linked).map(Plugin::Composer)
+                composer_bindings::ComposerPluginPre::new(linked).map(LinkedPlugin::Composer)
             }
         }
     }
 }
 
-impl Plugin {
+impl LinkedPlugin {
     /// What it is linked from.
     pub(crate) fn component(&self) -> &Component {
         match self {
@@ -131,7 +131,7 @@ impl Instance {
         store: &mut Store<CallState>,
         request: &Request,
     ) -> wasmtime::Result<CallResult> {
-        let Self::Reconciler(instance) = self else { return Err(OtherEntry { is: "composer" }.into()) };
+        let Self::Reconciler(instance) = self else { return Err(WrongEntryPoint { is: "composer" }.into()) };
         let request = convert::request(request);
         let answer = instance.windlass_plugin_reconciler().call_reconcile(store, &request).await?;
         Ok(convert::call_result(answer))
@@ -143,7 +143,7 @@ impl Instance {
         store: &mut Store<CallState>,
         request: &CompositionRequest,
     ) -> wasmtime::Result<Result<Composition, CallResult>> {
-        let Self::Composer(instance) = self else { return Err(OtherEntry { is: "reconciler" }.into()) };
+        let Self::Composer(instance) = self else { return Err(WrongEntryPoint { is: "reconciler" }.into()) };
         let request = compose::request(request);
         let answer = instance.windlass_plugin_composer().call_compose(store, &request).await?;
         Ok(compose::answer(answer))

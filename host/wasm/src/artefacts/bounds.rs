@@ -23,7 +23,7 @@ impl Default for Bounds {
 
 /// A file of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct CachedFile {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) used: SystemTime,
@@ -35,14 +35,14 @@ impl Bounds {
     /// The names of what is to go: what nobody has used for long, and of the rest the least lately used that is too much.
     pub(super) fn surplus(
         self,
-        mut entries: Vec<Entry>,
+        mut entries: Vec<CachedFile>,
         now: SystemTime,
         in_use: impl Fn(&str) -> bool,
     ) -> Vec<String> {
         entries.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.name.cmp(&b.name)));
         let mut bytes = 0_u64;
         let mut surplus = Vec::new();
-        for Entry { name, bytes: its, used, unfinished } in entries {
+        for CachedFile { name, bytes: its, used, unfinished } in entries {
             let age = now.duration_since(used).unwrap_or_default();
             let most = if unfinished { LEFTOVER } else { self.age };
             let fits = bytes.saturating_add(its) <= self.bytes;
@@ -85,8 +85,8 @@ mod tests {
 
     const DAY: Duration = Duration::from_hours(24);
 
-    fn entry(name: &str, bytes: u64, days: u32) -> Entry {
-        Entry { name: name.to_owned(), bytes, used: now() - DAY * days, unfinished: false }
+    fn entry(name: &str, bytes: u64, days: u32) -> CachedFile {
+        CachedFile { name: name.to_owned(), bytes, used: now() - DAY * days, unfinished: false }
     }
 
     fn now() -> SystemTime {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn half_a_file_goes_after_an_hour_and_not_while_it_is_written() {
-        let half = |name: &str, minutes: u64| Entry {
+        let half = |name: &str, minutes: u64| CachedFile {
             used: now() - Duration::from_mins(minutes),
             unfinished: true,
             ..entry(name, 1000, 0)

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, linkat, open, openat, rename
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::bounds::Entry;
+use super::bounds::CachedFile;
 use super::seal::{KEY_BYTES, Key};
 use crate::digest;
 
@@ -181,7 +181,7 @@ impl Directory {
     }
 
     /// What hosts have written here, the key left out.
-    pub(super) fn entries(&self) -> io::Result<Vec<Entry>> {
+    pub(super) fn entries(&self) -> io::Result<Vec<CachedFile>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(self.open.as_fd())? {
             let entry = entry?;
@@ -193,7 +193,7 @@ impl Directory {
             // It may have gone meanwhile.
             let Ok(stat) = statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
-            entries.push(Entry {
+            entries.push(CachedFile {
                 name: name.to_owned(),
                 bytes: u64::try_from(stat.st_size).unwrap_or_default(),
                 used: SystemTime::UNIX_EPOCH + Duration::from_secs(seconds),

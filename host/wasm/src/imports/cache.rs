@@ -34,7 +34,7 @@ impl Host for CallState {
     ) -> wasmtime::Result<Vec<Result<Option<String>, ApiError>>> {
         let mut budget = self.meter.limits().response_bytes;
         let mut answers = Vec::with_capacity(targets.len());
-        let mut work = Work::begun();
+        let mut work = HostWork::begun();
         for target in targets {
             work.pause(&self.meter).await?;
             let answer = read(self, target, fields.as_deref(), budget)?;
@@ -66,12 +66,12 @@ impl Host for CallState {
     }
 }
 
-/// Work of the host's within one import call, on the guest's thread: no epoch interrupts it.
-struct Work {
+/// The host's work within one import call, on the guest's thread: no epoch interrupts it.
+struct HostWork {
     since: Instant,
 }
 
-impl Work {
+impl HostWork {
     fn begun() -> Self {
         Self { since: Instant::now() }
     }
@@ -95,7 +95,7 @@ async fn parsed(
 ) -> wasmtime::Result<Result<ports::ListPage, error::ApiError>> {
     let (mut objects, mut bytes) = (query.limit.min(MOST_PARSED), query.max_bytes);
     let mut page = ports::ListPage { items: vec![], next_token: query.page_token.clone() };
-    let mut work = Work::begun();
+    let mut work = HostWork::begun();
     loop {
         let limit = objects.min(PART);
         let token = page.next_token.clone();

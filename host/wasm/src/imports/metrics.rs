@@ -5,18 +5,16 @@ use windlass_core::ports::MetricChange;
 use crate::abi::v0_1_0::bindings::windlass::plugin::metrics::Host;
 use crate::state::CallState;
 
-type Labels = Vec<(String, String)>;
-
 impl Host for CallState {
-    fn add(&mut self, name: String, value: f64, labels: Labels) -> wasmtime::Result<()> {
+    fn add(&mut self, name: String, value: f64, labels: Vec<(String, String)>) -> wasmtime::Result<()> {
         record(self, "metrics.add", MetricChange::Add, &name, value, &labels)
     }
 
-    fn set(&mut self, name: String, value: f64, labels: Labels) -> wasmtime::Result<()> {
+    fn set(&mut self, name: String, value: f64, labels: Vec<(String, String)>) -> wasmtime::Result<()> {
         record(self, "metrics.set", MetricChange::Set, &name, value, &labels)
     }
 
-    fn observe(&mut self, name: String, value: f64, labels: Labels) -> wasmtime::Result<()> {
+    fn observe(&mut self, name: String, value: f64, labels: Vec<(String, String)>) -> wasmtime::Result<()> {
         record(self, "metrics.observe", MetricChange::Observe, &name, value, &labels)
     }
 }

@@ -6,17 +6,17 @@ use windlass_core::compose;
 use windlass_core::object::ObjectKind;
 
 use super::{Controller, Manifest, ManifestError, Projection, UpdateStrategy, Watch};
-use crate::entry::Entry;
+use crate::entry::EntryPoint;
 
 impl Manifest {
     /// Refuses what a plugin with this entry cannot mean.
-    pub(crate) fn check_entry(&self, entry: Entry) -> Result<(), ManifestError> {
+    pub(crate) fn check_entry(&self, entry: EntryPoint) -> Result<(), ManifestError> {
         let mut problems = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate() {
             let path = format!("controllers[{index}]");
             match entry {
-                Entry::Reconciler => check_reconciler(controller, &path, &mut problems),
-                Entry::Composer => check_composer(controller, &path, &mut problems),
+                EntryPoint::Reconciler => check_reconciler(controller, &path, &mut problems),
+                EntryPoint::Composer => check_composer(controller, &path, &mut problems),
             }
         }
         if problems.is_empty() { Ok(()) } else { Err(ManifestError::Invalid(problems)) }
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    fn problems(entry: Entry, controller: &Value) -> String {
+    fn problems(entry: EntryPoint, controller: &Value) -> String {
         let mut whole = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
             "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
@@ -91,23 +91,23 @@ mod tests {
 
     #[test]
     fn only_a_composer_has_update_strategies() {
-        assert!(problems(Entry::Reconciler, &owning("inPlace", "full")).contains("owns[0].updateStrategy"));
+        assert!(problems(EntryPoint::Reconciler, &owning("inPlace", "full")).contains("owns[0].updateStrategy"));
         for strategy in ["inPlace", "recreate", "onDelete"] {
-            assert_eq!(problems(Entry::Composer, &owning(strategy, "full")), "");
+            assert_eq!(problems(EntryPoint::Composer, &owning(strategy, "full")), "");
         }
     }
 
     #[test]
     fn children_that_are_compared_are_kept_whole() {
-        assert_eq!(problems(Entry::Composer, &owning("inPlace", "metadata")), "");
-        assert!(problems(Entry::Composer, &owning("recreate", "metadata")).contains("owns[0].projection"));
+        assert_eq!(problems(EntryPoint::Composer, &owning("inPlace", "metadata")), "");
+        assert!(problems(EntryPoint::Composer, &owning("recreate", "metadata")).contains("owns[0].projection"));
     }
 
     #[test]
     fn a_composer_owns_a_kind_once_and_needs_no_finalizer() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret"});
-        assert!(problems(Entry::Composer, &json!({"owns": [secret, secret]})).contains("owned twice"));
-        assert_eq!(problems(Entry::Reconciler, &json!({"owns": [secret, secret]})), "");
-        assert!(problems(Entry::Composer, &json!({"options": {"finalizer": true}})).contains("finalizer"));
+        assert!(problems(EntryPoint::Composer, &json!({"owns": [secret, secret]})).contains("owned twice"));
+        assert_eq!(problems(EntryPoint::Reconciler, &json!({"owns": [secret, secret]})), "");
+        assert!(problems(EntryPoint::Composer, &json!({"options": {"finalizer": true}})).contains("finalizer"));
     }
 }

@@ -12,7 +12,7 @@ use support::{call_of, load, sandbox, trapped};
 use windlass_core::compose::Composition;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{CallResult, Failure};
-use windlass_wasm::{CallLimits, CompositionRequest, Entry, Limits, Plugin, Request};
+use windlass_wasm::{CallLimits, CompositionRequest, EntryPoint, Limits, Plugin, Request};
 
 fn request(plugin: &Plugin, uid: &str, spec: &Value) -> CompositionRequest {
     let parent = json!({
@@ -52,7 +52,7 @@ async fn guest(limits: Limits) -> Arc<Plugin> {
 #[tokio::test]
 async fn a_composer_is_asked_with_all_that_there_is_and_answers_whole() {
     let plugin = guest(Limits::default()).await;
-    assert_eq!(plugin.entry(), Entry::Composer);
+    assert_eq!(plugin.entry(), EntryPoint::Composer);
     let events = json!([{"type": "Warning", "reason": "Composed", "note": "x"}, {"reason": ""}]);
     let spec = json!({"copy": true, "status": {"n": 1}, "requeueAfterMs": 5, "allowEmpty": true, "events": events});
     let composition = answer(&plugin, "u-1", spec).await.expect("it composes");
@@ -130,7 +130,7 @@ async fn each_entry_is_called_as_what_it_is() {
     let (reason, message) = trapped(support::reconcile(&composer, &quiet()).await);
     assert!(reason == "host" && message.contains("it is a composer"), "{reason}: {message}");
     let reconciler = load(&sandbox(Limits::default()), "chameleon", &chameleon("good")).await.expect("it loads");
-    assert_eq!(reconciler.entry(), Entry::Reconciler);
+    assert_eq!(reconciler.entry(), EntryPoint::Reconciler);
     let (reason, message) = trapped(answer(&reconciler, "u-1", json!({})).await.expect_err("no composer"));
     assert!(reason == "host" && message.contains("it is a reconciler"), "{reason}: {message}");
 }

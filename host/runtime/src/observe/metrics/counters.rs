@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-use super::Labels;
+use super::MetricLabels;
 
 /// A family of counters with the label `plugin`. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
-    family: Family<Labels, Counter>,
+    family: Family<MetricLabels, Counter>,
     /// The labels of each plugin: the family itself cannot be asked.
-    of_plugins: Arc<Mutex<BTreeMap<String, BTreeSet<Labels>>>>,
+    of_plugins: Arc<Mutex<BTreeMap<String, BTreeSet<MetricLabels>>>>,
 }
 
 impl Counters {
     /// The counter with these labels, which is shown from now on.
-    pub(super) fn of(&self, labels: Labels) -> Counter {
+    pub(super) fn of(&self, labels: MetricLabels) -> Counter {
         let counter = self.family.get_or_create_owned(&labels);
         if let Some((_, plugin)) = labels.iter().find(|(name, _)| *name == "plugin") {
             let mut of_plugins = self.of_plugins();
@@ -39,11 +39,11 @@ impl Counters {
     }
 
     /// For the registry.
-    pub(super) fn family(&self) -> Family<Labels, Counter> {
+    pub(super) fn family(&self) -> Family<MetricLabels, Counter> {
         self.family.clone()
     }
 
-    fn of_plugins(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<Labels>>> {
+    fn of_plugins(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<MetricLabels>>> {
         self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

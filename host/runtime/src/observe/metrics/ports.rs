@@ -15,7 +15,7 @@ use windlass_core::ports::{
 };
 use windlass_core::write::Operation;
 
-use super::{Counters, HostMetrics, Labels};
+use super::{Counters, HostMetrics, MetricLabels};
 
 /// `ports` of `plugin`, counted in `metrics`. The plugin's own metrics and HTTP are counted where they are kept.
 pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Ports {
@@ -45,7 +45,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn labels(&self, verb: &'static str) -> Labels {
+    fn labels(&self, verb: &'static str) -> MetricLabels {
         vec![("plugin", self.plugin.to_string()), ("verb", verb.to_owned())]
     }
 
