@@ -1,4 +1,4 @@
-//! What the gate costs: `make bench`. A key with nothing to see, a key of another's, and the time from the event that lets a
+//! Measures the gate: `make bench`. A key with nothing to see, a key of another's, and the time from the event that lets a
 //! held key go until a worker has it. Each case is run several times and its median printed.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]

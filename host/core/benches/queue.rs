@@ -1,4 +1,4 @@
-//! What the workqueue costs, in the figures that client-go's and controller-runtime's queues were measured in:
+//! Measures the workqueue, in the figures that client-go's and controller-runtime's queues were measured in:
 //! `make bench`. Each case is run several times and its median printed; figures of one run compare, those of two machines
 //! do not.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]

@@ -28,7 +28,7 @@ pub(crate) struct Accounts<A, W> {
 
 /// One plugin's.
 pub(crate) struct AccountEntry<A, W> {
-    /// What it has.
+    /// Its holdings, and what it has used.
     pub(crate) account: A,
     /// In the order of their tickets.
     going_on: VecDeque<(WaitTicket, W)>,
@@ -50,7 +50,7 @@ impl<A, W> AccountEntry<A, W> {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin)
     }
 
-    /// Who is next of its own: first those who go on, then first come, first served.
+    /// The waiter of its own that is next: those who go on come first, then first come, first served.
     pub(crate) fn next(&self) -> Option<(WaitTicket, Wants, &W)> {
         let (wants, queue) =
             if self.going_on.is_empty() { (Wants::ToBegin, &self.beginning) } else { (Wants::ToGoOn, &self.going_on) };

@@ -16,7 +16,7 @@ pub const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// For how long it opens at most.
 pub const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// What a circuit is, for people.
+/// The state of a circuit, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
     /// Calls are made.
@@ -38,7 +38,7 @@ pub enum Admission {
     AfterProbe,
 }
 
-/// What the end of a call has changed.
+/// A change of the circuit at the end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerChange {
     /// It has opened, for so long.
@@ -81,7 +81,7 @@ impl<K> Default for Breaker<K> {
 }
 
 impl<K: Clone + PartialEq> Breaker<K> {
-    /// What it is at `now`.
+    /// The state at `now`.
     #[must_use]
     pub fn state(&self, now: Moment) -> BreakerState {
         match self.circuit {
@@ -131,7 +131,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         admitted.then_some(self.round)
     }
 
-    /// What was admitted in `round` is over. If it was the probe, and no call came of it, the next may be. True: that is so.
+    /// A call that was admitted in `round` is over. If it was the probe and nothing came of it, the next call may be
+    /// the probe; then this returns true.
     pub fn leave(&mut self, round: BreakerRound) -> bool {
         match &mut self.circuit {
             BreakerPhase::Open { probing, .. } if round == self.round => std::mem::take(probing),

@@ -1,4 +1,4 @@
-//! Which HTTP requests a plugin may send, and to which addresses, decided without I/O (§4).
+//! Decides which HTTP requests a plugin may send, and to which addresses, without I/O (ADR 7).
 //!
 //! Two decisions, one before a name is resolved and one after. [`allow`] reads the URL ([`HttpTarget`]) and finds the rules
 //! that cover it. [`check_address`] says of each address that the name turned out to have whether those rules reach it:
@@ -87,7 +87,7 @@ fn host_matches(pattern: &str, host: &UrlHost) -> bool {
     }
 }
 
-/// What the host knows of the address that it is about to connect to.
+/// The host's knowledge of the address that it is about to connect to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkFacts<'a> {
     /// Where the Kubernetes API server is.
@@ -101,7 +101,7 @@ pub struct NetworkFacts<'a> {
 pub struct AddressDenied {
     /// The address.
     pub address: IpAddr,
-    /// What it is.
+    /// The class of the address.
     pub class: AddressClass,
 }
 

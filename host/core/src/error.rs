@@ -80,7 +80,7 @@ pub struct ApiError {
     pub reason: ApiReason,
     /// The server's own word for the reason, never empty.
     pub status_reason: String,
-    /// What happened, for people.
+    /// The message, for people.
     pub message: String,
     /// How long the server asked to wait.
     pub retry_after: Option<Duration>,

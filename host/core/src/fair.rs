@@ -1,5 +1,6 @@
-//! Permits for calls, shared fairly between plugins by the CPU that each used (§3.3): no more calls are at work at once
-//! than the host has CPU permits, and a plugin with a hundred thousand keys does not hold up another's single one.
+//! Permits for calls, shared fairly between plugins by the CPU that each used (ADR 4, ADR 15): no more calls are at
+//! work at once than the host has CPU permits, and a plugin with a hundred thousand keys does not hold up another's
+//! single one.
 //!
 //! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is
 //! next. A permit is a call slot, for as long as the call lasts, and a CPU permit, which the call gives up while it
@@ -173,7 +174,7 @@ impl Drop for Granted {
     }
 }
 
-/// What has to be undone when somebody stops waiting.
+/// Undoes a wait when its future is dropped.
 struct Acquiring<'a> {
     share: &'a CpuShare,
     ticket: WaitTicket,

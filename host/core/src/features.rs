@@ -1,8 +1,9 @@
-//! Feature gates (§3.11): what of the host an operator may switch on before it is finished, or off because it does harm.
+//! Feature gates: parts of the host that an operator may switch on before they are finished, or off because they do harm.
 //!
-//! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and what `AllAlpha` and `AllBeta`
-//! mean. Not for settings that stay: a gate goes when its feature has proven itself or has failed. The command line makes
-//! a [`Features`] of what it was told; whoever carries a feature out is handed a plain parameter by the manager.
+//! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and what `AllAlpha` and
+//! `AllBeta` mean. Not for settings that stay: a gate goes when its feature has proven itself or has failed. The
+//! command line makes a [`Features`] of what it was told; whoever carries a feature out is handed a plain parameter by
+//! the manager.
 
 mod table;
 
@@ -27,7 +28,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// What is known of it.
+    /// Its entry in the table.
     #[must_use]
     pub fn gate(self) -> &'static FeatureGate {
         &TABLE[self as usize]
@@ -82,14 +83,14 @@ pub struct FeatureGate {
     pub locked: Option<&'static str>,
     /// The version in which it came to its stage.
     pub since: &'static str,
-    /// What it does, and what an operator should know who sets it.
+    /// Its effect, and what an operator who sets it should know.
     pub description: &'static str,
 }
 
 /// A gate that stands for all gates of a stage that nobody has named.
 const SPECIAL: [(&str, FeatureStage); 2] = [("AllAlpha", FeatureStage::Alpha), ("AllBeta", FeatureStage::Beta)];
 
-/// What one `--feature-gates` says: `A=true,B=false`, about gates that exist and may be set so.
+/// The value of one `--feature-gates`: `A=true,B=false`, about gates that exist and may be set so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes(Vec<(String, bool)>);
 
@@ -99,7 +100,7 @@ pub enum FeatureError {
     /// A name without a value.
     #[error("{name:?} has no value: write {name}=true or {name}=false")]
     NoValue {
-        /// What stands there.
+        /// The text that stands there.
         name: String,
     },
     /// A value that is neither true nor false.
@@ -107,13 +108,13 @@ pub enum FeatureError {
     NotBool {
         /// The gate.
         name: String,
-        /// What stands there.
+        /// The text that stands there.
         value: String,
     },
     /// No gate has this name.
     #[error("there is no feature gate {name:?}; there are {known}")]
     Unknown {
-        /// What stands there.
+        /// The text that stands there.
         name: String,
         /// All gates.
         known: String,
@@ -123,7 +124,7 @@ pub enum FeatureError {
     Locked {
         /// The gate.
         name: &'static str,
-        /// What was wished.
+        /// The value that was wished.
         wish: bool,
         /// Why it is locked.
         why: &'static str,
@@ -171,10 +172,10 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// What became of a gate.
+/// A gate and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureState {
-    /// What is known of it.
+    /// Its entry in the table.
     pub gate: &'static FeatureGate,
     /// Whether its feature is carried out.
     pub enabled: bool,
@@ -183,7 +184,7 @@ pub struct FeatureState {
 }
 
 impl FeatureState {
-    /// What the operator should hear about having set a gate that will go.
+    /// The warning for an operator who has set a gate that will go.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let why = match self.gate.stage {
@@ -209,7 +210,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// What is enabled by all of `wishes`, of which a later one wins over an earlier one about the same gate.
+    /// Applies all of `wishes`. If two name the same gate, the later one wins.
     #[must_use]
     pub fn new(wishes: impl IntoIterator<Item = Wishes>) -> Self {
         let wishes: Vec<_> = wishes.into_iter().flat_map(|Wishes(wishes)| wishes).collect();
@@ -241,8 +242,8 @@ impl Default for Features {
     }
 }
 
-/// What `wishes` mean for the gates of `table`: what is said of a gate by name counts more than what is said of its stage,
-/// in whatever order.
+/// Applies `wishes` to the gates of `table`. A wish that names a gate counts more than one that names its stage, in
+/// whatever order they come.
 fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Features {
     let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
     let states = table.iter().map(|gate| {

@@ -1,8 +1,8 @@
-//! The last question before a mutation is sent: whether this process may still act for the plugin (§3.8).
+//! The last check before a mutation is sent: may this process still act for the plugin (ADR 12)?
 //!
-//! Whoever knows the lease implements [`Fence`]; every [`Principal`](crate::principal::Principal) carries one, and the edge asks
-//! it when nothing but the sending is left to do. One fence is for one tenure: once closed, it never opens again, so that what
-//! was decided before a lease was lost is not carried out after it was won back.
+//! Whoever knows the lease implements [`Fence`]; every [`Principal`](crate::principal::Principal) carries one, and the
+//! edge asks it when nothing but the sending is left to do. One fence is for one tenure: once closed, it never opens
+//! again, so that what was decided before a lease was lost is not carried out after it was won back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub trait Fence: fmt::Debug + Send + Sync {
     fn may_start(&self) -> Result<Duration, LeaseLost>;
 }
 
-/// What stands between a principal and the cluster. By default nothing: only one process acts, or it does not matter.
+/// The check between a principal and the cluster. By default there is none: only one process acts, or it does not
+/// matter.
 #[derive(Clone, Debug, Default)]
 pub struct Fenced(Option<Arc<dyn Fence>>);
 

@@ -1,4 +1,4 @@
-//! What a primary needs of its finalizer before and after a call (§3.15), decided without I/O.
+//! Decides what to do about a primary's finalizer before and after a call (ADR 8), without I/O.
 //!
 //! The host keeps one finalizer a plugin: `windlass.dev/<plugin>`. Adding and removing it are JSON patches that are tested
 //! against the incarnation and the version that the decision was made on, and on the very entry that goes.
@@ -21,7 +21,7 @@ pub fn name(plugin: &str) -> String {
     format!("{PREFIX}{plugin}")
 }
 
-/// What is to be done about a primary.
+/// The step to take about a primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerStep {
     /// It is alive and lacks the finalizer: add it first, then call.
@@ -35,7 +35,7 @@ pub enum FinalizerStep {
     Leave,
 }
 
-/// What is to be done about a primary with these `finalizers`.
+/// The step to take about a primary with these `finalizers`.
 #[must_use]
 pub fn step(deleting: bool, finalizers: &[String], name: &str) -> FinalizerStep {
     match (deleting, finalizers.iter().any(|finalizer| finalizer == name)) {

@@ -1,10 +1,10 @@
-//! How a cache is proven to have everything that was committed before the proof began (§3.6): what to try, and in which
+//! Proves that a cache has everything that was committed before the proof began (ADR 11): decides what to try, and in which
 //! order. What each step asks of the API server is the edge's work; nothing here waits.
 //!
 //! Whatever is tried, two things end a proof at any time: the cache reaches the version that the server was at, or takes
 //! over a complete list that began later.
 
-/// What ends a proof.
+/// The end of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// The cache has everything that was committed before the proof was asked for.
@@ -67,7 +67,7 @@ pub enum Finding {
 
 /// Probes that are silent before a list is compared, where that is long: what hides the newest changes may be passing.
 const PROBES: u32 = 3;
-/// What a server lists at once, and host and server do not notice.
+/// A list that is short enough for host and server not to notice it.
 const SHORT_LIST: usize = 500;
 /// How often the cache may lack something before it is made to list again.
 const CHANCES: u32 = 2;
@@ -89,7 +89,7 @@ impl Course {
         Self { step, probes: if objects > SHORT_LIST { PROBES } else { 1 }, behind: 0 }
     }
 
-    /// What to try now.
+    /// The next thing to try.
     #[must_use]
     pub fn step(&self) -> ProofStep {
         self.step

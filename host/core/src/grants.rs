@@ -1,8 +1,9 @@
-//! What a plugin may ask of the API, decided without I/O. `reader` and `writer` ask before each import call is served.
+//! Decides which requests of a plugin are granted, without I/O. `reader` and `writer` ask before each import call is
+//! served.
 //!
-//! Layers that must all allow it: what the manifest asks for, the operator's policy, the host's ceiling. From what they have in
-//! common is taken what no plugin may do: anything in the host's own namespace, and anything with kinds that another plugin
-//! brings. Where the layers come from, and which there are, the host knows; here is only the decision.
+//! Layers that must all allow it: what the manifest asks for, the operator's policy, the host's ceiling. From what they
+//! have in common is taken what no plugin may do: anything in the host's own namespace, and anything with kinds that
+//! another plugin brings. Where the layers come from, and which there are, the host knows; here is only the decision.
 
 mod denial;
 mod denials;
@@ -24,7 +25,7 @@ pub(crate) use http::address;
 use http::common_addresses;
 use rule::holds;
 
-/// What one layer allows. What it does not name is not allowed.
+/// The rules of one layer. A request that none of them names is not allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
     /// Access to the API.
@@ -54,7 +55,7 @@ pub struct ForeignKind {
     pub plugin: String,
 }
 
-/// What no plugin may do, whatever the layers say.
+/// Requests that no plugin may make, whatever the layers say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forbidden {
     /// The namespace that the host itself lives in.
@@ -69,7 +70,7 @@ pub struct Grants {
     asked: Allowance,
     /// Each bounds what is asked for.
     bounds: Vec<(Layer, Arc<Allowance>)>,
-    /// What all of them allow.
+    /// The HTTP rules that all layers allow.
     http: Vec<HttpRule>,
     /// Nothing reaches into another namespace than this. None: no such bound.
     only: Option<String>,
@@ -77,14 +78,14 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// What a manifest asks for with `rules`, without bounds.
+    /// The grants that a manifest asks for with `rules`, without bounds.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self::asked(Allowance { rules, ..Allowance::default() })
     }
 
-    /// What a manifest asks for, without bounds. A manifest cannot ask for addresses that are denied to all plugins, and a
-    /// ceiling or a policy must then be there to allow them; what it says of addresses is therefore not taken.
+    /// The grants that a manifest asks for, without bounds. A manifest cannot ask for addresses that are denied to all
+    /// plugins: a ceiling or a policy must allow them. So what a manifest says of addresses is not taken.
     #[must_use]
     pub fn asked(asked: Allowance) -> Self {
         let plain = asked.http.iter().map(|rule| HttpRule { addresses: vec![], ..rule.clone() });
@@ -164,8 +165,8 @@ impl Grants {
         concerns(&self.asked) && self.bounds.iter().all(|(_, bound)| concerns(bound))
     }
 
-    /// The namespace whose objects are kept from the plugin even where a list of all namespaces is granted. For whoever serves
-    /// such a list.
+    /// The namespace whose objects are kept from the plugin even where a list of all namespaces is granted. For whoever
+    /// serves such a list.
     #[must_use]
     pub fn hidden_namespace(&self) -> Option<&str> {
         self.forbidden.host_namespace.as_deref()
@@ -178,9 +179,9 @@ impl Grants {
         hidden.is_some() && key.namespace.as_deref() == hidden
     }
 
-    /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that object
-    /// is, so a plugin with a primary in one namespace has no business in another, and one with a primary in none only where
-    /// the operator's rules let it be at all.
+    /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that
+    /// object is, so a plugin with a primary in one namespace has no business in another, and one with a primary in
+    /// none only where the operator's rules let it be at all.
     #[must_use]
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
         let is_near = match (&primary.namespace, regarding.namespace.as_deref()) {
@@ -191,8 +192,8 @@ impl Grants {
         is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
     }
 
-    /// The namespaces that rules of the bounds name, each once and in order: for whoever narrows what is asked of all namespaces
-    /// to those where it is granted.
+    /// The namespaces that rules of the bounds name, each once and in order: for whoever narrows what is asked of all
+    /// namespaces to those where it is granted.
     #[must_use]
     pub fn named_namespaces(&self) -> BTreeSet<&str> {
         let rules = self.bounds.iter().flat_map(|(_, bound)| &bound.rules);
@@ -269,7 +270,7 @@ impl LiveGrants {
         Self { current: Arc::new(RwLock::new(Arc::new(grants))), denials }
     }
 
-    /// What holds now.
+    /// The grants that hold now.
     #[must_use]
     pub fn current(&self) -> Arc<Grants> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -299,7 +300,7 @@ impl LiveGrants {
         self.denials.note(verb, resource, denial);
     }
 
-    /// What was denied so far.
+    /// The denials so far.
     #[must_use]
     pub fn denials(&self) -> &Denials {
         &self.denials

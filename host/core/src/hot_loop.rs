@@ -1,8 +1,8 @@
-//! The hot-loop detector (§3.18): which object a plugin writes over and over again, and what becomes of the key that does.
+//! The hot-loop detector: finds the objects that a plugin writes over and over again, and slows down the keys that do so.
 //!
-//! Two parts. [`LoopDetector`] counts a plugin's effective writes, object by object, in a fixed amount of memory. [`SlowLane`] holds the
-//! keys that were found to loop: each runs again when somebody changes its primary, or after a long while. The writer says what was
-//! written; the host's `hot_loop` puts both to work.
+//! Two parts. [`LoopDetector`] counts a plugin's effective writes, object by object, in a fixed amount of memory.
+//! [`SlowLane`] holds the keys that were found to loop: each runs again when somebody changes its primary, or after a
+//! long while. The writer says what was written; the host's `hot_loop` puts both to work.
 
 mod lane;
 
@@ -22,10 +22,10 @@ pub const TRACKED: usize = 256;
 
 /// Counts the writes of one plugin, object by object.
 ///
-/// By "space saving" (Metwally, Agrawal and El Abbadi 2005): an object that has no counter yet takes over the smallest one, and
-/// how much of that was not its own is kept beside it. So an object is only ever named for writes that it had; what is lost is
-/// at most one write in [`TRACKED`] of all that the plugin made in the window: an object is missed only if it had fewer than
-/// that many above the limit.
+/// By "space saving" (Metwally, Agrawal and El Abbadi 2005): an object that has no counter yet takes over the smallest
+/// one, and how much of that was not its own is kept beside it. So an object is only ever named for writes that it had;
+/// what is lost is at most one write in [`TRACKED`] of all that the plugin made in the window: an object is missed only
+/// if it had fewer than that many above the limit.
 #[derive(Debug)]
 pub struct LoopDetector<O> {
     /// So many writes in a window are a loop. 0: nothing is.
@@ -40,9 +40,9 @@ pub struct LoopDetector<O> {
 struct Counter {
     /// With what was taken over.
     count: u32,
-    /// What was taken over.
+    /// The count that it took over.
     inherited: u32,
-    /// What the last write left.
+    /// The version that the last write left.
     version: Option<Version>,
 }
 

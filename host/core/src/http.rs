@@ -54,7 +54,7 @@ pub enum HttpReason {
 pub struct HttpError {
     /// The class.
     pub reason: HttpReason,
-    /// What happened, for people.
+    /// The message, for people.
     pub message: String,
 }
 

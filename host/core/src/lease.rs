@@ -1,13 +1,13 @@
-//! One Lease's election, as in client-go's `tools/leaderelection`, without its clock and its requests (§3.8).
+//! One Lease's election, as in client-go's `tools/leaderelection`, without its clock and its requests (ADR 12).
 //!
-//! Whoever runs it asks [`Election::next`] what to do, does it, and says what came of it. Time is passed in and is compared
-//! with nothing but the same machine's: when a record was *seen* to change counts, never what stands in it. The clock must go
-//! on while the machine is suspended.
+//! Whoever runs it asks [`Election::next`] what to do, does it, and says what came of it. Time is passed in and is
+//! compared with nothing but the same machine's: when a record was *seen* to change counts, never what stands in it.
+//! The clock must go on while the machine is suspended.
 //!
-//! Why no two hold a lease at once: a holder counts its tenure from *before* it sent the renewal that succeeded, and starts
-//! nothing once the renew deadline has passed since; another takes over only after it has seen the same record for the whole,
-//! longer, duration, and over just that record. What lies between the two is the margin for clocks that run unequally and for
-//! requests that have been sent.
+//! Why no two hold a lease at once: a holder counts its tenure from *before* it sent the renewal that succeeded, and
+//! starts nothing once the renew deadline has passed since; another takes over only after it has seen the same record
+//! for the whole, longer, duration, and over just that record. What lies between the two is the margin for clocks that
+//! run unequally and for requests that have been sent.
 
 mod timing;
 
@@ -18,13 +18,13 @@ use crate::clock::Moment;
 
 pub use timing::{Timing, TimingError};
 
-/// Whatever tells one state of the lease's object from all others. Opaque, and never ordered.
+/// A version of the lease's object: it differs from that of any other state. Opaque, and never ordered.
 pub type LeaseVersion = Arc<str>;
 
-/// What stands in a lease. Its times are written for people, and never decided by.
+/// The content of a lease. Its times are written for people, and never decided by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// Who holds it. Empty: it was released.
+    /// The holder. Empty: the lease was released.
     pub holder: Arc<str>,
     /// For how long after it was last seen to change nobody else may take it.
     pub duration: Duration,
@@ -37,7 +37,7 @@ pub struct LeaseRecord {
 /// The lease as it was found: none, or one state of it.
 pub type FoundLease = Option<(LeaseVersion, LeaseRecord)>;
 
-/// What a candidate wants of the lease.
+/// A candidate's wish about the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseWish {
     /// To take it so long after it has become free, and to keep it.
@@ -49,7 +49,7 @@ pub enum LeaseWish {
     Yield,
 }
 
-/// What a write is for.
+/// The purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To take it.
@@ -60,7 +60,7 @@ pub enum Purpose {
     Release,
 }
 
-/// What is to be done now.
+/// The step to take now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElectionStep {
     /// Nothing before this moment, unless something is observed or wished.
@@ -74,16 +74,16 @@ pub enum ElectionStep {
     Write {
         /// Over which state. None: create it.
         over: Option<LeaseVersion>,
-        /// What is to stand in it.
+        /// The content to write.
         record: LeaseRecord,
-        /// What for.
+        /// The purpose.
         purpose: Purpose,
         /// How long that may take.
         limit: Duration,
     },
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElectionAnswer {
     /// A look's.
@@ -105,7 +105,7 @@ pub enum LeaseLoss {
     Taken(Arc<str>),
     /// It was let go of.
     Released,
-    /// What was started does not end: [`Election::give_up`].
+    /// A request that was begun does not end: [`Election::give_up`].
     GivenUp,
 }
 
@@ -126,8 +126,8 @@ impl LeaseTerm {
 
     /// How long a request that starts now may take. None: none may start any more.
     ///
-    /// It ends half-way between the last moment at which one may start and the first at which another may hold the lease: so
-    /// the last one has some time, and clocks may run unequally.
+    /// It ends half-way between the last moment at which one may start and the first at which another may hold the
+    /// lease: so the last one has some time, and clocks may run unequally.
     #[must_use]
     pub fn may_start(&self, now: Moment) -> Option<Duration> {
         let Timing { duration, renew_deadline, .. } = self.timing;
@@ -167,7 +167,7 @@ pub struct Election {
     timing: Timing,
     /// None: nothing is known.
     seen: Option<SeenLease>,
-    /// What is known may be old: look before writing.
+    /// The last known state may be old: look before writing.
     must_look: bool,
     /// When the last successful renewal was about to be sent.
     held: Option<Moment>,
@@ -197,13 +197,13 @@ impl Election {
         self.loss.take()
     }
 
-    /// Renews it no more, for what was started does not end: so it cannot be let go of before it would have run out. Whoever says
-    /// this wishes [`LeaseWish::Yield`] from now on.
+    /// Renews it no more, for what was started does not end: so it cannot be let go of before it would have run out.
+    /// Whoever says this wishes [`LeaseWish::Yield`] from now on.
     pub fn give_up(&mut self) {
         self.lose(LeaseLoss::GivenUp);
     }
 
-    /// Who holds it, as far as is known: the name that was seen last. None: nobody, or not known.
+    /// The holder that was seen last. None: nobody holds it, or it is not known.
     #[must_use]
     pub fn holder(&self) -> Option<&Arc<str>> {
         if self.held.is_some() {
@@ -231,7 +231,7 @@ impl Election {
         }
     }
 
-    /// What is to be done now. After a look or a write, [`Election::answered`] comes first.
+    /// Returns the step to take now. After a look or a write, [`Election::answered`] comes first.
     pub fn next(&mut self, now: Moment, wish: LeaseWish) -> ElectionStep {
         self.expire(now);
         if now < self.next_try && !self.may_let_go(now, wish) {
@@ -266,12 +266,13 @@ impl Election {
         }
     }
 
-    /// What is held and known well enough need not wait for the next renewal's turn: a host that stops has little time.
+    /// A lease that is held and known well enough can be released before the next renewal is due: a host that stops has
+    /// little time.
     fn may_let_go(&self, now: Moment, wish: LeaseWish) -> bool {
         wish == LeaseWish::Yield && self.held.is_some() && !self.must_look && now >= self.quiet
     }
 
-    /// What came of the last look or write; `jitter` is between 0 and 1, so that candidates do not go in step.
+    /// Takes the result of the last look or write. `jitter` is between 0 and 1, so that candidates do not go in step.
     pub fn answered(&mut self, answer: ElectionAnswer, now: Moment, jitter: f64) {
         let pending = self.pending.take();
         let again = self.timing.retry_period.mul_f64(1.0 + 0.2 * jitter);
@@ -294,7 +295,7 @@ impl Election {
         self.expire(now);
     }
 
-    /// What a look has found is the truth of a moment ago.
+    /// The result of a look was true a moment ago.
     fn find(&mut self, found: FoundLease, now: Moment) {
         let holder = found.as_ref().map(|(_, record)| record.holder.clone());
         if let (Some(holder), true) = (holder.filter(|holder| *holder != self.me), self.held.is_some()) {

@@ -1,5 +1,5 @@
-//! Whether a write would provably leave an object as it is (§3.14), decided on texts alone. Every doubt is a no: a write too
-//! many costs a request, one that is missing is a bug that nobody finds.
+//! Decides whether a write would provably leave an object as it is, on texts alone (ADR 5). Every doubt is a no: a
+//! write too many costs a request, one that is missing is a bug that nobody finds.
 //!
 //! For an apply, the fields that the body sets must be exactly those that the manager owns by its last apply, with equal
 //! values. `managedFields` tell which they are, but not everything: a map or list that is owned as a leaf may be atomic, or
@@ -108,7 +108,7 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// What is in `managedFields` is not in the caches.
+/// The caches do not have `managedFields`.
 fn names_managers(body: &Value) -> bool {
     body["metadata"].get("managedFields").is_some()
 }
@@ -212,7 +212,7 @@ impl FieldItem {
     }
 }
 
-/// What is owned of an item: all of it as a leaf, or some fields and that it is there. None: something else.
+/// The owned part of an item: all of it as a leaf, or some fields and the fact that it is there. None: something else.
 fn of_item(owned: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut fields = owned.clone();
     let is_there = fields.remove(".").is_some();

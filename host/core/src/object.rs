@@ -102,7 +102,7 @@ pub struct OwnerReference {
     pub controller: bool,
 }
 
-/// What is kept of an object beside its text, so that indexes, mappings and predicates need no parsing.
+/// The part of an object that is kept beside its text, so that indexes, mappings and predicates need no parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Namespace and name.
@@ -136,10 +136,10 @@ impl Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object(Arc<ObjectState>);
 
-/// What an [`Object`] points to.
+/// The shared content of an [`Object`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct ObjectState {
-    /// What is known without parsing.
+    /// The part that is known without parsing.
     pub header: Header,
     text: Text,
 }

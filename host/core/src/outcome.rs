@@ -1,4 +1,4 @@
-//! What becomes of a key after a call: the decision table of §3.1, as one `match` over a value.
+//! Decides what becomes of a key after a call: a decision table, as one `match` over a value.
 //!
 //! It does not touch the queue; dispatch carries the [`Decision`] out. Conflicts and failures of the API server's are
 //! retried without being counted, because no number of them says anything about the plugin.
@@ -21,7 +21,7 @@ const MAX_SUMMARY: usize = 4 << 10;
 /// The class of a call that was stopped at its deadline and had mostly waited for what it had asked the host for.
 pub const WAITED: &str = "waited";
 
-/// What a plugin reports of one operation that failed; as `types.failure` in WIT.
+/// A plugin's report of one operation that failed; as `types.failure` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// An API error, passed on as it came.
@@ -74,7 +74,7 @@ pub enum CallResult {
     Trapped {
         /// Which class, a fixed label: `trap`, `deadline`, `memory`, ….
         reason: &'static str,
-        /// What happened, for people.
+        /// The message, for people.
         message: String,
     },
     /// No call was made, by somebody's wish: nothing is known of how it would have ended.
@@ -85,8 +85,8 @@ pub enum CallResult {
 }
 
 impl CallResult {
-    /// Whether it ended at its deadline because what it had asked for took too long. That tells more of the server than of the
-    /// plugin, so it is a failure, but nothing is concluded from it about the plugin's code.
+    /// Whether it ended at its deadline because what it had asked for took too long. That tells more of the server than
+    /// of the plugin, so it is a failure, but nothing is concluded from it about the plugin's code.
     #[must_use]
     pub fn is_wait(&self) -> bool {
         matches!(self, Self::Trapped { reason, .. } if *reason == WAITED)
@@ -102,7 +102,7 @@ pub enum Retry {
     Uncounted,
 }
 
-/// What to do with the key.
+/// The step to take about the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Forget its failures; the next event runs it again.
@@ -113,7 +113,7 @@ pub enum Decision {
     Retry {
         /// Whether the attempt counts.
         retry: Retry,
-        /// What the server asked for, at most [`MAX_RETRY_AFTER`].
+        /// The delay that the server asked for, at most [`MAX_RETRY_AFTER`].
         at_least: Option<Duration>,
     },
     /// Forget it and tell people why: nothing will change until its objects do.

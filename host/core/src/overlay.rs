@@ -1,4 +1,4 @@
-//! What the writes of a call have returned so far, which its later cache reads show (§3.4).
+//! Keeps the objects that a call's own writes returned, so that its later cache reads show them (ADR 10).
 //!
 //! The cache itself learns of a write by its watch, later. Within a call that would be a lie: it would read the state
 //! that it has just replaced. There is no snapshot across kinds; only the call's own writes are laid over its reads.
@@ -31,17 +31,17 @@ struct States {
 /// A kind in whatever version.
 type GroupKind = (Box<str>, Arc<str>);
 
-/// What a call knows better than the cache about one object.
+/// The part of one object that a call knows better than the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// What the last write that told has left. None: none has told.
+    /// The state that the last write with an answer has left. None: no write had one.
     pub left: Option<WrittenState>,
     /// A later write may have changed it, or has in a way that its answer did not show. Then nothing proves any more that
     /// a write would change nothing.
     pub in_doubt: bool,
 }
 
-/// What a write has left of an object.
+/// The state of an object after a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenState {
     /// This state, in this version of the kind.
@@ -72,7 +72,7 @@ impl Overlay {
         states.by_kind.entry(group_kind(kind)).or_default().entry(key).or_default().in_doubt = true;
     }
 
-    /// What this call knows better than the cache about an object. None: it has not written it.
+    /// The part of an object that this call knows better than the cache. None: it has not written the object.
     #[must_use]
     pub fn get(&self, kind: &ObjectKind, key: &ObjectKey) -> Option<Known> {
         let states = self.states();

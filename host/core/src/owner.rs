@@ -1,5 +1,5 @@
 //! Owner references: what the garbage collector accepts, checked before a request is sent, and what a claim does about
-//! the objects that it finds (§3.7).
+//! the objects that it finds.
 //!
 //! A reference that crosses namespaces is not refused by the API server; the garbage collector deletes the child as an
 //! orphan minutes later. So it is refused here.
@@ -54,7 +54,7 @@ pub fn controller_reference(owner: &ObjectRef, child: &ObjectKey) -> Result<Valu
     }))
 }
 
-/// What a claim does about one object.
+/// The step of a claim about one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimStep {
     /// Makes the primary its controller.
@@ -65,8 +65,8 @@ pub enum ClaimStep {
     Leave,
 }
 
-/// What a claim by `owner` does about `object`, which its selector matches or not
-/// (client-go: `BaseControllerRefManager.ClaimObject`).
+/// Decides what a claim by `owner` does about `object`, which its selector matches or not (client-go:
+/// `BaseControllerRefManager.ClaimObject`).
 #[must_use]
 pub fn claim_step(owner: &Header, object: &Header, is_match: bool) -> ClaimStep {
     if owner.deleting {
@@ -179,8 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever several owners do about an object, one after the other, each seeing what the one before has left: at
-        /// most one controls it, none takes it from another, and whoever looks again has nothing to do.
+        /// Several owners act on one object, one after the other, and each sees what the one before has left. At most
+        /// one controls it, none takes it from another, and an owner that looks again has nothing to do.
         #[test]
         fn claims_never_take_from_each_other_and_settle(
             claims in prop::collection::vec((0_usize..3, any::<bool>()), 1..20), deleting in any::<bool>(),

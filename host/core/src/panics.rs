@@ -1,4 +1,4 @@
-//! What a panic said. Whoever catches one tells of it (§3.10).
+//! Reads the message of a panic, for whoever catches one and reports it.
 
 use std::any::Any;
 

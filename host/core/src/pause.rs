@@ -1,4 +1,4 @@
-//! Objects that an operator has paused (§3.18): no call is made about them until the annotation is gone.
+//! Objects that an operator has paused: no call is made about them until the annotation is gone.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -19,7 +19,7 @@ use crate::write::Operation;
 
 pub use absent::Absent;
 
-/// What every import call carries: who asks, about which primary, in which trace.
+/// The context of an import call: who asks, about which primary, in which trace.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     /// In whose name, and with which rights.
@@ -35,9 +35,9 @@ pub struct CallContext {
     /// 32 hexadecimal digits, as in W3C Trace Context.
     pub trace_id: Arc<str>,
     /// Keeps the key from being processed again: a write that is on its way holds the context until it has settled,
-    /// even if the call that asked for it has been cancelled (§3.4).
+    /// even if the call that asked for it has been cancelled (ADR 5).
     pub hold: Hold,
-    /// What this call's own writes have left; its cache reads show it.
+    /// The states that this call's own writes have left; its cache reads show them.
     pub overlay: Overlay,
     /// The call's permission to compute, which it gives up while it waits.
     pub cpu_permit: CpuPermit,
@@ -129,16 +129,16 @@ pub trait Live: Send + Sync {
     fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>>;
 }
 
-/// What a claim has changed; as `owners.claimed` in WIT.
+/// The result of a claim; as `owners.claimed` in WIT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
     /// Orphans that the primary now controls.
     pub adopted: Vec<ObjectRef>,
-    /// What it has given up.
+    /// The objects that it has released.
     pub released: Vec<ObjectRef>,
 }
 
-/// Control of existing objects by their labels (§3.7).
+/// Control of existing objects by their labels.
 pub trait Owners: Send + Sync {
     /// Makes the primary the controller of all orphans of `kind` in its namespace that `label_selector` matches, and
     /// gives up those of its own that no longer match. Attempts all, and returns every error.
@@ -150,7 +150,7 @@ pub trait Owners: Send + Sync {
     ) -> BoxFuture<'static, Result<Claimed, Vec<ApiError>>>;
 }
 
-/// What a value of a metric does.
+/// The effect of a value on its metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricChange {
     /// Adds to a counter.
@@ -181,7 +181,7 @@ pub trait Http: Send + Sync {
 pub trait Writes: Send + Sync {
     /// Carries out `operation` and returns the new object; None only for a delete after which nothing is left.
     ///
-    /// The mutation runs as a task of its own: dropping the future abandons the answer, never a sent request (§3.4).
+    /// The mutation runs as a task of its own: dropping the future abandons the answer, never a sent request (ADR 5).
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written>;
 
     /// Carries out `operations` concurrently, slowly at first and faster while they succeed, and returns their results
@@ -212,7 +212,7 @@ pub struct Event {
     pub event_type: EventType,
     /// Why, in CamelCase.
     pub reason: String,
-    /// What was done, in CamelCase.
+    /// The action, in CamelCase.
     pub action: String,
     /// The text for people.
     pub note: String,

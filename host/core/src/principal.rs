@@ -43,7 +43,8 @@ impl Role {
         }
     }
 
-    /// What the role needs to work on `resource` of `group`, in `namespaces` (empty: all) and on `names` (empty: any).
+    /// The grants that the role needs to work on `resource` of `group`, in `namespaces` (empty: all) and on `names`
+    /// (empty: any).
     #[must_use]
     pub fn grants(self, group: &str, resource: &str, namespaces: Vec<String>, names: Vec<String>) -> Grants {
         let verbs: &[&str] = match self {
@@ -78,7 +79,7 @@ pub struct Principal {
     pub digest: Arc<str>,
     /// Which host process acts, such as a Pod's name.
     pub replica: Arc<str>,
-    /// What it may do.
+    /// Its grants.
     pub grants: LiveGrants,
     /// The service account as which it acts, where the operator's policy names one. None: as the host.
     pub impersonate: Option<ServiceAccount>,
@@ -106,14 +107,14 @@ impl Principal {
         self.grants.check_finalizer(name)
     }
 
-    /// What it may do now.
+    /// Its grants as they are now.
     #[must_use]
     pub fn grants(&self) -> Arc<Grants> {
         self.grants.current()
     }
 
-    /// The host itself in a system `role`, for no plugin. It has no grants: what it asks of the server is in the code of its
-    /// role alone, never in a plugin's hands.
+    /// The host itself in a system `role`, for no plugin. It has no grants: what it asks of the server is in the code
+    /// of its role alone, never in a plugin's hands.
     #[must_use]
     pub fn of_host(role: Role, replica: Arc<str>) -> Self {
         Self {
@@ -143,8 +144,9 @@ impl Principal {
         }
     }
 
-    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for what the host does itself, so that it is never taken
-    /// for fields that the plugin applied. Definitions are the plugin's: the server refuses another plugin that brings one.
+    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for what the host does itself, so that it is never
+    /// taken for fields that the plugin applied. Definitions are the plugin's: the server refuses another plugin that
+    /// brings one.
     #[must_use]
     pub fn field_manager(&self) -> String {
         match (self.role, self.role.name()) {
@@ -153,8 +155,8 @@ impl Principal {
         }
     }
 
-    /// What an audit log shows: `windlass/<version> (<plugin>@<digest>; <replica>)`, and for what the host does itself
-    /// `windlass/<version> (<plugin>@<digest>; <replica>; <role>)`.
+    /// The User-Agent, which an audit log shows: `windlass/<version> (<plugin>@<digest>; <replica>)`, and for what the
+    /// host does itself `windlass/<version> (<plugin>@<digest>; <replica>; <role>)`.
     #[must_use]
     pub fn user_agent(&self) -> String {
         let role = self.role.name().map(|role| format!("; {role}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whether a generation that has just taken another's place may keep it (§3.4): by how its first calls end, beside those of
+//! Decides whether a new generation may stay (ADR 13): by how its first calls end, beside those of
 //! the one before it.
 //!
 //! Nothing here knows the time or a plugin; the host counts and asks after each call.
@@ -64,7 +64,7 @@ impl Recent {
     }
 }
 
-/// What becomes of a generation on probation.
+/// The verdict about a generation on probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationVerdict {
     /// It is too early to say.
@@ -75,8 +75,8 @@ pub enum ProbationVerdict {
     Failed,
 }
 
-/// Judges a generation that has been called for so long, and whose calls since it began are `new`, after one whose last calls were
-/// `old`.
+/// Judges a generation that has been called for so long, and whose calls since it began are `new`, after one whose last
+/// calls were `old`.
 ///
 /// Who has never been called is no better than anybody: then the new one stays.
 #[must_use]
@@ -96,8 +96,8 @@ pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> Probatio
     }
 }
 
-/// Whether a call that led to `decision` failed by its plugin's own fault: a trap, a limit, or a failure that counts. What the
-/// API server did, and what the plugin says that an object's owner must mend, does not.
+/// Whether a call that led to `decision` failed by its plugin's own fault: a trap, a limit, or a failure that counts.
+/// What the API server did, and what the plugin says that an object's owner must mend, does not.
 #[must_use]
 pub fn is_own_failure(decision: &Decision) -> bool {
     matches!(decision, Decision::Retry { retry: Retry::Counted, .. })

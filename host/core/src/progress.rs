@@ -1,4 +1,5 @@
-//! How far a cache has come, as those are told who wait for it (§3.5, §3.6).
+//! The progress of a cache: its observers are notified of each advance, and everything that waits for a cache waits for
+//! that (ADR 10, ADR 11).
 //!
 //! An informer's store is a [`Progress`]. Whoever waits looks at it, and is told of each change as an [`Observer`]; the two
 //! never miss each other, since a change is in the store before it is told.
@@ -50,7 +51,7 @@ pub trait Progress: Send + Sync {
     fn observe(&self, token: usize, observer: Weak<dyn Observer>);
 }
 
-/// What has happened to a cache. It is in the cache already.
+/// An advance of a cache. The cache has it already.
 #[derive(Clone, Copy, Debug)]
 pub enum Advance<'a> {
     /// An event of the watch: the object is in this state now, or had it when it went. Told also of states that the cache
@@ -70,10 +71,10 @@ pub enum Advance<'a> {
     Lost,
 }
 
-/// Who waits for caches.
+/// An observer of caches.
 pub trait Observer: Send + Sync {
-    /// Called in the order of the changes by the task that makes them, under the lock that orders them: it must be quick, and
-    /// must not subscribe, unsubscribe or wait. It may read the cache.
+    /// Called in the order of the changes by the task that makes them, under the lock that orders them: it must be
+    /// quick, and must not subscribe, unsubscribe or wait. It may read the cache.
     fn advanced(&self, token: usize, advance: Advance<'_>);
 }
 

@@ -5,7 +5,7 @@
 //! the key is done.
 //!
 //! A mutation ends committed, refused, or with an unknown outcome: it was sent, and nobody said what became of it. One
-//! that is unknown holds its key until it can no longer be carried out (§3.4). A create has a name by which the server
+//! that is unknown holds its key until it can no longer be carried out (ADR 5). A create has a name by which the server
 //! can be asked: [`after_look`] decides what follows from its answer.
 
 use std::convert::Infallible;
@@ -45,7 +45,7 @@ impl Settled {
     }
 }
 
-/// What a live read shows of the name of a create whose outcome is not known.
+/// The result of a live read of the name of a create whose outcome is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleLook {
     /// An object that the plugin has created.
@@ -60,7 +60,7 @@ pub enum SettleLook {
     Unanswered,
 }
 
-/// What follows from a [`SettleLook`].
+/// The consequence of a [`SettleLook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleStep {
     /// It is over.
@@ -80,7 +80,7 @@ pub enum Settlement {
     /// It was not carried out, or what it made has gone again.
     NotCommitted,
     /// Whether it was carried out is not known. The caches may lack what it did until they have proven that they are fresh
-    /// (§3.6).
+    /// (ADR 11).
     Expired,
 }
 

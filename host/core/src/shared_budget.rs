@@ -1,4 +1,5 @@
-//! What all plugins share in amounts, and no one may have all of: the memory of guests, threads for work that takes long.
+//! Amounts that all plugins share and no one may have all of: the memory of guests, and threads for work that takes
+//! long.
 //!
 //! `stock` decides who may take how much, and who is next; this hands it out and has the others wait. What is taken
 //! cannot be taken back, so nobody gets all that is free, even while nobody else wants any. For turns and places of
@@ -41,7 +42,7 @@ impl SharedBudget {
         Self(Arc::new(Mutex::new(Stock::new(all))))
     }
 
-    /// What one plugin may have of it, nothing as yet.
+    /// One plugin's share of it, empty as yet.
     #[must_use]
     pub fn share(&self) -> BudgetShare {
         let id = self.lock().join();
@@ -54,7 +55,7 @@ impl SharedBudget {
         stock::most_of_one(self.lock().all())
     }
 
-    /// What somebody has.
+    /// The amount that is in use.
     #[must_use]
     pub fn taken(&self) -> u32 {
         let stock = self.lock();
@@ -167,7 +168,7 @@ impl Drop for Taking {
     }
 }
 
-/// What somebody has. It comes back when this is dropped.
+/// An amount that somebody has. It comes back when this is dropped.
 #[derive(Debug)]
 pub struct Portion {
     share: BudgetShare,

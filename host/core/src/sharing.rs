@@ -1,11 +1,11 @@
-//! How plugins are shared out over replicas (§3.8): which lease a plugin goes by, which replica each lease is meant for, and
-//! when who takes or gives.
+//! Shares plugins out over replicas (ADR 12): decides which lease a plugin goes by, which replica each lease is meant
+//! for, and when who takes or gives.
 //!
 //! A lease for each plugin would be renewed every two seconds, a thousand of them by five hundred requests a second; so
-//! plugins share [`SHARDS`] leases. Each live member has a weight for each lease, from a hash of the two names (rendezvous
-//! hashing): the heaviest is its *target*. A member that leaves moves its own leases and no other; one that joins becomes the
-//! target of about its share. Nothing here decides who *holds* a lease: the election does, and whatever members believe of
-//! each other, it has one holder at most.
+//! plugins share [`SHARDS`] leases. Each live member has a weight for each lease, from a hash of the two names
+//! (rendezvous hashing): the heaviest is its *target*. A member that leaves moves its own leases and no other; one that
+//! joins becomes the target of about its share. Nothing here decides who *holds* a lease: the election does, and
+//! whatever members believe of each other, it has one holder at most.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub fn shard_of(plugin: &str) -> u64 {
     hash(&[plugin]) % SHARDS
 }
 
-/// FNV-1a over the texts, each ended by a zero byte, and `MurmurHash3`'s finalizer, which spreads what differs in the last letter
-/// only. Replicas of different versions must agree on it.
+/// FNV-1a over the texts, each ended by a zero byte, and `MurmurHash3`'s finalizer, which spreads what differs in the
+/// last letter only. Replicas of different versions must agree on it.
 fn hash(texts: &[&str]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in texts.iter().flat_map(|text| text.bytes().chain([0])) {
@@ -55,7 +55,7 @@ pub struct Membership {
     pub since: Moment,
 }
 
-/// Who lives, as the leases show by which members say so.
+/// The living replicas, as the leases show by which members say so.
 #[derive(Debug)]
 pub struct Members {
     me: Arc<str>,
@@ -89,7 +89,7 @@ impl Members {
         }
     }
 
-    /// Who lives now; one's self always does.
+    /// The replicas that live now; this one always does.
     pub fn at(&mut self, now: Moment) -> &Membership {
         let alive = self.known.iter().filter(|(_, member)| now < member.until).map(|(name, _)| name.clone());
         let live: BTreeSet<_> = alive.chain([self.me.clone()]).collect();
@@ -116,7 +116,7 @@ impl Members {
     }
 }
 
-/// What a replica does about one lease.
+/// A replica's attitude to one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stance {
     /// Takes it when it has been free for so long.
@@ -140,7 +140,8 @@ pub struct Part {
     me: Arc<str>,
     /// How long members must be the same before a lease moves from one that lives.
     stability: Duration,
-    /// What those who are not the target wait before they take it, once for each that it is rather meant for.
+    /// The time for which a replica that is not the target waits before it takes the lease, once for each replica that
+    /// it is rather meant for.
     period: Duration,
     /// Handed over to these members. If nobody took it, that is not tried again while they are the same.
     handed_to: Option<BTreeSet<Arc<str>>>,
@@ -153,7 +154,7 @@ impl Part {
         Self { lease, me, stability, period, handed_to: None }
     }
 
-    /// What to do, being its holder or not.
+    /// Returns what to do, as the holder or not.
     pub fn stance(&mut self, is_holder: bool, members: &Membership, now: Moment) -> Stance {
         let rank = rank(&self.lease, &self.me, &members.live);
         if !is_holder {

@@ -11,7 +11,7 @@ use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended
 /// How much of a dictionary is used. LZ4 refers back at most 64 KiB, the text that is being packed included.
 const DICTIONARY_BYTES: usize = 48 << 10;
 
-/// What the texts of one informer have in common: some of them, one after the other.
+/// Text that the objects of one informer have in common: some of them, one after the other.
 pub struct Dictionary(Vec<u8>);
 
 impl Dictionary {

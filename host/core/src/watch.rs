@@ -1,4 +1,4 @@
-//! What an informer watches. Equal specifications share one informer per process (invariant 5).
+//! The specification of a watch. Equal specifications share one informer per process (invariant 5).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::object::ObjectKind;
 /// One list+watch: compared exactly, so that sharing is never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WatchSpec {
-    /// What is watched.
+    /// The kind to watch.
     pub kind: ObjectKind,
     /// None: all namespaces, or a cluster-scoped kind.
     pub namespace: Option<Arc<str>>,
@@ -17,11 +17,11 @@ pub struct WatchSpec {
     pub label_selector: Option<Arc<str>>,
     /// In Kubernetes' syntax, evaluated by the server.
     pub field_selector: Option<Arc<str>>,
-    /// What of the objects is kept.
+    /// The part of each object to keep.
     pub projection: Projection,
 }
 
-/// What of an object the cache keeps.
+/// The part of an object that the cache keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Projection {
     /// All but `managedFields`.
@@ -42,7 +42,7 @@ impl Projection {
     }
 }
 
-/// What an index of a cache is over. Objects that lack it are in no list of the index.
+/// The subject of an index of a cache. Objects that lack it are in no list of the index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IndexSource {
     /// The value of a label.
@@ -80,7 +80,7 @@ impl fmt::Display for WatchSpec {
     }
 }
 
-/// What an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
+/// A change, as an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The object is new to the store, or has changed.

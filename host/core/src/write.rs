@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::object::ObjectRef;
 
-/// What the server does with unknown and duplicate fields.
+/// The server's treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
 pub enum FieldValidation {
@@ -23,7 +23,7 @@ pub enum PatchType {
     Strategic,
 }
 
-/// What happens to the objects that a deleted one owns.
+/// The fate of the objects that a deleted one owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
 pub enum Propagation {
@@ -63,7 +63,7 @@ pub struct WriteOptions {
 pub struct DeleteOptions {
     /// The optimistic lock.
     pub resource_version: Option<Arc<str>>,
-    /// What happens to owned objects.
+    /// The fate of owned objects.
     pub propagation: Propagation,
     /// None: the default of the kind.
     pub grace_period_seconds: Option<u32>,
@@ -90,7 +90,7 @@ pub enum Operation {
     },
     /// PATCH with a patch.
     Patch {
-        /// What is patched.
+        /// The object to patch.
         target: ObjectRef,
         /// The patch's format.
         patch_type: PatchType,
@@ -108,7 +108,7 @@ pub enum Operation {
     },
     /// DELETE.
     Delete {
-        /// What is deleted.
+        /// The object to delete.
         target: ObjectRef,
         /// How.
         options: DeleteOptions,

@@ -47,7 +47,7 @@ struct Call {
     began: usize,
 }
 
-/// What the breaker is to do, from the whole history.
+/// The breaker's expected state, from the whole history.
 #[derive(Default)]
 struct Model {
     now: Duration,
@@ -59,7 +59,7 @@ struct Model {
 }
 
 impl Model {
-    /// What the end of a call changes.
+    /// The expected change at the end of a call.
     fn ended(&mut self, call: &Call, how: How) -> Option<BreakerChange> {
         if call.began != self.changes || how == How::Withdraws {
             return None;

@@ -1,4 +1,4 @@
-//! Random answers, random failures and random children: nothing is pruned that §3.16 forbids, and everything that it
+//! Random answers, random failures and random children: nothing is pruned that ADR 9 forbids, and everything that it
 //! demands once all is well.
 //!
 //! What may go is said here a second time, from the design's words and not from the code under test.

@@ -88,7 +88,7 @@ fn removed(uid: &str) -> Effect {
     Effect::Removed { uid: Some(uid.into()), for_good: false }
 }
 
-/// What takes the last finalizer off a terminating object.
+/// Takes the last finalizer off a terminating object.
 fn released(uid: &str) -> Effect {
     Effect::Removed { uid: Some(uid.into()), for_good: true }
 }

@@ -35,7 +35,7 @@ enum Op {
     Delete {
         is_graceful: bool,
     },
-    /// What holds a terminating object is taken off it.
+    /// The last finalizer is taken off a terminating object.
     Release,
 }
 
@@ -109,7 +109,7 @@ struct Change {
     version: u64,
 }
 
-/// What the server has, and all that has ever changed.
+/// The server's objects, and all that has ever changed.
 #[derive(Default)]
 struct Server {
     objects: BTreeMap<usize, State>,
@@ -118,7 +118,7 @@ struct Server {
     made: u64,
 }
 
-/// What a write has done.
+/// The effect of a write.
 struct Done {
     effect: Effect,
     /// The change that has made the state that it has left.

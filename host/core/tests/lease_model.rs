@@ -50,7 +50,7 @@ struct Machine {
     crashed: bool,
     /// How much of the server's history its watch has brought.
     watched: usize,
-    /// What it waits for: until when, by its own clock, and the answer with the true time of its arrival.
+    /// The wait of a candidate: until when, by its own clock, and the answer with the true time of its arrival.
     waiting: Option<(Moment, Option<(u64, ElectionAnswer)>)>,
     number: u64,
     wish: LeaseWish,
@@ -79,7 +79,7 @@ struct World {
     history: Vec<FoundLease>,
     under_way: Vec<(usize, u64, Request)>,
     faults: bool,
-    /// Who could start something at each moment, where that changed.
+    /// The candidates that could start something at each moment, where that changed.
     holders: Vec<(u64, Vec<usize>)>,
     transfers: usize,
 }
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Whoever runs may ask, and at most one is told that it may.
+    /// A candidate that runs may ask, and at most one is told that it may.
     fn check(&mut self) {
         let time = self.time;
         let runs = |machine: &Machine| !machine.crashed && machine.wakes <= time;

@@ -1,4 +1,4 @@
-//! What the workqueue does and what its workers wait for, a scenario a test. `queue_model` drives it against a model.
+//! The workqueue and its workers, a scenario a test. `queue_model` drives it against a model.
 
 mod support;
 

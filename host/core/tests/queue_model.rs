@@ -51,7 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model knows of an addition: its priority, when it came (in milliseconds), and in which order.
+/// The model's knowledge of an addition: its priority, when it came (in milliseconds), and in which order.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     priority: i32,

@@ -1,7 +1,8 @@
-//! Composite plugins (§3.16): from what a plugin composed and what is there to what is applied, replaced and pruned.
+//! Decides for composite plugins what is applied, replaced and pruned: from what the plugin composed, and what is there
+//! (ADR 9).
 //!
-//! Every decision is a value: [`Wanted`] is an answer that has been checked, [`ChildStep`] what is to be done about one of its
-//! children, [`Pruning`] what goes afterwards. The host's `composite` carries them out.
+//! Every decision is a value: [`Wanted`] is an answer that has been checked, [`ChildStep`] what is to be done about one
+//! of its children, [`Pruning`] what goes afterwards. The host's `composite` carries them out.
 
 mod observed;
 mod prune;
@@ -23,14 +24,14 @@ pub use wanted::{Child, Flaw, MAX_CHILDREN, Wanted};
 /// pruned, so an object that was adopted is not. Whoever takes it off a child keeps the child.
 pub const CREATED_BY: &str = "windlass.dev/created-by";
 
-/// What a composer answered, unchecked; as `composer.composition` in WIT.
+/// A composer's answer, unchecked; as `composer.composition` in WIT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Composition {
     /// Every child that should exist, each as the JSON text of a set of fields to apply.
     pub children: Vec<String>,
     /// The parent's new status, a JSON text. None: it stays as it is.
     pub status: Option<String>,
-    /// What to tell people.
+    /// The Kubernetes Events to send.
     pub events: Vec<Event>,
     /// When to ask again.
     pub requeue_after: Option<Duration>,

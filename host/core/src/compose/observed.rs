@@ -31,7 +31,7 @@ pub struct ObservedChildren {
     pub version: Arc<str>,
     /// The UID of the owner that controls it.
     pub controller: Option<Arc<str>>,
-    /// Who controls it, for people.
+    /// The name of its controller, for people.
     pub controller_name: Option<String>,
     /// The value of its [`CREATED_BY`].
     pub created_by: Option<String>,

@@ -1,4 +1,4 @@
-//! What goes: exactly what §3.16 says, and nothing that it does not.
+//! Decides which children go: exactly those that ADR 9 names, and no others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Applied, CompositeParent, ObservedChildren, Wanted};
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
-/// What becomes of the children that were not composed.
+/// The fate of the children that were not composed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruning {
     /// These go.

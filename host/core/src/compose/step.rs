@@ -1,4 +1,4 @@
-//! What is done about one child, and what a refusal of it means.
+//! Decides what is done about one child, and what a refusal of it means.
 
 use serde_json::Value;
 
@@ -6,21 +6,21 @@ use super::{Child, CompositeParent, ObservedChildren, UpdateStrategy};
 use crate::error::{ApiError, ApiReason};
 use crate::outcome::Failure;
 
-/// What is to be done about a child.
+/// The step to take about a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStep<'a> {
     /// It is not there: apply, marked as created by the plugin, taking no field from anybody.
     Create,
     /// The parent controls it: apply, and take its fields from whoever has them. With the mark if it has it.
     Update {
-        /// What is updated.
+        /// The child to update.
         observed: &'a ObservedChildren,
         /// It carries the mark.
         marked: bool,
     },
     /// As [`ChildStep::Update`], but what is not metadata cannot change: find out whether it would, and if so replace it.
     Replace {
-        /// What would be replaced.
+        /// The child that would be replaced.
         observed: &'a ObservedChildren,
         /// It carries the mark.
         marked: bool,
@@ -29,7 +29,7 @@ pub enum ChildStep<'a> {
     Keep,
     /// It is there and nobody controls it: apply without mark, taking no field from anybody.
     Adopt {
-        /// What is adopted.
+        /// The child to adopt.
         observed: &'a ObservedChildren,
     },
     /// It is being deleted, and takes no changes that would last.
@@ -39,7 +39,7 @@ pub enum ChildStep<'a> {
     },
     /// Somebody else controls it.
     Leave {
-        /// Who.
+        /// The child, with its controller.
         observed: &'a ObservedChildren,
     },
 }
@@ -74,7 +74,7 @@ pub enum Applied {
     NotTried,
 }
 
-/// What would change of a child.
+/// The part of a child that would change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildChange {
     /// Nothing.
@@ -108,7 +108,7 @@ fn content(object: &Value) -> Option<(Value, Value)> {
     Some((Value::Object(rest), metadata))
 }
 
-/// What it means for the key that a child which the parent controls could not be applied in place.
+/// The consequence for the key if a child that the parent controls could not be applied in place.
 ///
 /// A change of what cannot change is refused each time: it is told once, not tried again until something else happens.
 #[must_use]

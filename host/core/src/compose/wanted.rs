@@ -17,7 +17,7 @@ pub const MAX_CHILDREN: usize = 1_000;
 const MAX_NAME: usize = 253;
 /// The longest text of a [`Flaw`].
 const MAX_PROBLEM: usize = 500;
-/// What the server sets, and what would be a lock or nonsense in a set of fields to apply.
+/// Fields that the server sets, and those that would be a lock or nonsense in a set of fields to apply.
 const SERVERS: [&str; 8] = [
     "uid",
     "resourceVersion",
@@ -35,7 +35,7 @@ const SERVERS: [&str; 8] = [
 pub struct Flaw {
     /// Where: `children[2]`, `status`, ….
     pub place: String,
-    /// What, and what to do.
+    /// The problem, and how to mend it.
     pub problem: String,
 }
 
@@ -62,7 +62,7 @@ pub struct Child {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     metadata: Map<String, Value>,
-    /// What is not metadata, as it came.
+    /// Everything but the metadata, as it came.
     rest: BTreeMap<String, Box<RawValue>>,
 }
 

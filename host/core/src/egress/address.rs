@@ -1,4 +1,4 @@
-//! What an IP address is: public, or something that a plugin has no business with unless a rule names it.
+//! Tells which class an IP address has: public, or something that a plugin has no business with unless a rule names it.
 //!
 //! From IANA's special-purpose registries (RFC 6890 and its updates), and from what clouds use for their metadata.
 

@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 8 << 10;
 const MOST_NAME: usize = 253;
 const MOST_LABEL: usize = 63;
 
-/// Who is asked.
+/// The host of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UrlHost {
     /// A name, in lower case and without the dot at its end.
@@ -39,11 +39,11 @@ impl fmt::Display for UrlHost {
 pub struct HttpTarget {
     /// With TLS or without.
     pub scheme: Scheme,
-    /// Who is asked.
+    /// The host that is asked.
     pub host: UrlHost,
     /// At which port.
     pub port: u16,
-    /// What is asked for; begins with `/`. A fragment is never part of it.
+    /// The path and query; begins with `/`. A fragment is never part of it.
     pub path_and_query: String,
 }
 

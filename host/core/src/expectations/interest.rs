@@ -1,4 +1,5 @@
-//! What caches show of an object while a write to it is under way, and what follows when the write has ended.
+//! Follows what caches show of an object while a write to it is under way, and decides what the key owes when the write
+//! has ended.
 //!
 //! An interest is opened before the request is sent: the event may arrive before the answer does, and the state that it
 //! tells may have been replaced by then.
@@ -25,7 +26,7 @@ pub enum Effect {
         version: Version,
         /// It has created the object.
         is_new: bool,
-        /// What each cache of the interest shows of the state, in their order.
+        /// The state as each cache of the interest shows it, in their order.
         shown: Vec<Shown>,
     },
     /// It has deleted the object, or set out to.
@@ -35,7 +36,7 @@ pub enum Effect {
         /// It was terminating before, and has gone with this write: that it is terminating does not show the write.
         for_good: bool,
     },
-    /// What it has done, and whether it has done anything, is not known; it will do no more.
+    /// The outcome is not known: the write may or may not have done something; it will do no more.
     Unknown,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct ExpectedWrite {
     pub(crate) looks: Vec<CacheLook>,
 }
 
-/// What one cache has shown of the object since the interest was opened.
+/// The object as one cache has shown it since the interest was opened.
 #[derive(Debug)]
 pub(crate) struct CacheLook {
     pub(crate) cache: usize,
@@ -83,7 +84,7 @@ struct ExpectedState {
     ends: bool,
 }
 
-/// What follows for one cache.
+/// The consequence for one cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {
     /// It shows the write already, or never will.
@@ -131,7 +132,7 @@ impl CacheLook {
         }
     }
 
-    /// What follows from `effect` on `object`; `shown`: whether this cache shows the state that is left.
+    /// Decides what follows from `effect` on `object`; `shown` says whether this cache shows the state that is left.
     pub(crate) fn follows(&self, effect: &Effect, shown: Shown, object: &ObjectKey, cache: &Cache) -> Follows {
         let object = object.clone();
         match effect {
@@ -160,7 +161,7 @@ impl CacheLook {
         }
     }
 
-    /// What follows from a write that has left a state that the cache does not show.
+    /// Decides what follows from a write that has left a state that the cache does not show.
     fn hides(&self, uid: &Uid, version: &Version, is_new: bool, object: ObjectKey, cache: &Cache) -> Follows {
         // The one that had the name before may still be shown.
         let is_unknown = is_new && cache.progress.get(&object).is_none() && self.states.is_empty();

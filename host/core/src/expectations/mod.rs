@@ -1,9 +1,9 @@
-//! What the committed writes of each key oblige it to see in the caches before it runs again (§3.5).
+//! Keeps what the committed writes of each key oblige it to see in the caches before it runs again (ADR 10).
 //!
-//! Pure state, one per controller, to be used under one lock: `gate` has that, and combines this with the queue. What is to
-//! be seen is judged by what a cache shows at that moment, and judged again whenever the cache has changed. One concern a
-//! file: `interest` says what follows from a write, `pending` how what is to be seen stands, `state` keeps all of it by key,
-//! `overdue` finds what takes long.
+//! Pure state, one per controller, to be used under one lock: `gate` has that, and combines this with the queue. What
+//! is to be seen is judged by what a cache shows at that moment, and judged again whenever the cache has changed. One
+//! concern a file: `interest` says what follows from a write, `pending` how what is to be seen stands, `state` keeps
+//! all of it by key, `overdue` finds what takes long.
 
 mod interest;
 mod overdue;
@@ -31,13 +31,13 @@ pub const EXPIRE_AFTER: Duration = Duration::from_mins(5);
 /// A cache that a controller reads.
 #[derive(Clone)]
 pub struct Cache {
-    /// What it shows.
+    /// The cache's progress.
     pub progress: Arc<dyn Progress>,
     /// The watch has a selector, so that what it shows no more need not be gone.
     pub is_filtered: bool,
 }
 
-/// What has happened so far.
+/// Counts of what has happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExpectationCounts {
     /// Expectations that a cache did not meet yet when they were raised.
@@ -66,11 +66,11 @@ pub struct HeldKey {
     pub since: Moment,
     /// The cache that is to show it.
     pub cache: usize,
-    /// What that is.
+    /// A description of that, for people.
     pub what: String,
 }
 
-/// What is to be done about those that take long.
+/// Work to do about keys that wait long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// Caches that are to prove how fresh they are.

@@ -12,7 +12,7 @@ impl Expectations {
         self.keys.values().flat_map(|entry| &entry.pending).map(|pending| pending.due).min()
     }
 
-    /// What is to be done by now about what takes long. Old states that may turn up no more are forgotten.
+    /// Returns the work that is due about what takes long. Old states that can turn up no more are forgotten.
     pub(crate) fn due(&mut self, now: Moment) -> Due {
         let mut due = Due::default();
         let mut forgotten = Vec::new();

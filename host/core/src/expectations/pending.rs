@@ -1,4 +1,4 @@
-//! What one committed write obliges a key to see in one cache, and whether it can be seen by now.
+//! One write and one cache: the state that the key has to see there, and whether it can be seen by now.
 
 use std::cmp::Ordering;
 
@@ -8,15 +8,15 @@ use crate::compact::{Uid, Version};
 use crate::object::{Object, ObjectKey};
 use crate::progress::Stamp;
 
-/// What is to be seen.
+/// A state that is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     /// The cache has come to this version, in the epoch of the write. Versions compare.
     Reaches { version: Version },
     /// The cache has been told of exactly this state. For versions that do not compare.
     State { object: ObjectKey, uid: Uid, version: Version },
-    /// This incarnation is gone, or terminating unless it has to be `for_good`. `shown`: the cache has shown it since before
-    /// the request was sent, so that it has gone if the cache shows it no more.
+    /// This incarnation is gone, or terminating unless it has to be `for_good`. `shown`: the cache has shown it since
+    /// before the request was sent, so that it has gone if the cache shows it no more.
     Gone { object: ObjectKey, uid: Uid, shown: bool, for_good: bool },
     /// No state of this incarnation from before `version`, at which a watch's selector hides it.
     Hidden { object: ObjectKey, uid: Uid, version: Version },
@@ -167,8 +167,8 @@ fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, w
     }
 }
 
-/// Whether a selector hides the incarnation `uid` as of `version`, of whose name the cache shows `present`: perhaps still the
-/// incarnation before it.
+/// Whether a selector hides the incarnation `uid` as of `version`, of whose name the cache shows `present`: perhaps
+/// still the incarnation before it.
 fn is_hidden(
     cache: &Cache,
     told: Option<CacheNotice<'_>>,

@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::object::ObjectKey;
 use crate::progress::{Advance, Stamp};
 
-/// What the keys of one controller are to see.
+/// All that the keys of one controller are to see.
 pub(crate) struct Expectations {
     caches: Vec<WatchedCache>,
     pub(super) keys: HashMap<ObjectKey, KeyExpectations>,
@@ -31,7 +31,7 @@ pub(super) struct WatchedCache {
     by_name: HashMap<ObjectKey, Vec<ObjectKey>>,
 }
 
-/// What one key is to see.
+/// All that one key is to see.
 #[derive(Default)]
 pub(super) struct KeyExpectations {
     pub(super) pending: Vec<PendingExpectation>,
@@ -166,11 +166,8 @@ impl Expectations {
         for key in keys {
             for cache in 0..self.caches.len() {
                 let epoch = self.caches[cache].cache.progress.epoch();
-                let (sight, raised, due) = (Sight::Fresh, now, now);
-                self.raise(
-                    &key,
-                    PendingExpectation { cache, sight, since, epoch, raised, due, blocks: true, expired: false },
-                );
+                let (sight, raised, due, blocks, expired) = (Sight::Fresh, now, now, true, false);
+                self.raise(&key, PendingExpectation { cache, sight, since, epoch, raised, due, blocks, expired });
             }
         }
     }

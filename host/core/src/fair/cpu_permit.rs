@@ -24,7 +24,7 @@ struct CpuPermitState {
     is_held: bool,
     /// Its waits that have not ended.
     waits: usize,
-    /// What was charged for it before it has ended.
+    /// The CPU that was charged before the call has ended.
     paid: Duration,
     is_over: bool,
 }
@@ -32,7 +32,7 @@ struct CpuPermitState {
 /// How a call has ended.
 pub(super) struct PermitReturn {
     pub(super) was_held: bool,
-    /// What was charged for it before.
+    /// The CPU that was charged for it before.
     pub(super) paid: Duration,
 }
 

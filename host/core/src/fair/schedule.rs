@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
 
-/// What a plugin's first call is reckoned at, in nanoseconds, before anything is known of it.
+/// The estimate for a plugin's first call, in nanoseconds, before anything is known of it.
 const FIRST_ESTIMATE: u64 = 1_000_000;
 /// A call is passed over half-way by a plugin that has used so much less, in nanoseconds over the weight. What is less does
 /// not pay for the change.
@@ -49,7 +49,7 @@ struct CpuAccount {
     weight: u64,
     /// The CPU that its calls used, in nanoseconds over the weight. It only grows.
     used: u64,
-    /// What a call of it uses, going by the last ones, in nanoseconds.
+    /// The CPU that one of its calls uses, going by the last ones, in nanoseconds.
     estimate: u64,
     /// Its calls that have not ended: each has a call slot.
     call_slots: u64,
@@ -58,7 +58,8 @@ struct CpuAccount {
 }
 
 impl CpuAccount {
-    /// What it has used, and what its calls that have not ended will have: who has less goes first.
+    /// The CPU that it has used, and that its calls which have not ended will have used: the plugin with less goes
+    /// first.
     fn reckoned(&self) -> u64 {
         self.used.saturating_add(self.call_slots.saturating_mul(self.estimate) / self.weight)
     }
@@ -86,7 +87,7 @@ impl<W> AccountEntry<CpuAccount, W> {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin) && self.account.may_begin(free)
     }
 
-    /// Who would be next of its own, if it may have more of what is free.
+    /// Its own next waiter, if the plugin may have more of what is free.
     fn next_of(&self, free: Free) -> Option<WaitTicket> {
         if !may_take(self.account.permits, free.permits, PERMITS_TO_FREE) {
             return None;
@@ -103,13 +104,13 @@ fn nanoseconds(time: Duration) -> u64 {
 /// By what the next one is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CpuOrder {
-    /// Who has used least.
+    /// The plugin that has used least.
     LeastUsed,
-    /// Who has waited longest.
+    /// The plugin that has waited longest.
     FirstCome,
 }
 
-/// What nobody has.
+/// The permits and call slots that nobody has.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     permits: u32,

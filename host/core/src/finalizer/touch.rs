@@ -1,5 +1,5 @@
-//! Which finalizers a write adds or removes, as far as its body tells, for the grants to judge. `keeping` of `windlass-kube`
-//! asks before it sends a plugin's write.
+//! Which finalizers a write adds or removes, as far as its body tells, for the grants to judge. `keeping` of
+//! `windlass-kube` asks before it sends a plugin's write.
 //!
 //! A plugin may be hostile, so what is not understood counts as touching all of them, and so does what lets a later apply
 //! remove what this one does not name: changed `managedFields`.
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// What the body of a write is.
+/// The form of a write's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationForm {
     /// A new object.
@@ -28,7 +28,7 @@ pub enum MutationForm {
     Json,
 }
 
-/// What a write does to the finalizers of an object.
+/// The finalizers that a write adds to an object, or removes from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// Nothing.
@@ -49,7 +49,7 @@ impl Touch {
     }
 }
 
-/// What a write of `body` does to the finalizers of its object.
+/// The finalizers that a write of `body` touches.
 #[must_use]
 pub fn touch(form: MutationForm, body: &str) -> Touch {
     let touched = if form == MutationForm::Json { by_json_patch(body) } else { by_body(form, body) };
@@ -104,7 +104,8 @@ struct PatchOperation {
     value: Value,
 }
 
-/// What tells the name of a finalizer is understood: adding it to the list's end, and removing what has just been tested.
+/// Understands the two operations that name a finalizer: adding it to the end of the list, and removing one that has
+/// just been tested.
 fn by_json_patch(patch: &str) -> Option<Touch> {
     let operations: Vec<PatchOperation> = serde_json::from_str(patch).ok()?;
     let mut names = BTreeSet::new();
@@ -211,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Who makes another's fields its own removes them with an apply that says nothing of them.
+    /// A manager that makes another's fields its own removes them with an apply that says nothing of them.
     #[test]
     fn who_changes_the_owners_of_fields_may_touch_all() {
         let body = r#"{"metadata":{"managedFields":[{}]}}"#;

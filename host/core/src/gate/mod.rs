@@ -1,13 +1,13 @@
-//! The gate after the queue: a key whose own writes a cache does not show yet is held (§3.5).
+//! The gate after the queue: it holds a key until the caches show what the key itself has written (ADR 10).
 //!
-//! A worker that has got a key asks [`Gate::holds`], and parks a key that is held. The writer tells of each write through an
-//! [`Interest`]. The caches tell the gate, as their [`Observer`], what they show; what they tell wakes the keys. A change
-//! is in a cache before the gate is told, and the gate judges by what the cache shows, under its own lock: so whichever of
-//! a write's answer and its event comes first, none is missed.
+//! A worker that has got a key asks [`Gate::holds`], and parks a key that is held. The writer tells of each write
+//! through an [`Interest`]. The caches tell the gate, as their [`Observer`], what they show; what they tell wakes the
+//! keys. A change is in a cache before the gate is told, and the gate judges by what the cache shows, under its own
+//! lock: so whichever of a write's answer and its event comes first, none is missed.
 //!
-//! Locks are taken in this order: that of a cache's changes, the gate's, that of a cache's contents. The queue's is taken
-//! under that of a cache's changes too, when what the cache has shown wakes keys; but not under the gate's, nor with that of
-//! a cache's contents. Nothing takes another of them under the queue's.
+//! Locks are taken in this order: that of a cache's changes, the gate's, that of a cache's contents. The queue's is
+//! taken under that of a cache's changes too, when what the cache has shown wakes keys; but not under the gate's, nor
+//! with that of a cache's contents. Nothing takes another of them under the queue's.
 
 #[cfg(test)]
 mod interleavings;
@@ -138,7 +138,7 @@ impl Gate {
         }
     }
 
-    /// What has happened so far.
+    /// Counts of what has happened so far.
     #[must_use]
     pub fn counts(&self) -> ExpectationCounts {
         self.state.with(|state| state.expectations.counts)

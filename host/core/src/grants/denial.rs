@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Access;
 
-/// Who has a say in what a plugin may do.
+/// A layer that has a say in what a plugin may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layer {
     /// The plugin's manifest: what its author asks for.
@@ -35,7 +35,7 @@ impl Layer {
     }
 }
 
-/// What denies it.
+/// The reason of a denial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// These layers allow no such thing; at least one.
@@ -64,11 +64,11 @@ impl Cause {
 /// Why an access is denied: what was asked for, who does not allow it, and what is missing there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Denial {
-    /// What was asked for: `patch deployments.apps/scale prod/shop`.
+    /// The request: `patch deployments.apps/scale prod/shop`.
     pub access: String,
     /// Why not.
     pub cause: Cause,
-    /// What would have to be in a policy, in YAML: `rules: [{…}]` without its brackets.
+    /// The rule that a policy would need, in YAML: `rules: [{…}]` without its brackets.
     pub missing: String,
 }
 

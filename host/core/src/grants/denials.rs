@@ -9,7 +9,7 @@ use super::Denial;
 
 /// How many different denials are told apart for one plugin. Others are counted together.
 const MOST: usize = 256;
-/// What those have instead of a verb and a resource.
+/// Stands for the verb and the resource where a denial has none.
 const OTHER: &str = "other";
 
 /// The denials of one plugin. Clones share them.

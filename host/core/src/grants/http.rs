@@ -51,8 +51,8 @@ pub struct HttpRule {
     pub port: Option<u16>,
     /// In upper case; `*` stands for all.
     pub methods: Vec<String>,
-    /// Ranges of addresses in CIDR notation that may be connected to although plugins never may otherwise: loopback, private,
-    /// link-local and so on. Empty: none of those. Other addresses need not be listed.
+    /// Ranges of addresses in CIDR notation that may be connected to although plugins never may otherwise: loopback,
+    /// private, link-local and so on. Empty: none of those. Other addresses need not be listed.
     pub addresses: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl HttpRule {
         self.port.unwrap_or_else(|| self.scheme.default_port())
     }
 
-    /// What both rules allow. None: nothing.
+    /// The requests that both rules allow. None: there are none.
     pub(super) fn and(&self, other: &Self, addresses: Vec<String>) -> Option<Self> {
         if self.scheme != other.scheme || self.port() != other.port() {
             return None;
@@ -82,8 +82,8 @@ impl HttpRule {
     }
 }
 
-/// The pattern of the names that both patterns match. None: there are none. An address is no name, so no `*` stands for a part
-/// of it, and it is the same one however it is written.
+/// The pattern of the names that both patterns match. None: there are none. An address is no name, so no `*` stands for
+/// a part of it, and it is the same one however it is written.
 fn narrower_host(a: &str, b: &str) -> Option<String> {
     if let (None, None) = (address(a), address(b)) {
         return narrower_name(a, b);
@@ -108,7 +108,7 @@ fn narrower_name(a: &str, b: &str) -> Option<String> {
     labels.collect::<Option<Vec<_>>>().map(|labels| labels.join("."))
 }
 
-/// What lies in a range of `a` and in one of `b`. What cannot be read is in none.
+/// The addresses that lie in a range of `a` and in one of `b`. A range that cannot be read has none.
 pub(super) fn common_addresses(a: &[String], b: &[String]) -> Vec<String> {
     let read = |list: &[String]| list.iter().filter_map(|text| text.parse::<Cidr>().ok()).collect::<Vec<_>>();
     let (a, b) = (read(a), read(b));
@@ -123,7 +123,7 @@ pub struct Cidr {
     bits: u8,
 }
 
-/// What is not a range of addresses.
+/// A text that is no range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a range of addresses, such as 10.1.0.0/16 or fd00::/8{}", .why)]
 pub struct CidrError {
@@ -189,7 +189,7 @@ impl Cidr {
         }
     }
 
-    /// What is in both: of two ranges that have anything in common, one holds the other.
+    /// The range that both have in common: if two overlap, one holds the other.
     fn and(&self, other: &Self) -> Option<Self> {
         let (outer, inner) = if self.bits <= other.bits { (self, other) } else { (other, self) };
         outer.contains(inner.address).then_some(*inner)

@@ -9,10 +9,10 @@ use crate::clock::Moment;
 use crate::compact::{Uid, Version};
 use crate::object::Header;
 
-/// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was busy for
-/// a good reason, as during a large rollout, is not to stand still for long.
+/// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was
+/// busy for a good reason, as during a large rollout, is not to stand still for long.
 pub const FIRST_HOLD: Duration = Duration::from_mins(1);
-/// For how long it is held at most: then it runs as often as one that has used up its retries (§3.1).
+/// The longest time that a key is held: it then runs as often as one that has used up its retries.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(1000);
 /// A key that has not looped for so long since it left the lane is treated as one that never has.
 pub const CALM: Duration = Duration::from_mins(10);
@@ -21,8 +21,8 @@ const SECOND_PAUSE: Duration = Duration::from_secs(10);
 /// More keys are not held. A plugin within its budget of writes cannot even have so many found.
 const MOST: usize = 4096;
 
-/// What of a primary is somebody's will, and not what its controllers note on it: another mark is a change that a key is to
-/// run for.
+/// The part of a primary that is somebody's will, and not what its controllers note on it. If the mark changes, the key
+/// is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowMark {
     uid: Uid,
@@ -59,7 +59,7 @@ pub struct SlowLane<K> {
 #[derive(Debug)]
 struct SlowEntry {
     since: Moment,
-    /// What it writes over and over again, for people.
+    /// The object that it writes over and over again, for people.
     object: Arc<str>,
     /// None: the primary has gone.
     mark: Option<SlowMark>,
@@ -131,8 +131,8 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         Some(wait)
     }
 
-    /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody changes
-    /// its primary.
+    /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody
+    /// changes its primary.
     #[must_use]
     pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
         let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);

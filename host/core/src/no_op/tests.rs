@@ -8,7 +8,7 @@ use crate::object::{Header, ObjectKey};
 
 const MANAGER: Manager<'static> = Manager { name: "windlass/webapp", subresource: "" };
 
-/// What the server has, with what the manager owns of it by applies.
+/// The object that the server has, with the fields that the manager owns of it by applies.
 fn object(mut text: Value, owned: &Value) -> Object {
     text["apiVersion"] = json!("v1");
     text["kind"] = json!("Service");

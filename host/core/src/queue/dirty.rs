@@ -1,5 +1,5 @@
-//! What is known of each key: client-go's dirty/processing dance (`util/workqueue/queue.go`) as one state a key, with
-//! one state more, *parked* (§3.3).
+//! The state of each key: client-go's dirty and processing sets (`util/workqueue/queue.go`) as one state a key, with
+//! one state more, *parked*, for keys that the gate holds.
 //!
 //! ```text
 //!            add               get                 done
@@ -39,7 +39,7 @@ pub(super) struct Addition {
     pub(super) since: u64,
 }
 
-/// What [`DirtyItem::due`] is where a key does not wait for its time.
+/// [`DirtyItem::due`] of a key that does not wait for its time.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// All that is known of one key.

@@ -58,7 +58,7 @@ impl Clock for Hand {
     }
 }
 
-/// What the threads of a test know of one key.
+/// The threads' common knowledge of one key.
 #[derive(Clone, Copy, Default)]
 struct Known {
     adds: usize,
@@ -69,7 +69,7 @@ struct Known {
     /// How often it was woken, and how often before its worker got it that parks it.
     wakes: usize,
     parked_at: Option<usize>,
-    /// What it waits for has come.
+    /// The thing that it waits for has come.
     is_free: bool,
 }
 

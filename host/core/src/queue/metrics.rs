@@ -1,4 +1,4 @@
-//! What a queue measures, under client-go's names (`util/workqueue/metrics.go`).
+//! The measurements of a queue, under client-go's names (`util/workqueue/metrics.go`).
 
 use std::time::Duration;
 

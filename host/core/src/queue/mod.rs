@@ -38,7 +38,7 @@ use self::waiters::GetTicket;
 use crate::clock::{Clock, Moment};
 use crate::outcome::Retry;
 
-/// What can be queued.
+/// A key that can be queued.
 pub trait Key: Clone + Debug + Eq + Hash + Send + 'static {}
 impl<K: Clone + Debug + Eq + Hash + Send + 'static> Key for K {}
 
@@ -134,8 +134,8 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.wake(hash, key));
     }
 
-    /// Instead of [`Queue::done`]: gives `key`, which [`Queue::get`] returned, back as it was. It keeps its priority and its
-    /// age, and no failure is noted: nothing has been done with it. A queue that is shut down drops it instead.
+    /// Instead of [`Queue::done`]: gives `key`, which [`Queue::get`] returned, back as it was. It keeps its priority
+    /// and its age, and no failure is noted: nothing has been done with it. A queue that is shut down drops it instead.
     pub fn give_back(&self, key: &K) {
         let (hash, now) = (self.hash(key), self.now());
         self.change(|state| state.give_back(hash, key, now));

@@ -14,7 +14,7 @@ use super::waiters::{AvailableWork, GetTicket, Waiters};
 use crate::clock::Moment;
 use crate::outcome::Retry;
 
-/// What a worker that asks for a key is told.
+/// The answer to a worker that asks for a key.
 pub(super) enum NextKey<K> {
     /// Work on it.
     Key(K),
@@ -24,7 +24,7 @@ pub(super) enum NextKey<K> {
     ShutDown,
 }
 
-/// What a worker has.
+/// A key in a worker's hands.
 struct Working {
     slot: u32,
     since: u64,
@@ -123,8 +123,7 @@ impl<K: Key> QueueState<K> {
     fn make_ready(&mut self, slot: u32) {
         let turn = self.items.next_turn();
         let item = self.items.get(slot);
-        item.stage = DirtyStage::Ready;
-        item.ready_turn = turn;
+        (item.stage, item.ready_turn) = (DirtyStage::Ready, turn);
         self.ready.push(ReadyEntry { turn, slot }, item.priority, item.since);
         self.depth += 1;
     }
@@ -138,8 +137,7 @@ impl<K: Key> QueueState<K> {
         let turn = self.items.next_turn();
         let item = self.items.get(slot);
         if at < item.due {
-            item.due = at;
-            item.due_turn = turn;
+            (item.due, item.due_turn) = (at, turn);
             self.delayed.insert(ReadyEntry { turn, slot }, at);
             if self.delayed.is_mostly_stale(self.items.len()) {
                 let Self { delayed, items, .. } = self;
@@ -179,7 +177,7 @@ impl<K: Key> QueueState<K> {
         self.items.find(hash, key).map_or(0, |slot| u32::from(self.items.get(slot).counted))
     }
 
-    /// What a worker should do, which waits with `ticket` if it waited, and can be woken by `waker`.
+    /// Returns what a worker should do. It waits with `ticket` if it waited before, and can be woken by `waker`.
     pub(super) fn next(&mut self, ticket: Option<GetTicket>, waker: &Waker, now: u64) -> NextKey<K> {
         if let Some(ticket) = ticket {
             self.waiters.leave(ticket);
@@ -247,14 +245,11 @@ impl<K: Key> QueueState<K> {
         if self.phase == Phase::Closed && !work.woken {
             return self.end(hash, work);
         }
-        let item = self.items.get(work.slot);
-        if let Some(again) = work.again {
-            item.priority = item.priority.max(again.priority);
-        }
+        self.raise(&work);
         if work.woken {
             self.make_ready(work.slot);
         } else {
-            item.stage = DirtyStage::Parked;
+            self.items.get(work.slot).stage = DirtyStage::Parked;
             self.parked += 1;
         }
     }
@@ -265,11 +260,14 @@ impl<K: Key> QueueState<K> {
         if self.phase == Phase::Closed {
             return self.end(hash, work);
         }
-        let item = self.items.get(work.slot);
-        if let Some(again) = work.again {
-            item.priority = item.priority.max(again.priority);
-        }
+        self.raise(&work);
         self.make_ready(work.slot);
+    }
+
+    /// A key that goes back is as urgent as it was added meanwhile.
+    fn raise(&mut self, work: &Working) {
+        let item = self.items.get(work.slot);
+        item.priority = work.again.map_or(item.priority, |again| item.priority.max(again.priority));
     }
 
     pub(super) fn limit_by(&mut self, limiter: impl Limiter) {
@@ -314,12 +312,16 @@ impl<K: Key> QueueState<K> {
     }
 
     fn drop_parked(&mut self) -> usize {
+        self.drop_all(DirtyStage::Parked);
+        std::mem::take(&mut self.parked)
+    }
+
+    fn drop_all(&mut self, stage: DirtyStage) {
         self.items.retain(|item| {
-            if item.stage == DirtyStage::Parked {
+            if item.stage == stage {
                 item.stage = DirtyStage::Idle;
             }
         });
-        std::mem::take(&mut self.parked)
     }
 
     /// Drops what is ready or parked, and that keys with a worker were added again. Returns how many were dropped. Nothing
@@ -329,11 +331,7 @@ impl<K: Key> QueueState<K> {
             self.phase = Phase::Closed;
         }
         self.ready.clear();
-        self.items.retain(|item| {
-            if item.stage == DirtyStage::Ready {
-                item.stage = DirtyStage::Idle;
-            }
-        });
+        self.drop_all(DirtyStage::Ready);
         for working in &mut self.working {
             working.again = None;
         }

@@ -1,5 +1,5 @@
-//! The lock of the queue and of the gate. Under this crate's unit tests it is shuttle's, which tries the orders in which threads may
-//! take it; nothing else in the two lets threads meet.
+//! The lock of the queue and of the gate. Under this crate's unit tests it is shuttle's, which tries the orders in
+//! which threads may take it; nothing else in the two lets threads meet.
 
 #[cfg(test)]
 use shuttle::sync::Mutex;
@@ -15,7 +15,7 @@ impl<T> StateLock<T> {
         Self(Mutex::new(value))
     }
 
-    /// What `work` makes of the value.
+    /// Runs `work` on the value, and returns its result.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))

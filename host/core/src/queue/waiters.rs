@@ -17,7 +17,7 @@ struct GetWaiter {
     watches: u64,
 }
 
-/// What there is to do for those that wait.
+/// The work that waits for workers.
 #[derive(Clone, Copy)]
 pub(super) struct AvailableWork {
     /// Keys that are ready.

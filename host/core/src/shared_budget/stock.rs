@@ -1,4 +1,4 @@
-//! Who may have how much: a value that is told what happens and says who is next.
+//! Decides how much each plugin may have: a value that is told what happens and says who is next.
 //!
 //! A plugin takes more only if it then has no more than what is left ([`may_take`]): the more others have, the less it
 //! may have, and something is left for one that has nothing. So two plugins that take all that they may leave a
@@ -28,18 +28,18 @@ struct StockWaiter<W> {
     waiter: W,
 }
 
-/// What one plugin has.
+/// The amount that one plugin has.
 struct StockHeld(u32);
 
 impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
-    /// Who would be next of its own, if it may have what it wants of what is `free`.
+    /// Its own next waiter, if it may have what it wants of what is `free`.
     fn next_of(&self, free: u32) -> Option<WaitTicket> {
         let (ticket, _, next) = self.next()?;
         may_take(self.account.0, next.amount, free).then_some(ticket)
     }
 }
 
-/// What there is, the accounts, and who waits: `W` is how a waiter is reached.
+/// The amount, the accounts, and the waiters: `W` is how a waiter is reached.
 pub(super) struct Stock<W> {
     all: u32,
     /// While somebody waits who is next of his own, it is less than he may have, once [`Stock::grant`] has returned None.
@@ -178,9 +178,9 @@ mod tests {
         stock: Stock<u64>,
         all: u32,
         ids: Vec<AccountId>,
-        /// Who waits, in the order of their coming: the plugin, whether it begins, how much, and by which number.
+        /// The waiters in the order in which they came: the plugin, whether it begins, how much, and by which number.
         waiting: Vec<(usize, bool, u32, WaitTicket, u64)>,
-        /// What was granted and not given back, and to which plugin.
+        /// The amounts that were granted and not given back, and to which plugin.
         granted: Vec<(usize, u32)>,
         waiters: u64,
     }
@@ -204,7 +204,7 @@ mod tests {
             self.all - (0..PLUGINS).map(|plugin| self.held(plugin)).sum::<u32>()
         }
 
-        /// Who of the plugin's own is next: the place in `waiting`.
+        /// The plugin's own next waiter: its index in `waiting`.
         fn next_of(&self, plugin: usize) -> Option<usize> {
             let first = |begins| self.waiting.iter().position(|(of, is, ..)| (*of, *is) == (plugin, begins));
             first(false).or_else(|| first(true))
@@ -289,7 +289,7 @@ mod tests {
             prop_assert!(model.waiting.is_empty(), "somebody waits for ever");
         }
 
-        /// Whatever the others have, and however many of them wait.
+        /// This holds whatever the others have, and however many of them wait.
         #[test]
         fn one_that_comes_has_half_of_what_is_left_at_once(
             all in 2..70_u32, steps in proptest::collection::vec(step(), 1..200),

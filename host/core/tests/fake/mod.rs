@@ -38,7 +38,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("prod", name)
 }
 
-/// What a watch has brought, as far as a test lets it.
+/// The progress of a watch, as far as a test lets it come.
 pub(crate) struct FakeCache {
     shown: Mutex<Shown>,
     observers: Mutex<Vec<(usize, Weak<dyn Observer>)>>,

@@ -36,7 +36,7 @@ pub(crate) fn manual() -> (Queue<u8>, Arc<ManualClock>) {
     (Queue::new(clock.clone(), ItemExponential::default()), clock)
 }
 
-/// What a worker gets without waiting.
+/// The key that a worker gets without waiting.
 pub(crate) fn poll(queue: &Queue<u8>) -> Poll<Option<u8>> {
     queue.get().now_or_never().map_or(Poll::Pending, Poll::Ready)
 }

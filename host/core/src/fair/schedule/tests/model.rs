@@ -176,8 +176,8 @@ proptest! {
         prop_assert!(waiting.into_iter().all(VecDeque::is_empty), "somebody waits for ever");
     }
 
-    /// Whatever the others did before, and however many of them wait; if they have left a call slot, which three of
-    /// them need not.
+    /// This holds whatever the others did before, and however many of them wait, if they have left a call slot. Three
+    /// of them need not leave one.
     #[test]
     fn a_single_key_waits_for_at_most_one_call_of_each_other_plugin(
         permits in 1..5_u32,
