@@ -21,7 +21,7 @@ use crate::client::headers;
 use crate::client::request::SERVER_TIMEOUT;
 use crate::client::request::{self, Answer, Mutation, Query, RequestError};
 use crate::discovery::Discovery;
-use change::{State, Step};
+use change::{DefinitionState, DefinitionStep};
 
 pub use change::{Definition, Refusal};
 
@@ -180,8 +180,8 @@ impl Installer<'_> {
             let step = self.definition.step(existing.as_ref());
             let step = step.map_err(|refusal| DefinitionError::Refused { name: self.name(), refusal })?;
             let over = match (step, existing) {
-                (Step::Keep, existing) => return Ok((Installed::Unchanged, existing.unwrap_or_default())),
-                (Step::Apply { over }, _) => over,
+                (DefinitionStep::Keep, existing) => return Ok((Installed::Unchanged, existing.unwrap_or_default())),
+                (DefinitionStep::Apply { over }, _) => over,
             };
             let limit = self.role.fence.may_start(ANSWER_LIMIT);
             let limit = limit.map_err(|source| DefinitionError::LeaseLost { name: self.name(), source })?;
@@ -251,9 +251,11 @@ impl Installer<'_> {
         let late = |message| DefinitionError::NotEstablished { name: self.name(), limit, message };
         loop {
             let message = match change::state(&latest) {
-                State::Established => return Ok(()),
-                State::NamesTaken(message) => return Err(DefinitionError::NamesTaken { name: self.name(), message }),
-                State::Pending(message) => message,
+                DefinitionState::Established => return Ok(()),
+                DefinitionState::NamesTaken(message) => {
+                    return Err(DefinitionError::NamesTaken { name: self.name(), message });
+                }
+                DefinitionState::Pending(message) => message,
             };
             if Instant::now() + wait > deadline {
                 return Err(late(message));

@@ -245,9 +245,9 @@ impl Discovery {
             versions: Vec<String>,
         }
         let core: Core = serde_json::from_str(&request::get(&self.client, "/api", REQUEST_LIMIT).await?)?;
-        let groups: Groups = serde_json::from_str(&request::get(&self.client, "/apis", REQUEST_LIMIT).await?)?;
+        let groups: ApiGroupList = serde_json::from_str(&request::get(&self.client, "/apis", REQUEST_LIMIT).await?)?;
         let group_versions =
-            core.versions.into_iter().chain(groups.groups.into_iter().flat_map(Group::preferred_first));
+            core.versions.into_iter().chain(groups.groups.into_iter().flat_map(ApiGroup::preferred_first));
         let (mut found, mut failed) = (BTreeMap::new(), Vec::new());
         let mut asked = HashSet::new();
         for group_version in group_versions.filter(|it| asked.insert(it.clone())) {
@@ -315,13 +315,13 @@ impl Discovery {
 }
 
 #[derive(Deserialize)]
-struct Groups {
-    groups: Vec<Group>,
+struct ApiGroupList {
+    groups: Vec<ApiGroup>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Group {
+struct ApiGroup {
     versions: Vec<GroupVersionName>,
     preferred_version: Option<GroupVersionName>,
 }
@@ -332,7 +332,7 @@ struct GroupVersionName {
     group_version: String,
 }
 
-impl Group {
+impl ApiGroup {
     /// Its group-versions; the preferred one comes first, and may come twice.
     fn preferred_first(self) -> impl Iterator<Item = String> {
         self.preferred_version.into_iter().chain(self.versions).map(|version| version.group_version)
@@ -341,11 +341,11 @@ impl Group {
 
 #[derive(Deserialize)]
 struct ResourceList {
-    resources: Vec<Listed>,
+    resources: Vec<ApiResource>,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ApiResource {
     /// `deployments`, or `deployments/scale` for a subresource.
     name: String,
     kind: String,

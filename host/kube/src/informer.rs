@@ -16,6 +16,6 @@ pub(crate) mod pointer;
 mod status;
 pub(crate) mod store;
 
-pub use self::error::InformerError;
+pub use self::error::{InformerError, OverBudget};
 pub use self::informers::Informers;
 pub use self::status::{InformerFigures, InformerOptions, InformerStatus};

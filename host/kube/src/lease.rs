@@ -100,12 +100,12 @@ pub struct Leases {
 struct Lease {
     metadata: Value,
     #[serde(default)]
-    spec: Spec,
+    spec: LeaseSpec,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec {
+struct LeaseSpec {
     holder_identity: Option<Arc<str>>,
     lease_duration_seconds: Option<u32>,
     lease_transitions: Option<u32>,

@@ -18,7 +18,7 @@ use crate::client::api_error::Subject;
 use crate::discovery::Resource;
 use crate::informer::index;
 use crate::informer::pointer::PointerTree;
-use crate::informer::store::{Scope, Store};
+use crate::informer::store::{Store, StoreScope};
 use crate::reader::overlaid::newer;
 use crate::selector::Selector;
 
@@ -116,7 +116,7 @@ impl Reads for Reader {
             key.namespace.clone_from(&call.primary_key.namespace);
         }
         let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
-        check_grant(call, &subject, &resource, Some(&key))?;
+        subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&key)))?;
         let projection = projection(&subject, fields)?;
         let found = overlaid::get(&watches, call, &target.kind, &key);
         let meant = |object: &Object| target.uid.as_ref().is_none_or(|uid| object.header.uid.is(uid));
@@ -188,10 +188,11 @@ impl Reader {
             let namespaces: Vec<_> = watched.map(|watch| watch.spec.namespace.clone()).collect();
             return namespaces.into_iter().try_for_each(|namespace| {
                 let collection = namespace.map(whole_namespace);
-                check_grant(call, subject, resource, collection.as_ref())
+                subject.check_grant(&call.principal, &resource.access(subject.verb, "", collection.as_ref()))
             });
         };
-        check_grant(call, subject, resource, Some(&whole_namespace(Arc::clone(namespace))))
+        let collection = whole_namespace(Arc::clone(namespace));
+        subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&collection)))
     }
 }
 
@@ -214,16 +215,6 @@ pub(crate) fn resource_of(
     Ok(resource)
 }
 
-pub(crate) fn check_grant(
-    call: &CallContext,
-    subject: &Subject,
-    resource: &Resource,
-    key: Option<&ObjectKey>,
-) -> Result<(), ApiError> {
-    let access = resource.access(subject.verb, "", key);
-    call.principal.check(&access).map_err(|denial| subject.not_granted(&call.principal, &denial))
-}
-
 fn projection(subject: &Subject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {
     let projection = fields.map(PointerTree::of_read).transpose();
     projection.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
@@ -236,7 +227,11 @@ fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>)
 }
 
 /// None: a store lacks the index.
-fn merged(watches: &[&Readable], scope: Scope<'_>, after: Option<&ObjectKey>) -> Option<BTreeMap<ObjectKey, Object>> {
+fn merged(
+    watches: &[&Readable],
+    scope: StoreScope<'_>,
+    after: Option<&ObjectKey>,
+) -> Option<BTreeMap<ObjectKey, Object>> {
     let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
     for watch in watches {
         let is_indexed = watch.store.scan(scope, after, |object| {
@@ -286,12 +281,12 @@ impl<'a> Filter<'a> {
         Ok(Self { namespace: query.namespace.as_deref(), selector, owner, index, after, grants })
     }
 
-    fn scope(&self) -> Scope<'_> {
+    fn scope(&self) -> StoreScope<'_> {
         match (&self.index, &self.owner, self.namespace) {
-            (Some((source, value)), _, _) => Scope::Index(source, value),
-            (None, Some(owner), _) => Scope::Owned(owner),
-            (None, None, Some(namespace)) => Scope::Namespace(namespace),
-            (None, None, None) => Scope::All,
+            (Some((source, value)), _, _) => StoreScope::Index(source, value),
+            (None, Some(owner), _) => StoreScope::Owned(owner),
+            (None, None, Some(namespace)) => StoreScope::Namespace(namespace),
+            (None, None, None) => StoreScope::All,
         }
     }
 

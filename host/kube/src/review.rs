@@ -23,7 +23,7 @@ const VERBS: [&str; 2] = ["list", "watch"];
 
 /// What the cluster's authorization says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReviewVerdict {
     /// It may do all that was asked about.
     Allowed,
     /// It may not.
@@ -101,14 +101,14 @@ pub async fn may_watch(
     account: &ServiceAccount,
     resource: &Resource,
     namespace: Option<&str>,
-) -> Result<Verdict, ReviewError> {
+) -> Result<ReviewVerdict, ReviewError> {
     for verb in VERBS {
         let verdict = review(client, role, account, resource, namespace, verb).await?;
-        if verdict != Verdict::Allowed {
+        if verdict != ReviewVerdict::Allowed {
             return Ok(verdict);
         }
     }
-    Ok(Verdict::Allowed)
+    Ok(ReviewVerdict::Allowed)
 }
 
 async fn review(
@@ -118,7 +118,7 @@ async fn review(
     resource: &Resource,
     namespace: Option<&str>,
     verb: &'static str,
-) -> Result<Verdict, ReviewError> {
+) -> Result<ReviewVerdict, ReviewError> {
     let (named, plural) = (format!("{}/{}", account.namespace, account.name), resource.plural.clone());
     let mutation = Mutation {
         method: Method::POST,
@@ -137,8 +137,8 @@ async fn review(
     };
     let Status { allowed, denied, reason, evaluation_error } = review.status;
     match (allowed, denied || evaluation_error.is_empty()) {
-        (true, _) => Ok(Verdict::Allowed),
-        (false, true) => Ok(Verdict::Denied { verb, reason }),
+        (true, _) => Ok(ReviewVerdict::Allowed),
+        (false, true) => Ok(ReviewVerdict::Denied { verb, reason }),
         (false, false) => {
             Err(ReviewError::Undecided { account: named, verb, resource: plural, message: evaluation_error })
         }

@@ -94,7 +94,7 @@ impl FromStr for Selector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        let mut parser = Parser { text, tokens: tokens(text), next: 0 };
+        let mut parser = SelectorParser { text, tokens: tokens(text), next: 0 };
         let mut requirements = Vec::new();
         while parser.peek() != Token::End {
             requirements.push(parser.requirement()?);
@@ -136,13 +136,13 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-struct Parser<'a> {
+struct SelectorParser<'a> {
     text: &'a str,
     tokens: Vec<Token<'a>>,
     next: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> SelectorParser<'a> {
     fn peek(&self) -> Token<'a> {
         self.tokens.get(self.next).copied().unwrap_or(Token::End)
     }

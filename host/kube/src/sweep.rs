@@ -20,6 +20,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use crate::client::request::{self, Query};
 pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
+use crate::informer::listing::Page;
 
 const PAGE: &str = "500";
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
@@ -118,7 +119,7 @@ pub struct Swept {
 
 /// Where to look.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub struct SweepScope {
     /// Only in this namespace, and at kinds without namespaces. None: everywhere.
     pub namespace: Option<String>,
     /// Only at these kinds: `WebApp`, `webapps` or `webapps.apps.kubedojo.io`. Empty: at all.
@@ -127,7 +128,7 @@ pub struct Scope {
     pub gently: bool,
 }
 
-impl Scope {
+impl SweepScope {
     /// Whether it is of one of the kinds.
     #[must_use]
     pub fn includes(&self, resource: &Resource) -> bool {
@@ -142,7 +143,7 @@ impl Scope {
 /// server's kinds are not known.
 pub async fn sweep(
     discovery: &Discovery,
-    scope: &Scope,
+    scope: &SweepScope,
     sought: &Sought,
     wanted: impl Fn(&Carrier) -> bool,
 ) -> Result<Swept, SweepError> {
@@ -172,7 +173,7 @@ pub async fn sweep(
 /// not served may be seen another time.
 async fn look(
     discovery: &Discovery,
-    scope: &Scope,
+    scope: &SweepScope,
     sought: &Sought,
     seen: &mut HashSet<(String, String)>,
 ) -> Result<Swept, SweepError> {
@@ -212,32 +213,19 @@ pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Opti
         Err(error) if error.code() == Some(404) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let item: Item<'_> = serde_json::from_str(&text)?;
+    let item: SweptItem<'_> = serde_json::from_str(&text)?;
     Ok(Some(item.carrier(&carrier.resource)).filter(|now| now.uid == carrier.uid))
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMetadata,
+struct SweptItem<'a> {
     #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-struct PageMetadata {
-    r#continue: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: SweptMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct SweptMetadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
@@ -251,12 +239,12 @@ struct Metadata<'a> {
     #[serde(default)]
     finalizers: Vec<String>,
     labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<Owner>>,
+    owner_references: Option<Vec<SweptOwner>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner {
+struct SweptOwner {
     api_version: String,
     kind: String,
     name: String,
@@ -264,9 +252,9 @@ struct Owner {
     controller: Option<bool>,
 }
 
-impl Item<'_> {
+impl SweptItem<'_> {
     fn carrier(self, resource: &Arc<Resource>) -> Carrier {
-        let Metadata {
+        let SweptMetadata {
             name,
             namespace,
             uid,
@@ -285,7 +273,7 @@ impl Item<'_> {
             deleting: deletion_timestamp.is_some(),
             finalizers,
             created_by: labels.and_then(|mut labels| labels.remove(CREATED_BY)),
-            controller: controller.map(|Owner { api_version, kind, name, uid, .. }| Parent {
+            controller: controller.map(|SweptOwner { api_version, kind, name, uid, .. }| Parent {
                 kind: ObjectKind::new(api_version, kind),
                 name,
                 uid,
@@ -297,7 +285,7 @@ impl Item<'_> {
 async fn list(
     discovery: &Discovery,
     resource: &Arc<Resource>,
-    scope: &Scope,
+    scope: &SweepScope,
     sought: &Sought,
 ) -> Result<Vec<Carrier>, SweepError> {
     for _ in 1..ATTEMPTS {
@@ -312,7 +300,7 @@ async fn list(
 async fn list_once(
     discovery: &Discovery,
     resource: &Arc<Resource>,
-    scope: &Scope,
+    scope: &SweepScope,
     sought: &Sought,
 ) -> Result<Vec<Carrier>, SweepError> {
     let path = resource.collection(scope.namespace.as_deref().filter(|_| resource.namespaced));
@@ -327,7 +315,7 @@ async fn list_once(
         let page: Page<'_> = serde_json::from_slice(&text)?;
         for raw in page.items.unwrap_or_default() {
             if raw.get().contains(sought.text()) {
-                found.push(serde_json::from_str::<Item<'_>>(raw.get())?.carrier(resource));
+                found.push(serde_json::from_str::<SweptItem<'_>>(raw.get())?.carrier(resource));
             }
         }
         token = page.metadata.r#continue.filter(|token| !token.is_empty());

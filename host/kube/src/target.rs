@@ -38,7 +38,8 @@ impl Resolver<'_> {
         self.settle_namespace(&mut reference, &resource)?;
         self.subject.object = Some(reference.clone());
         self.check_path(&reference.key)?;
-        self.check_grant(&resource, subresource, Some(&reference.key))?;
+        let access = resource.access(self.subject.verb, subresource, Some(&reference.key));
+        self.subject.check_grant(&self.call.principal, &access)?;
         if !subresource.is_empty() && !resource.subresources.iter().any(|served| served == subresource) {
             let message = format!("the API server serves no subresource {subresource} of {}", resource.kind);
             return Err(self.subject.refuse(ApiReason::NotFound, message));
@@ -64,7 +65,8 @@ impl Resolver<'_> {
         // No rule that lists names allows the empty one.
         let key = ObjectKey { namespace: namespace.cloned(), name: name.unwrap_or_default().into() };
         let is_everywhere = namespace.is_none() && (resource.namespaced || name.is_none());
-        self.check_grant(&resource, "", (!is_everywhere).then_some(&key))?;
+        let access = resource.access(self.subject.verb, "", (!is_everywhere).then_some(&key));
+        self.subject.check_grant(&self.call.principal, &access)?;
         Ok(resource)
     }
 
@@ -76,12 +78,6 @@ impl Resolver<'_> {
             return Err(self.subject.refuse(ApiReason::NotGranted, message));
         }
         self.discovery.resolve(kind).await.map_err(|error| self.undiscovered(&error))
-    }
-
-    fn check_grant(&self, resource: &Resource, subresource: &str, key: Option<&ObjectKey>) -> Result<(), ApiError> {
-        let principal = &self.call.principal;
-        let access = resource.access(self.subject.verb, subresource, key);
-        principal.check(&access).map_err(|denial| self.subject.not_granted(principal, &denial))
     }
 
     /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,

@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::compose::CREATED_BY;
-use windlass_kube::sweep::{Carrier, Parent, Scope, Sought};
+use windlass_kube::sweep::{Carrier, Parent, Sought, SweepScope};
 use windlass_wasm::EntryPoint;
 
 use super::examine;
@@ -112,7 +112,7 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
 /// The children that `plugin` has left behind, if it owns the kinds `named`.
 async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<SweptCluster> {
     // The answer depends on all kinds, even if --kind asks for some.
-    let only = Scope { kinds: std::mem::take(&mut place.kind), ..Scope::default() };
+    let only = SweepScope { kinds: std::mem::take(&mut place.kind), ..SweepScope::default() };
     let mut looked = place.look(&Sought::Children { plugin: Some(plugin.to_owned()) }, |_| true).await?;
     let left = named.left_behind(&looked.swept.carriers);
     looked.swept.carriers = left.into_iter().filter(|carrier| only.includes(&carrier.resource)).cloned().collect();

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use windlass_core::grants::resource_name;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions, Connection};
-use windlass_kube::sweep::{self, Carrier, Scope, Sought, Swept};
+use windlass_kube::sweep::{self, Carrier, Sought, SweepScope, Swept};
 
 /// The flags that say where to look.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl PlaceArgs {
             Some(namespace) => format!("in the namespace {namespace} and outside of any (-A looks everywhere)"),
             None => "in the cluster".to_owned(),
         };
-        let scope = Scope { namespace, kinds: self.kind, gently: false };
+        let scope = SweepScope { namespace, kinds: self.kind, gently: false };
         let discovery = Discovery::new(connection.client.clone());
         let swept = sweep::sweep(&discovery, &scope, sought, wanted).await;
         let swept = swept.with_context(|| format!("cannot ask {} what kinds it serves", connection.server))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::Denial;
+use windlass_core::grants::{Access, Denial};
 use windlass_core::object::ObjectRef;
 use windlass_core::principal::Principal;
 
@@ -26,7 +26,12 @@ impl Subject {
         ApiError::refused(reason, self.verb, self.resource.clone(), self.object.clone(), message)
     }
 
-    /// What the principal's grants do not cover.
+    /// Refuses what the grants of `principal` do not cover. Whatever a plugin reads or writes is asked about here.
+    pub(crate) fn check_grant(&self, principal: &Principal, access: &Access<'_>) -> Result<(), ApiError> {
+        principal.check(access).map_err(|denial| self.not_granted(principal, &denial))
+    }
+
+    /// The error for what the grants do not cover.
     pub(crate) fn not_granted(&self, principal: &Principal, denial: &Denial) -> ApiError {
         self.refuse(ApiReason::NotGranted, format!("the plugin {} may not: {denial}", principal.plugin))
     }

@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Whether the API server answers. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Reachability {
-    shared: Arc<Shared>,
+    shared: Arc<ReachabilityInner>,
 }
 
 /// The present outage of the API server, or the last one.
@@ -46,7 +46,7 @@ pub struct Outage {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ReachabilityInner {
     server: String,
     outage: watch::Sender<Outage>,
     /// In a row, of those that need to be several.
@@ -63,7 +63,7 @@ impl Reachability {
     /// The server counts as reachable until a request fails.
     pub(crate) fn new(server: &str) -> Self {
         let outage = watch::Sender::new(Outage { number: 0, since: None });
-        Self { shared: Arc::new(Shared { server: server.to_owned(), outage, failures: AtomicU32::new(0) }) }
+        Self { shared: Arc::new(ReachabilityInner { server: server.to_owned(), outage, failures: AtomicU32::new(0) }) }
     }
 
     /// Whether the server answers, as far as is known.
@@ -85,7 +85,7 @@ impl Reachability {
     }
 }
 
-impl Shared {
+impl ReachabilityInner {
     fn succeeded(&self) {
         self.failures.store(0, Ordering::Relaxed);
         if self.outage.borrow().since.is_none() {
@@ -124,20 +124,20 @@ impl Shared {
 
 /// What the end of a request says about the server.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum Answering {
     Answered,
     NoConnection(String),
     Failed(String),
 }
 
-fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Verdict {
+fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
     match result {
         Ok(response) if is_from_nowhere(response.status(), response.headers()) => {
-            Verdict::Failed(format!("something before it answers {}", response.status()))
+            Answering::Failed(format!("something before it answers {}", response.status()))
         }
-        Ok(_) => Verdict::Answered,
-        Err(error) if was_never_sent(&**error) => Verdict::NoConnection(chain(&**error)),
-        Err(error) => Verdict::Failed(chain(&**error)),
+        Ok(_) => Answering::Answered,
+        Err(error) if was_never_sent(&**error) => Answering::NoConnection(chain(&**error)),
+        Err(error) => Answering::Failed(chain(&**error)),
     }
 }
 
@@ -188,7 +188,7 @@ where
         let exchange = self.inner.call(request);
         let observed = self.clone();
         async move {
-            let waiting = Waiting { since: Instant::now(), report: Some(|verdict| observed.report(verdict)) };
+            let waiting = PendingRequest { since: Instant::now(), report: Some(|verdict| observed.report(verdict)) };
             let result = exchange.await;
             waiting.end(verdict(&result));
             result
@@ -203,15 +203,15 @@ where
     S::Future: Send,
     B: Send + 'static,
 {
-    fn report(&self, verdict: Verdict) {
+    fn report(&self, verdict: Answering) {
         let shared = &self.reachability.shared;
         let began = match verdict {
-            Verdict::Answered => {
+            Answering::Answered => {
                 shared.succeeded();
                 None
             }
-            Verdict::NoConnection(cause) => shared.failed(&cause, true),
-            Verdict::Failed(cause) => shared.failed(&cause, false),
+            Answering::NoConnection(cause) => shared.failed(&cause, true),
+            Answering::Failed(cause) => shared.failed(&cause, false),
         };
         if let Some(number) = began {
             let prober = probe(self.inner.clone(), self.version.clone(), Arc::downgrade(shared), number);
@@ -221,30 +221,30 @@ where
 }
 
 /// A request on its way, which may be dropped.
-struct Waiting<F: FnOnce(Verdict)> {
+struct PendingRequest<F: FnOnce(Answering)> {
     since: Instant,
     report: Option<F>,
 }
 
-impl<F: FnOnce(Verdict)> Waiting<F> {
-    fn end(mut self, verdict: Verdict) {
+impl<F: FnOnce(Answering)> PendingRequest<F> {
+    fn end(mut self, verdict: Answering) {
         if let Some(report) = self.report.take() {
             report(verdict);
         }
     }
 }
 
-impl<F: FnOnce(Verdict)> Drop for Waiting<F> {
+impl<F: FnOnce(Answering)> Drop for PendingRequest<F> {
     fn drop(&mut self) {
         let waited = self.since.elapsed();
         if let Some(report) = self.report.take().filter(|_| waited >= PATIENCE) {
-            report(Verdict::Failed(format!("no answer within {waited:?}")));
+            report(Answering::Failed(format!("no answer within {waited:?}")));
         }
     }
 }
 
 /// Asks until the server answers, or until somebody else's request was answered. Ends with the client, too.
-async fn probe<S, B>(service: S, version: Uri, shared: Weak<Shared>, number: u64)
+async fn probe<S, B>(service: S, version: Uri, shared: Weak<ReachabilityInner>, number: u64)
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,
 {
@@ -254,7 +254,7 @@ where
         let asked = AssertUnwindSafe(ask(service.clone(), &version)).catch_unwind().await;
         let Some(shared) = shared.upgrade() else { return };
         match asked {
-            Ok(Verdict::Answered) => shared.succeeded(),
+            Ok(Answering::Answered) => shared.succeeded(),
             Ok(verdict) => tracing::debug!(server = shared.server, ?verdict, "still no answer"),
             Err(_) => tracing::error!(server = shared.server, "asking for the API server panicked; it is asked again"),
         }
@@ -268,7 +268,7 @@ where
     }
 }
 
-async fn ask<S, B>(service: S, version: &Uri) -> Verdict
+async fn ask<S, B>(service: S, version: &Uri) -> Answering
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
 {
@@ -277,7 +277,7 @@ where
     request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(HOST_AGENT));
     match timeout(PROBE_LIMIT, service.oneshot(request)).await {
         Ok(result) => verdict(&result),
-        Err(_) => Verdict::Failed(format!("no answer within {PROBE_LIMIT:?}")),
+        Err(_) => Answering::Failed(format!("no answer within {PROBE_LIMIT:?}")),
     }
 }
 
@@ -429,7 +429,7 @@ mod tests {
     fn every_answer_of_an_api_server_counts_but_not_that_of_a_gateway() {
         let judged = |status: u16, header: (&'static str, &'static str)| {
             let response = Response::builder().status(status).header(header.0, header.1);
-            verdict(&response.body(()).map_err(BoxError::from)) == Verdict::Answered
+            verdict(&response.body(()).map_err(BoxError::from)) == Answering::Answered
         };
         let html = ("content-type", "text/html");
         for status in [200, 401, 403, 404, 429, 500] {

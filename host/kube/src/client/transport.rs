@@ -101,10 +101,10 @@ fn is_not_http2(error: &(dyn Error + 'static)) -> bool {
 /// The innermost service: sends requests with absolute URIs. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Transport {
-    shared: Arc<Shared>,
+    shared: Arc<TransportInner>,
 }
 
-struct Shared {
+struct TransportInner {
     http2: Http2,
     /// For all but watches.
     short: Pool,
@@ -133,7 +133,7 @@ impl Transport {
         http1.timer(TokioTimer::new()).pool_timer(TokioTimer::new());
         let plain = config.cluster_url.scheme() != Some(&Scheme::HTTPS);
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(TransportInner {
                 short: http2.pool(),
                 http2,
                 watches: Mutex::default(),
@@ -160,7 +160,7 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-impl Shared {
+impl TransportInner {
     async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         if self.only_http1.load(Ordering::Relaxed) {
             return self.send_http1(request).await;

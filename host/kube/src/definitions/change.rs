@@ -22,7 +22,7 @@ pub struct Definition {
 
 /// What is to be done about a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DefinitionStep {
     /// Nothing: the cluster has just this.
     Keep,
     /// It is applied over the version that the decision is about. None: there is none yet.
@@ -113,8 +113,8 @@ impl Definition {
     }
 
     /// What is to be done, if the cluster has `existing`.
-    pub(super) fn step(&self, existing: Option<&Value>) -> Result<Step, Refusal> {
-        let Some(existing) = existing else { return Ok(Step::Apply { over: None }) };
+    pub(super) fn step(&self, existing: Option<&Value>) -> Result<DefinitionStep, Refusal> {
+        let Some(existing) = existing else { return Ok(DefinitionStep::Apply { over: None }) };
         if !existing["metadata"]["deletionTimestamp"].is_null() {
             return Err(Refusal::Terminating);
         }
@@ -137,9 +137,9 @@ impl Definition {
             return Err(Refusal::DropsStored { versions: dropped });
         }
         if self.is_already(existing) {
-            return Ok(Step::Keep);
+            return Ok(DefinitionStep::Keep);
         }
-        Ok(Step::Apply { over: Some(text(existing, "/metadata/resourceVersion").to_owned()) })
+        Ok(DefinitionStep::Apply { over: Some(text(existing, "/metadata/resourceVersion").to_owned()) })
     }
 
     /// Whether the cluster has all of it and its specification says nothing else. A difference that is none to the server,
@@ -155,7 +155,7 @@ impl Definition {
 
 /// What is known of a definition's acceptance by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum DefinitionState {
     /// The server serves the kind, or will in a moment.
     Established,
     /// Another definition has one of its names.
@@ -165,17 +165,17 @@ pub(super) enum State {
 }
 
 /// How far the server is with a definition. An established one stays so when it takes a short name that another has.
-pub(super) fn state(definition: &Value) -> State {
+pub(super) fn state(definition: &Value) -> DefinitionState {
     let condition = |name: &str| {
         let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
         let found = conditions.find(|condition| condition["type"] == name)?;
         Some((text(found, "/status") == "True", text(found, "/message").to_owned()))
     };
     match (condition("Established"), condition("NamesAccepted")) {
-        (Some((true, _)), _) => State::Established,
-        (_, Some((false, message))) => State::NamesTaken(message),
-        (Some((false, message)), _) => State::Pending(message),
-        (None, _) => State::Pending("the server has said nothing about it yet".to_owned()),
+        (Some((true, _)), _) => DefinitionState::Established,
+        (_, Some((false, message))) => DefinitionState::NamesTaken(message),
+        (Some((false, message)), _) => DefinitionState::Pending(message),
+        (None, _) => DefinitionState::Pending("the server has said nothing about it yet".to_owned()),
     }
 }
 
@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn what_is_absent_is_applied_and_what_is_there_already_is_kept() {
         let wanted = read(&document()).expect("sound");
-        assert_eq!(wanted.step(None), Ok(Step::Apply { over: None }));
-        assert_eq!(wanted.step(Some(&existing())), Ok(Step::Keep));
+        assert_eq!(wanted.step(None), Ok(DefinitionStep::Apply { over: None }));
+        assert_eq!(wanted.step(Some(&existing())), Ok(DefinitionStep::Keep));
         let applied = wanted.document(Some("7"));
         assert_eq!(applied["metadata"]["resourceVersion"], "7");
         assert!(applied["metadata"].get("creationTimestamp").is_none());
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn whatever_differs_is_applied_over_what_was_compared() {
-        let apply = Ok(Step::Apply { over: Some("7".to_owned()) });
+        let apply = Ok(DefinitionStep::Apply { over: Some("7".to_owned()) });
         let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
         for other in [
             changed("/spec/versions/0/schema/openAPIV3Schema", schema.clone()),
@@ -341,11 +341,11 @@ mod tests {
         let with = |conditions: Value| state(&json!({"status": {"conditions": conditions}}));
         let names = |status: &str| json!({"type": "NamesAccepted", "status": status, "message": "\"Widget\" is taken"});
         let established = |status: &str| json!({"type": "Established", "status": status, "message": "not yet"});
-        assert!(matches!(state(&json!({})), State::Pending(_)));
-        assert_eq!(with(json!([names("True"), established("False")])), State::Pending("not yet".to_owned()));
-        assert_eq!(with(json!([names("True"), established("True")])), State::Established);
+        assert!(matches!(state(&json!({})), DefinitionState::Pending(_)));
+        assert_eq!(with(json!([names("True"), established("False")])), DefinitionState::Pending("not yet".to_owned()));
+        assert_eq!(with(json!([names("True"), established("True")])), DefinitionState::Established);
         let taken = with(json!([names("False"), established("False")]));
-        assert_eq!(taken, State::NamesTaken("\"Widget\" is taken".to_owned()));
-        assert_eq!(with(json!([names("False"), established("True")])), State::Established);
+        assert_eq!(taken, DefinitionState::NamesTaken("\"Widget\" is taken".to_owned()));
+        assert_eq!(with(json!([names("False"), established("True")])), DefinitionState::Established);
     }
 }

@@ -58,17 +58,17 @@ struct ApiServiceSpec {
 }
 
 #[derive(Deserialize)]
-struct Definition {
-    spec: DefinitionSpec,
+struct CrdDocument {
+    spec: CrdSpec,
 }
 
 #[derive(Deserialize)]
-struct DefinitionSpec {
-    versions: Vec<DefinitionVersion>,
+struct CrdSpec {
+    versions: Vec<CrdVersion>,
 }
 
 #[derive(Deserialize)]
-struct DefinitionVersion {
+struct CrdVersion {
     name: String,
     served: bool,
 }
@@ -109,8 +109,8 @@ async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> Result<bool
     let mut path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/".to_owned();
     request::encode(&mut path, &format!("{plural}.{group}"));
     let answer = told(request::get(client, &path, REQUEST_LIMIT).await)?;
-    let definition: Option<Definition> = answer.and_then(|text| serde_json::from_str(&text).ok());
-    let serves = |definition: Definition| definition.spec.versions.iter().any(|it| it.served && it.name == version);
+    let definition: Option<CrdDocument> = answer.and_then(|text| serde_json::from_str(&text).ok());
+    let serves = |definition: CrdDocument| definition.spec.versions.iter().any(|it| it.served && it.name == version);
     Ok(definition.is_some_and(serves))
 }
 

@@ -28,12 +28,12 @@ pub struct Excess {
     /// The limit that this is too much for.
     pub limit: usize,
     /// Whose limit it is.
-    pub scope: Scope,
+    pub scope: BudgetScope,
 }
 
 /// Whose limit an [`Excess`] is beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum BudgetScope {
     /// That of all caches of the plugin together.
     Plugin,
     /// That of any single cache of the host.
@@ -45,11 +45,11 @@ impl fmt::Display for Excess {
         let (needed, limit) = (Mebibytes(self.needed), Mebibytes(self.limit));
         write!(f, "the cache of {} needs at least {needed}, ", self.watch)?;
         match self.scope {
-            Scope::Plugin => {
+            BudgetScope::Plugin => {
                 let total = Mebibytes(self.total);
                 write!(f, "which makes {total} with the plugin's other caches, and a plugin may have {limit}")?;
             }
-            Scope::Informer => write!(f, "and one cache may have {limit}")?,
+            BudgetScope::Informer => write!(f, "and one cache may have {limit}")?,
         }
         f.write_str(": narrow the watch by namespaces, selectors or a projection, or raise the limit")
     }
@@ -96,7 +96,13 @@ impl Budget {
         let total = used.saturating_sub(before).saturating_add(after);
         if after > before && total > self.limit {
             drop(used);
-            self.exceed(Excess { watch: watch.clone(), needed: after, total, limit: self.limit, scope: Scope::Plugin });
+            self.exceed(Excess {
+                watch: watch.clone(),
+                needed: after,
+                total,
+                limit: self.limit,
+                scope: BudgetScope::Plugin,
+            });
             return None;
         }
         *used = total;

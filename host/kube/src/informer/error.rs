@@ -1,4 +1,4 @@
-//! Why an informer cannot list or watch.
+//! The reasons why an informer cannot list or watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,14 @@ use windlass_core::object::ObjectKey;
 
 use crate::client::request::RequestError;
 use crate::discovery::{DiscoveryError, Resource};
-use crate::informer::feed::OverBudget;
 use crate::informer::parse::ParseError;
 use crate::informer::pointer::PointerError;
 
-/// What keeps an informer from listing or watching.
+/// All subscribers have been stopped because the cache became too large for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget;
+
+/// The reason why an informer cannot list or watch.
 #[derive(Debug, thiserror::Error)]
 pub enum InformerError {
     /// There is no resource to watch.

@@ -24,7 +24,8 @@ use self::merge::Moved;
 use self::same::is_same;
 pub use self::subscription::Subscription;
 use crate::discovery::Resource;
-use crate::informer::budget::{Budget, Charges, Excess, Scope};
+use crate::informer::budget::{Budget, BudgetScope, Charges, Excess};
+use crate::informer::error::OverBudget;
 use crate::informer::packing;
 use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerStatus};
@@ -45,7 +46,7 @@ pub(crate) struct Feed {
     /// The most that the store may hold, in bytes.
     limit: usize,
     store: Store,
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     status: watch::Sender<InformerStatus>,
     /// How many subscribers there are; changed under the lock of `state`.
     subscribers: watch::Sender<usize>,
@@ -59,7 +60,7 @@ pub(crate) struct Feed {
     dictionary: OnceLock<Arc<Dictionary>>,
 }
 
-struct State {
+struct FeedState {
     writer: StoreWriter,
     subscribers: HashMap<u64, Subscriber>,
     charges: Charges,
@@ -77,7 +78,7 @@ struct Subscriber {
 }
 
 /// What a complete list said.
-pub(crate) struct Listed {
+pub(crate) struct CompleteList {
     pub(crate) objects: Vec<Object>,
     pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
@@ -85,11 +86,7 @@ pub(crate) struct Listed {
     pub(crate) began: Stamp,
 }
 
-/// All subscribers have been stopped because the cache became too large for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverBudget;
-
-impl State {
+impl FeedState {
     /// Changes the contents by `change`, which tells of what it does in the outbox first, and delivers that.
     fn change<T>(&mut self, change: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> T) -> T {
         let Self { writer, outbox, .. } = self;
@@ -138,7 +135,7 @@ impl Feed {
     /// A feed of what `spec` watches, for at most `limit` bytes.
     pub(crate) fn new(spec: WatchSpec, limit: usize) -> Self {
         let (store, writer) = Store::new();
-        let state = State {
+        let state = FeedState {
             writer,
             subscribers: HashMap::new(),
             charges: Charges::default(),
@@ -178,7 +175,7 @@ impl Feed {
     }
 
     /// Adds a subscriber whose indexes are declared.
-    fn enter(self: &Arc<Self>, state: &mut State, options: SubscribeOptions) -> Subscription {
+    fn enter(self: &Arc<Self>, state: &mut FeedState, options: SubscribeOptions) -> Subscription {
         let (sender, events) = mpsc::unbounded_channel();
         let id = state.next_id;
         state.next_id += 1;
@@ -196,7 +193,7 @@ impl Feed {
     }
 
     /// Takes over a complete list: what is new or changed is applied, what is missing has gone.
-    pub(crate) fn replace(&self, listed: Listed) -> Result<(), OverBudget> {
+    pub(crate) fn replace(&self, listed: CompleteList) -> Result<(), OverBudget> {
         let mut state = self.lock();
         let epoch = state.change(|contents, outbox| merge::list(contents, listed, outbox));
         self.status.send_modify(|status| {
@@ -282,11 +279,11 @@ impl Feed {
     }
 
     /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
-    fn charge(&self, state: &mut State, at_least: usize) -> Result<(), OverBudget> {
+    fn charge(&self, state: &mut FeedState, at_least: usize) -> Result<(), OverBudget> {
         let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {
             let (watch, limit) = (self.spec.clone(), self.limit);
-            let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: Scope::Informer };
+            let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: BudgetScope::Informer };
             state.charges.refuse(&excess);
             state.subscribers.keys().copied().collect()
         } else {
@@ -375,7 +372,7 @@ impl Feed {
         self.subscribers.send_replace(state.subscribers.len());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         // After a panic under the lock, `recover` puts things right before anything else happens.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,11 +18,11 @@ use crate::backoff::Backoff;
 use crate::client::reachability::Reachability;
 use crate::client::request::{Line, Lines};
 use crate::discovery::{Discovery, DiscoveryError, Resource};
-use crate::informer::error::InformerError;
-use crate::informer::feed::{Feed, Listed, OverBudget};
+use crate::informer::error::{InformerError, OverBudget};
+use crate::informer::feed::{CompleteList, Feed};
 use crate::informer::listing::{self, Collector, From};
 use crate::informer::notice::Notice;
-use crate::informer::parse::Parser;
+use crate::informer::parse::ObjectParser;
 use crate::informer::status::InformerOptions;
 
 /// For the beginning of a watch's answer.
@@ -71,13 +71,13 @@ pub(crate) struct Follower {
 type Resume = Option<Version>;
 
 /// How a list or a watch ended.
-struct Step {
+struct FollowEnd {
     resume: Resume,
     /// None: as it should.
     failure: Option<InformerError>,
 }
 
-impl Step {
+impl FollowEnd {
     fn failed(resume: Resume, failure: InformerError) -> Self {
         Self { resume, failure: Some(failure) }
     }
@@ -112,7 +112,7 @@ impl Follower {
     /// Runs until nobody can afford the cache any more.
     pub(crate) async fn run(mut self) -> OverBudget {
         let mut parser = loop {
-            match Parser::new(&self.spec) {
+            match ObjectParser::new(&self.spec) {
                 Ok(parser) => break parser,
                 Err(error) => self.fail(InformerError::Pointer(error), Duration::MAX).await,
             }
@@ -141,7 +141,7 @@ impl Follower {
     }
 
     /// Lists in pages.
-    async fn list(&mut self, parser: &mut Parser) -> Step {
+    async fn list(&mut self, parser: &mut ObjectParser) -> FollowEnd {
         let listed = match self.resource().await {
             Ok(resource) => {
                 Collector::new(&self.feed, parser, self.packing).pages(&self.client, &self.spec, &resource).await
@@ -149,13 +149,13 @@ impl Follower {
             Err(error) => Err(error),
         };
         match listed.and_then(|listed| self.take_list(listed)) {
-            Ok(version) => Step { resume: Some(version), failure: None },
-            Err(error) => Step::failed(None, self.doubting(error)),
+            Ok(version) => FollowEnd { resume: Some(version), failure: None },
+            Err(error) => FollowEnd::failed(None, self.doubting(error)),
         }
     }
 
     /// Lists as the beginning of a watch, and goes on with that watch.
-    async fn stream(&mut self, parser: &mut Parser) -> Step {
+    async fn stream(&mut self, parser: &mut ObjectParser) -> FollowEnd {
         let seconds = watch_seconds();
         let began = Instant::now();
         let resource = self.resource().await;
@@ -169,9 +169,9 @@ impl Follower {
             Err(error) if is_refusal(&error) => {
                 tracing::debug!(watch = %self.spec, %error, "the server has no streaming lists");
                 self.streaming = false;
-                return Step { resume: None, failure: None };
+                return FollowEnd { resume: None, failure: None };
             }
-            Err(error) => return Step::failed(None, self.doubting(error)),
+            Err(error) => return FollowEnd::failed(None, self.doubting(error)),
         };
         let listed = Collector::new(&self.feed, parser, self.packing).stream(&mut lines, &resource, asked).await;
         match listed.and_then(|listed| self.take_list(listed)) {
@@ -179,12 +179,12 @@ impl Follower {
             Err(error) => {
                 // Whatever it was, pages are the surer way.
                 self.spoilt = true;
-                Step::failed(None, error)
+                FollowEnd::failed(None, error)
             }
         }
     }
 
-    fn take_list(&mut self, listed: Listed) -> Result<Version, InformerError> {
+    fn take_list(&mut self, listed: CompleteList) -> Result<Version, InformerError> {
         let version = listed.version.clone();
         tracing::debug!(watch = %self.spec, objects = listed.objects.len(), %version, "listed");
         self.feed.replace(listed).map_err(InformerError::OverBudget)?;
@@ -195,7 +195,7 @@ impl Follower {
         Ok(version)
     }
 
-    async fn watch(&mut self, version: Version, parser: &mut Parser) -> Step {
+    async fn watch(&mut self, version: Version, parser: &mut ObjectParser) -> FollowEnd {
         let seconds = watch_seconds();
         let began = Instant::now();
         let lines = match self.resource().await {
@@ -212,10 +212,10 @@ impl Follower {
     }
 
     /// A watch that brought the store to `version` has failed.
-    fn broken(&mut self, version: Version, error: InformerError) -> Step {
+    fn broken(&mut self, version: Version, error: InformerError) -> FollowEnd {
         self.ahead = if error.is_ahead() { self.ahead + 1 } else { 0 };
         let resumes = can_resume(&error) && self.ahead < TOO_LARGE;
-        Step::failed(resumes.then_some(version), error)
+        FollowEnd::failed(resumes.then_some(version), error)
     }
 
     /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
@@ -237,17 +237,17 @@ impl Follower {
         &mut self,
         mut lines: Lines,
         mut version: Version,
-        parser: &mut Parser,
+        parser: &mut ObjectParser,
         began: Instant,
         seconds: u64,
-    ) -> Step {
+    ) -> FollowEnd {
         let deadline = began + Duration::from_secs(seconds) + WATCH_GRACE;
         let mut told = false;
         let mut relist = pin!(relist_due(Arc::clone(&self.feed), self.listed_at));
         loop {
             let next = tokio::select! {
                 biased;
-                () = &mut relist => return Step { resume: None, failure: None },
+                () = &mut relist => return FollowEnd { resume: None, failure: None },
                 line = timeout_at(deadline, timeout(self.silence, lines.next())) => line,
             };
             match next {
@@ -258,7 +258,7 @@ impl Follower {
                 },
                 Ok(Err(_silence)) => {
                     if let Err(error) = self.doubt(&version).await {
-                        return Step::failed(None, error);
+                        return FollowEnd::failed(None, error);
                     }
                 }
                 Ok(Ok(Line::Torn)) => {
@@ -272,7 +272,7 @@ impl Follower {
         }
         let is_failure = !told && began.elapsed() < SHORT;
         let failure = is_failure.then_some(InformerError::TooShort { within: SHORT });
-        Step { resume: Some(version), failure }
+        FollowEnd { resume: Some(version), failure }
     }
 
     /// What a watch tells is later than what it resumed from, where versions compare.
@@ -282,7 +282,7 @@ impl Follower {
     }
 
     /// Takes over one line; returns the version that it brought the store to.
-    fn take(&self, line: &[u8], parser: &mut Parser) -> Result<Version, InformerError> {
+    fn take(&self, line: &[u8], parser: &mut ObjectParser) -> Result<Version, InformerError> {
         let (version, taken) = match Notice::read(line, parser)? {
             Notice::Applied(object) if self.feed.is_late(&object) => {
                 let header = &object.header;

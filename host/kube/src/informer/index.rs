@@ -12,11 +12,11 @@ use crate::informer::pointer::{PointerError, PointerTree};
 
 /// Objects by a value, each list in the order of keys. No list is empty.
 #[derive(Default)]
-pub(crate) struct Groups {
+pub(crate) struct IndexGroups {
     lists: HashMap<Arc<str>, Vec<Object>>,
 }
 
-impl Groups {
+impl IndexGroups {
     pub(crate) fn insert(&mut self, value: &Arc<str>, object: &Object) {
         let list = self.lists.entry(Arc::clone(value)).or_default();
         match position(list, &object.header.key) {
@@ -54,7 +54,7 @@ fn position(list: &[Object], key: &ObjectKey) -> Result<usize, usize> {
 
 /// By the UID of the controller.
 #[derive(Default)]
-pub(crate) struct OwnerIndex(Groups);
+pub(crate) struct OwnerIndex(IndexGroups);
 
 impl OwnerIndex {
     /// `old` has made place for `new`; either may be missing.
@@ -77,7 +77,7 @@ impl OwnerIndex {
 /// An index that plugins have declared.
 pub(crate) struct DeclaredIndex {
     values: Values,
-    groups: Groups,
+    groups: IndexGroups,
     /// How many have declared it and are still there.
     pub(crate) users: usize,
 }
@@ -97,7 +97,7 @@ impl DeclaredIndex {
                 Values::Field { pointer: Arc::clone(pointer), tree: PointerTree::new([&**pointer])? }
             }
         };
-        Ok(Self { values, groups: Groups::default(), users: 0 })
+        Ok(Self { values, groups: IndexGroups::default(), users: 0 })
     }
 
     /// `old` has made place for `new`; either may be missing.
@@ -122,7 +122,7 @@ impl DeclaredIndex {
 
     /// Forgets all objects.
     pub(crate) fn clear(&mut self) {
-        self.groups = Groups::default();
+        self.groups = IndexGroups::default();
     }
 }
 

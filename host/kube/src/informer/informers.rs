@@ -20,7 +20,8 @@ use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
 use crate::discovery::Discovery;
-use crate::informer::feed::{Feed, OverBudget, SubscribeOptions, Subscription};
+use crate::informer::error::OverBudget;
+use crate::informer::feed::{Feed, SubscribeOptions, Subscription};
 use crate::informer::follow::Follower;
 use crate::informer::freshness::Proofs;
 use crate::informer::pointer::PointerError;
@@ -32,12 +33,12 @@ const LINGER: Duration = Duration::from_mins(1);
 /// All informers of the process. Clones share them; when the last clone is dropped, they stop.
 #[derive(Clone)]
 pub struct Informers {
-    shared: Arc<Shared>,
+    shared: Arc<InformersInner>,
     _stop: Arc<DropGuard>,
 }
 
 /// The informers that run.
-pub(crate) struct Shared {
+pub(crate) struct InformersInner {
     client: Client,
     discovery: Discovery,
     options: InformerOptions,
@@ -71,7 +72,7 @@ impl Informers {
         let guard = Arc::new(stop.clone().drop_guard());
         let runtime = Handle::current();
         let (running, proofs, tasks) = (Mutex::default(), Proofs::default(), TaskTracker::new());
-        let shared = Arc::new(Shared { client, discovery, options, runtime, stop, tasks, running, proofs });
+        let shared = Arc::new(InformersInner { client, discovery, options, runtime, stop, tasks, running, proofs });
         if let Some(every) = shared.options.cold_after {
             let cool = cool(Arc::downgrade(&shared), shared.stop.clone(), every);
             shared.tasks.spawn_on(cool, &shared.runtime);
@@ -130,7 +131,7 @@ impl Informers {
     }
 }
 
-impl Shared {
+impl InformersInner {
     fn running(&self) -> MutexGuard<'_, HashMap<WatchSpec, Arc<Feed>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,7 +161,7 @@ impl Shared {
     }
 }
 
-async fn run(shared: Arc<Shared>, spec: WatchSpec, feed: Arc<Feed>) {
+async fn run(shared: Arc<InformersInner>, spec: WatchSpec, feed: Arc<Feed>) {
     tokio::select! {
         // First: while a process ends its connections fail, and that would be told after its last line.
         biased;
@@ -172,7 +173,7 @@ async fn run(shared: Arc<Shared>, spec: WatchSpec, feed: Arc<Feed>) {
 }
 
 /// Follows the server until nobody can afford the cache, over all panics on the way.
-async fn follow(shared: &Shared, spec: &WatchSpec, feed: &Arc<Feed>) {
+async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
     let mut backoff = Backoff::default();
     loop {
         let follower = Follower::new(
@@ -204,7 +205,7 @@ async fn follow(shared: &Shared, spec: &WatchSpec, feed: &Arc<Feed>) {
 }
 
 /// Packs, every so often, the texts that nobody has read since the last time, and unpacks those that somebody has.
-async fn cool(informers: Weak<Shared>, stop: CancellationToken, every: Duration) {
+async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: Duration) {
     loop {
         tokio::select! {
             biased;

@@ -16,10 +16,10 @@ use windlass_core::watch::{Projection, WatchSpec};
 use crate::client::request::{self, Line, Lines, Query};
 use crate::discovery::Resource;
 use crate::informer::error::InformerError;
-use crate::informer::feed::{Feed, Listed};
+use crate::informer::feed::{CompleteList, Feed};
 use crate::informer::notice::Notice;
 use crate::informer::packing;
-use crate::informer::parse::{ParseError, Parser};
+use crate::informer::parse::{ObjectParser, ParseError};
 
 const PAGE: &str = "500";
 /// For one page, and for the next line of a list that comes as a watch.
@@ -122,7 +122,7 @@ pub(crate) async fn metadata(
     mut take: impl FnMut(&Object),
 ) -> Result<(), InformerError> {
     let spec = WatchSpec { projection: Projection::Metadata, ..spec.clone() };
-    let mut parser = Parser::new(&spec)?;
+    let mut parser = ObjectParser::new(&spec)?;
     let path = resource.collection(spec.namespace.as_deref());
     let mut token: Option<String> = None;
     let mut page = Vec::new();
@@ -150,7 +150,7 @@ fn malformed(source: ParseError) -> InformerError {
 /// Takes in the objects of one list.
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
-    parser: &'a mut Parser,
+    parser: &'a mut ObjectParser,
     /// Whether texts are packed as they come.
     packing: bool,
     dictionary: Option<Arc<Dictionary>>,
@@ -162,7 +162,7 @@ pub(crate) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// For a list that fills `feed`. With `packing`, texts are packed as they come: a large list is never whole in memory.
-    pub(crate) fn new(feed: &'a Feed, parser: &'a mut Parser, packing: bool) -> Self {
+    pub(crate) fn new(feed: &'a Feed, parser: &'a mut ObjectParser, packing: bool) -> Self {
         Self { feed, parser, packing, dictionary: None, objects: Vec::new(), fresh: Vec::new(), bytes: 0 }
     }
 
@@ -213,12 +213,12 @@ impl<'a> Collector<'a> {
     }
 
     /// A watch from no version in particular would not tell what has gone since the list.
-    fn end(mut self, version: Version, resource: &Arc<Resource>, began: Stamp) -> Result<Listed, InformerError> {
+    fn end(mut self, version: Version, resource: &Arc<Resource>, began: Stamp) -> Result<CompleteList, InformerError> {
         self.settle();
         if version.is_empty() {
             return Err(malformed(ParseError::NoVersion));
         }
-        Ok(Listed { objects: self.objects, version, resource: Arc::clone(resource), began })
+        Ok(CompleteList { objects: self.objects, version, resource: Arc::clone(resource), began })
     }
 
     /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
@@ -227,7 +227,7 @@ impl<'a> Collector<'a> {
         client: &Client,
         spec: &WatchSpec,
         resource: &Arc<Resource>,
-    ) -> Result<Listed, InformerError> {
+    ) -> Result<CompleteList, InformerError> {
         let path = resource.collection(spec.namespace.as_deref());
         let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
         let mut began = Stamp::take();
@@ -277,7 +277,7 @@ impl<'a> Collector<'a> {
         lines: &mut Lines,
         resource: &Arc<Resource>,
         began: Stamp,
-    ) -> Result<Listed, InformerError> {
+    ) -> Result<CompleteList, InformerError> {
         timeout(WHOLE_LIMIT, self.beginning(lines, resource, began)).await.unwrap_or(Err(InformerError::Interrupted))
     }
 
@@ -286,7 +286,7 @@ impl<'a> Collector<'a> {
         lines: &mut Lines,
         resource: &Arc<Resource>,
         began: Stamp,
-    ) -> Result<Listed, InformerError> {
+    ) -> Result<CompleteList, InformerError> {
         loop {
             let line = match timeout(PAGE_LIMIT, lines.next()).await {
                 Ok(Line::Whole(line)) => line,

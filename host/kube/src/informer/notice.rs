@@ -8,7 +8,7 @@ use windlass_core::compact::Version;
 use windlass_core::object::Object;
 
 use crate::informer::error::InformerError;
-use crate::informer::parse::{ParseError, Parser};
+use crate::informer::parse::{ObjectParser, ParseError};
 
 /// A line of a watch.
 pub(crate) enum Notice {
@@ -52,7 +52,7 @@ struct Annotations {
 
 impl Notice {
     /// Reads a line. An error event of the server's is an error here too.
-    pub(crate) fn read(line: &[u8], parser: &mut Parser) -> Result<Self, InformerError> {
+    pub(crate) fn read(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         if let Some((deleted, object)) = usual(line)
             && let Ok(object) = parser.object(object)
         {
@@ -62,7 +62,7 @@ impl Notice {
     }
 
     /// Reads a line in whatever way it is written, or says what is wrong with it.
-    fn read_any(line: &[u8], parser: &mut Parser) -> Result<Self, InformerError> {
+    fn read_any(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         let malformed = |source: ParseError| InformerError::Malformed { what: "watch event", source };
         let event: Event<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
         let object = event.object.get();
@@ -108,7 +108,7 @@ mod tests {
 
     /// `+name`, `-name`, `=version` for a bookmark, `!` for an error.
     fn read(line: &str) -> String {
-        let mut parser = Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers");
+        let mut parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers");
         match Notice::read(line.as_bytes(), &mut parser) {
             Ok(Notice::Applied(object)) => format!("+{}", object.header.key),
             Ok(Notice::Deleted(object)) => format!("-{}", object.header.key),

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::text::Dictionary;
 
-use crate::informer::store::{Scope, Store};
+use crate::informer::store::{Store, StoreScope};
 
 /// Fewer objects are not worth packing.
 pub(crate) const FEW: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) fn sweep(store: &Store, dictionary: &OnceLock<Arc<Dictionary>>) -> bo
     let mut after: Option<ObjectKey> = None;
     loop {
         let mut batch = Vec::with_capacity(BATCH);
-        store.scan(Scope::All, after.as_ref(), |object| {
+        store.scan(StoreScope::All, after.as_ref(), |object| {
             batch.push(object.clone());
             if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });

@@ -42,18 +42,18 @@ pub enum ParseError {
 }
 
 #[derive(Deserialize)]
-struct Top<'a> {
+struct ParsedObject<'a> {
     #[serde(borrow, rename = "apiVersion")]
     api_version: Option<&'a RawValue>,
     #[serde(borrow)]
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
-    metadata: Option<Metadata<'a>>,
+    metadata: Option<ParsedMetadata<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct ParsedMetadata<'a> {
     #[serde(borrow, default)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -66,7 +66,7 @@ struct Metadata<'a> {
     #[serde(borrow)]
     labels: Option<Pairs<'a>>,
     #[serde(borrow)]
-    owner_references: Option<Vec<Owner<'a>>>,
+    owner_references: Option<Vec<ParsedOwner<'a>>>,
     #[serde(borrow)]
     deletion_timestamp: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -75,7 +75,7 @@ struct Metadata<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner<'a> {
+struct ParsedOwner<'a> {
     #[serde(borrow)]
     api_version: Cow<'a, str>,
     #[serde(borrow)]
@@ -124,18 +124,18 @@ impl<'de> Visitor<'de> for PairsVisitor {
 
 /// Reads `text`, what a write returned, as the watch `spec` would have kept it.
 pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
-    Parser::new(spec)?.object(text)
+    ObjectParser::new(spec)?.object(text)
 }
 
 /// Reads the objects of one watch.
-pub(crate) struct Parser {
+pub(crate) struct ObjectParser {
     kind: ObjectKind,
     /// None: everything is kept.
     kept: Option<PointerTree>,
     interner: Interner,
 }
 
-impl Parser {
+impl ObjectParser {
     /// A parser of what `spec` watches.
     pub(crate) fn new(spec: &WatchSpec) -> Result<Self, PointerError> {
         let kept = match &spec.projection {
@@ -163,9 +163,10 @@ impl Parser {
         Ok(Object::new(self.header(metadata)?, kept))
     }
 
-    fn header(&mut self, metadata: Metadata<'_>) -> Result<Header, ParseError> {
+    fn header(&mut self, metadata: ParsedMetadata<'_>) -> Result<Header, ParseError> {
         let namespace = (!metadata.namespace.is_empty()).then(|| self.interner.string(&metadata.namespace));
-        let owners: Vec<_> = metadata.owner_references.unwrap_or_default().into_iter().map(Owner::borrowed).collect();
+        let owners: Vec<_> =
+            metadata.owner_references.unwrap_or_default().into_iter().map(ParsedOwner::borrowed).collect();
         Ok(Header {
             key: ObjectKey { namespace, name: Arc::from(&*metadata.name) },
             uid: Uid::from(&*metadata.uid),
@@ -179,7 +180,7 @@ impl Parser {
     }
 }
 
-impl<'a> Owner<'a> {
+impl<'a> ParsedOwner<'a> {
     fn borrowed(self) -> BorrowedOwner<'a> {
         let Self { api_version, kind, name, uid, controller } = self;
         BorrowedOwner { api_version, kind, name, uid, controller: controller.unwrap_or_default() }
@@ -200,7 +201,7 @@ pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseErro
     Ok(rewrite(text, &top, &kind))
 }
 
-fn top(text: &str) -> Result<Top<'_>, ParseError> {
+fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
     // Of an array serde would take the items for the fields.
     if !text.is_empty() && !text.starts_with('{') {
         return Err(ParseError::NoObject);
@@ -211,7 +212,7 @@ fn top(text: &str) -> Result<Top<'_>, ParseError> {
 /// The entries of `managedFields` that are of this host's plugins.
 fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, ParseError> {
     #[derive(Deserialize)]
-    struct Entry<'a> {
+    struct ManagerEntry<'a> {
         #[serde(borrow, default)]
         manager: Cow<'a, str>,
     }
@@ -219,7 +220,7 @@ fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, 
     let Some(all) = managed_fields.filter(|all| all.get().contains(OWN_MANAGERS)) else { return Ok(None) };
     let mut own = Vec::new();
     for raw in serde_json::from_str::<Vec<&RawValue>>(all.get())? {
-        let entry: Entry<'_> = serde_json::from_str(raw.get())?;
+        let entry: ManagerEntry<'_> = serde_json::from_str(raw.get())?;
         if entry.manager.starts_with(OWN_MANAGERS) {
             own.push(raw.get());
         }
@@ -229,7 +230,7 @@ fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, 
 
 /// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and borrows
 /// from it.
-fn rewrite(text: &str, top: &Top<'_>, kind: &ObjectKind) -> Arc<str> {
+fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind) -> Arc<str> {
     let mut missing = String::new();
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     for (name, given, wanted) in [("apiVersion", top.api_version, &kind.api_version), ("kind", top.kind, &kind.kind)] {
@@ -303,7 +304,7 @@ mod tests {
     }
 
     fn object(json: &str) -> Result<Object, ParseError> {
-        Parser::new(&WatchSpec::all(pods())).expect("no pointers").object(json)
+        ObjectParser::new(&WatchSpec::all(pods())).expect("no pointers").object(json)
     }
 
     fn text_of(json: &str) -> String {
@@ -368,7 +369,7 @@ mod tests {
     fn a_watch_of_some_fields_keeps_them_and_the_metadata() {
         let spec = WatchSpec { projection: Projection::fields(["/spec/nodeName".into()]), ..WatchSpec::all(pods()) };
         let json = r#"{"metadata":{"name":"x","managedFields":[1],"labels":{"a":"b"}},"spec":{"x":1,"nodeName":"n"},"status":{}}"#;
-        let object = Parser::new(&spec).expect("a pointer").object(json).expect("an object");
+        let object = ObjectParser::new(&spec).expect("a pointer").object(json).expect("an object");
         let kept =
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"nodeName":"n"}}"#;
         assert_eq!(&*object.text(), kept);

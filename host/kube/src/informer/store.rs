@@ -23,23 +23,23 @@ use crate::discovery::Resource;
 /// A reader of one watch's objects. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<StoreInner>,
 }
 
 /// The one writer of a store.
 pub(crate) struct StoreWriter {
-    shared: Arc<Shared>,
+    shared: Arc<StoreInner>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct StoreInner {
     contents: RwLock<Contents>,
     observers: Observers,
 }
 
 /// Which objects a scan visits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Scope<'a> {
+pub(crate) enum StoreScope<'a> {
     All,
     Namespace(&'a str),
     /// The objects that the owner with this UID controls.
@@ -51,7 +51,7 @@ pub(crate) enum Scope<'a> {
 impl Store {
     /// An empty store and its writer.
     pub(crate) fn new() -> (Self, StoreWriter) {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<StoreInner>::default();
         (Self { shared: Arc::clone(&shared) }, StoreWriter { shared })
     }
 
@@ -64,25 +64,25 @@ impl Store {
     /// All objects of `namespace`, in the order of names.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Object> {
-        self.collect(Scope::Namespace(namespace))
+        self.collect(StoreScope::Namespace(namespace))
     }
 
     /// All objects whose controller has this UID, in the order of keys.
     #[must_use]
     pub fn owned_by(&self, uid: &str) -> Vec<Object> {
-        self.collect(Scope::Owned(uid))
+        self.collect(StoreScope::Owned(uid))
     }
 
     /// All objects, in the order of keys.
     #[must_use]
     pub fn all(&self) -> Vec<Object> {
-        self.collect(Scope::All)
+        self.collect(StoreScope::All)
     }
 
     /// All objects with this value in an index that a subscription of this watch has declared, in the order of keys.
     #[must_use]
     pub fn indexed(&self, source: &IndexSource, value: &str) -> Vec<Object> {
-        self.collect(Scope::Index(source, value))
+        self.collect(StoreScope::Index(source, value))
     }
 
     /// How many objects there are.
@@ -132,14 +132,14 @@ impl Store {
     /// that nobody declares, or not any more.
     pub(crate) fn scan(
         &self,
-        scope: Scope<'_>,
+        scope: StoreScope<'_>,
         after: Option<&ObjectKey>,
         visit: impl FnMut(&Object) -> ControlFlow<()>,
     ) -> bool {
         self.read().scan(scope, after, visit)
     }
 
-    fn collect(&self, scope: Scope<'_>) -> Vec<Object> {
+    fn collect(&self, scope: StoreScope<'_>) -> Vec<Object> {
         let mut objects = Vec::new();
         self.scan(scope, None, |object| {
             objects.push(object.clone());

@@ -21,10 +21,10 @@ use windlass_core::write::{Operation, PatchType, WriteOptions};
 
 use crate::client::api_error::Subject;
 use crate::discovery::Resource;
-use crate::informer::parse::Parser;
-use crate::informer::store::Scope;
+use crate::informer::parse::ObjectParser;
+use crate::informer::store::StoreScope;
 use crate::reader::overlaid::newer;
-use crate::reader::{Readable, Reader, check_grant, resource_of, whole_namespace};
+use crate::reader::{Readable, Reader, resource_of, whole_namespace};
 use crate::selector::{Selector, SelectorError};
 
 /// How many patches are asked for at a time. A call that is cancelled starts no more.
@@ -77,7 +77,7 @@ struct Claim {
 }
 
 /// What is to be done about an object, which is not to leave it.
-struct Step {
+struct ClaimAction {
     object: Object,
     adopt: bool,
 }
@@ -97,7 +97,7 @@ struct OwnedMetadata {
 
 impl Claim {
     /// What is to be done, as the caches and this call's own writes show it.
-    fn steps(&mut self, reader: &Reader, selector: &str) -> Result<Vec<Step>, ApiError> {
+    fn steps(&mut self, reader: &Reader, selector: &str) -> Result<Vec<ClaimAction>, ApiError> {
         if selector.trim().is_empty() {
             return Err(self.invalid("an empty selector would adopt every orphan of the kind: name labels".to_owned()));
         }
@@ -120,8 +120,8 @@ impl Claim {
         for object in self.candidates(&watches, namespace, owner, &selector).into_values() {
             let is_match = selector.matches(&object.header.labels);
             match owner::claim_step(owner, &object.header, is_match) {
-                ClaimStep::Adopt => steps.push(Step { object, adopt: true }),
-                ClaimStep::Release => steps.push(Step { object, adopt: false }),
+                ClaimStep::Adopt => steps.push(ClaimAction { object, adopt: true }),
+                ClaimStep::Release => steps.push(ClaimAction { object, adopt: false }),
                 ClaimStep::Leave => {}
             }
         }
@@ -155,11 +155,12 @@ impl Claim {
     ) -> Result<(), ApiError> {
         let subject = Subject { verb: "list", ..self.subject.clone() };
         if let Some(namespace) = namespace {
-            return check_grant(&self.call, &subject, resource, Some(&whole_namespace(namespace.into())));
+            let collection = whole_namespace(namespace.into());
+            return subject.check_grant(&self.call.principal, &resource.access(subject.verb, "", Some(&collection)));
         }
         watches.iter().try_for_each(|watch| {
-            let place = watch.spec.namespace.clone().map(whole_namespace);
-            check_grant(&self.call, &subject, resource, place.as_ref())
+            let collection = watch.spec.namespace.clone().map(whole_namespace);
+            subject.check_grant(&self.call.principal, &resource.access(subject.verb, "", collection.as_ref()))
         })
     }
 
@@ -172,7 +173,7 @@ impl Claim {
         selector: &Selector,
     ) -> BTreeMap<ObjectKey, Object> {
         let mut found = BTreeMap::new();
-        let scope = namespace.map_or(Scope::All, Scope::Namespace);
+        let scope = namespace.map_or(StoreScope::All, StoreScope::Namespace);
         for watch in watches {
             watch.store.scan(scope, None, |object| {
                 let is_match = || selector.matches(&object.header.labels);
@@ -206,7 +207,7 @@ impl Claim {
         found
     }
 
-    async fn carry_out(&mut self, through: &Claimer, mut steps: Vec<Step>) -> Claimed {
+    async fn carry_out(&mut self, through: &Claimer, mut steps: Vec<ClaimAction>) -> Claimed {
         if steps.iter().any(|step| step.adopt)
             && let Err(error) = self.may_adopt(&*through.live).await
         {
@@ -242,7 +243,7 @@ impl Claim {
         let primary = self.call.primary_ref();
         let text = live.get(Arc::clone(&self.call), ObjectRef { uid: None, ..primary.clone() }).await?;
         let Some(text) = text else { return Err(self.primary_gone("the API server has it no more")) };
-        let latest = Parser::new(&WatchSpec::all(primary.kind.clone())).map_err(|error| error.to_string());
+        let latest = ObjectParser::new(&WatchSpec::all(primary.kind.clone())).map_err(|error| error.to_string());
         let latest = latest.and_then(|mut parser| parser.object(&text).map_err(|error| error.to_string()));
         let latest = latest.map_err(|error| self.subject.refuse(ApiReason::ServerError, error))?;
         if primary.uid.as_deref().is_none_or(|uid| !latest.header.uid.is(uid)) {
@@ -257,7 +258,7 @@ impl Claim {
     }
 
     /// The patch that adopts or releases an object. It carries the whole list of owners, so it is for this version only.
-    fn patch(&self, step: &Step) -> Result<Operation, ApiError> {
+    fn patch(&self, step: &ClaimAction) -> Result<Operation, ApiError> {
         let header = &step.object.header;
         let target = self.reference(&step.object);
         let subject = Subject { verb: "patch", object: Some(target.clone()), ..self.subject.clone() };
@@ -309,7 +310,7 @@ fn keep_newer(found: &mut BTreeMap<ObjectKey, Object>, object: Object) {
 }
 
 /// An object that has gone needs neither; and one of which another incarnation has the name need not be released.
-fn is_settled(error: &ApiError, step: &Step) -> bool {
+fn is_settled(error: &ApiError, step: &ClaimAction) -> bool {
     let is_another = error.reason == ApiReason::Conflict && error.code == 422;
     error.reason == ApiReason::NotFound || (is_another && !step.adopt)
 }

@@ -21,7 +21,7 @@ use crate::client::request::{self, MOST_ANSWER, Query, REQUEST_LIMIT, RequestErr
 use crate::discovery::{Discovery, Resource};
 use crate::field_selector;
 use crate::informer::listing;
-use crate::informer::parse::{ParseError, Parser};
+use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Apart;
 use crate::selector::{Selector, SelectorError};
 use crate::target::{Resolver, Target};
@@ -48,9 +48,9 @@ impl Default for LiveBudget {
 
 /// The live reads of one plugin. Clones share its budget.
 #[derive(Clone)]
-pub struct LiveReader(Arc<Shared>);
+pub struct LiveReader(Arc<LiveReaderInner>);
 
-struct Shared {
+struct LiveReaderInner {
     client: Client,
     discovery: Discovery,
     budget: LiveBudget,
@@ -76,7 +76,7 @@ impl LiveReader {
 
     fn reading(client: Client, discovery: Discovery, budget: LiveBudget, apart: Apart) -> Self {
         let bucket = Mutex::new(TokenBucket::new(budget.per_second, budget.burst));
-        Self(Arc::new(Shared { client, discovery, budget, bucket, origin: Instant::now(), apart }))
+        Self(Arc::new(LiveReaderInner { client, discovery, budget, bucket, origin: Instant::now(), apart }))
     }
 }
 
@@ -92,7 +92,7 @@ impl Live for LiveReader {
     }
 }
 
-impl Shared {
+impl LiveReaderInner {
     async fn get(&self, call: &CallContext, target: ObjectRef) -> Result<Option<Arc<str>>, ApiError> {
         let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
         self.pay(&subject)?;
@@ -193,7 +193,7 @@ fn is_missing(status: &kube::core::Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<ListPage, ParseError> {
+fn page(text: &str, mut parser: ObjectParser, may_see: impl Fn(&ObjectKey) -> bool) -> Result<ListPage, ParseError> {
     let page: listing::Page<'_> = serde_json::from_str(text)?;
     let mut items = Vec::new();
     for item in page.items.unwrap_or_default() {
@@ -205,8 +205,8 @@ fn page(text: &str, mut parser: Parser, may_see: impl Fn(&ObjectKey) -> bool) ->
     Ok(ListPage { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
 }
 
-fn parser(subject: &Subject, kind: &ObjectKind) -> Result<Parser, ApiError> {
-    let parser = Parser::new(&WatchSpec::all(kind.clone()));
+fn parser(subject: &Subject, kind: &ObjectKind) -> Result<ObjectParser, ApiError> {
+    let parser = ObjectParser::new(&WatchSpec::all(kind.clone()));
     parser.map_err(|error| subject.refuse(ApiReason::ServerError, error.to_string()))
 }
 
@@ -226,7 +226,7 @@ mod tests {
             {"metadata":{"name":"a","namespace":"prod","uid":"1","resourceVersion":"1"}},
             {"metadata":{"name":"b","namespace":"windlass","uid":"2","resourceVersion":"1"}}]}"#;
         let items = |grants: &Grants| {
-            let parser = Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Secret"))).expect("a parser");
+            let parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Secret"))).expect("a parser");
             page(text, parser, |key| !grants.hides(key)).expect("a list").items
         };
         let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };

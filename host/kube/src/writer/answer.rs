@@ -9,7 +9,7 @@ use windlass_core::object::{Object, ObjectKind};
 use windlass_core::overlay::Overlay;
 use windlass_core::watch::WatchSpec;
 
-use crate::informer::parse::{self, ParseError, Parser};
+use crate::informer::parse::{self, ObjectParser, ParseError};
 use crate::writer::plan::{How, Plan};
 
 /// What a committed mutation has left.
@@ -29,13 +29,13 @@ pub(crate) enum Answered {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Top<'a> {
+struct AnswerObject<'a> {
     #[serde(borrow)]
     api_version: Option<Cow<'a, str>>,
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    metadata: Option<Metadata<'a>>,
+    metadata: Option<AnswerMetadata<'a>>,
     #[serde(borrow)]
     details: Option<Details<'a>>,
     #[serde(borrow)]
@@ -44,7 +44,7 @@ struct Top<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct AnswerMetadata<'a> {
     #[serde(borrow)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -63,18 +63,19 @@ struct Details<'a> {
 }
 
 /// What holds a namespace beside the finalizers of its metadata: its content.
-fn has_content(top: &Top<'_>) -> bool {
+fn has_content(top: &AnswerObject<'_>) -> bool {
     #[derive(Deserialize)]
-    struct Spec<'a> {
+    struct AnswerSpec<'a> {
         #[serde(borrow, default)]
         finalizers: Vec<&'a RawValue>,
     }
     let is_namespace = top.api_version.as_deref() == Some("v1") && top.kind.as_deref() == Some("Namespace");
-    let spec = top.spec.filter(|_| is_namespace).and_then(|spec| serde_json::from_str::<Spec<'_>>(spec.get()).ok());
+    let spec =
+        top.spec.filter(|_| is_namespace).and_then(|spec| serde_json::from_str::<AnswerSpec<'_>>(spec.get()).ok());
     spec.is_some_and(|spec| !spec.finalizers.is_empty())
 }
 
-impl Metadata<'_> {
+impl AnswerMetadata<'_> {
     /// Whether nothing holds the object any more: the server has removed it with this answer.
     fn has_gone(&self) -> bool {
         let waits =
@@ -85,7 +86,7 @@ impl Metadata<'_> {
 
 /// Reads the answer to `plan`, which the server carried out.
 pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
-    let top: Top<'_> = serde_json::from_str(text)?;
+    let top: AnswerObject<'_> = serde_json::from_str(text)?;
     let uid = |uid: Option<Cow<'_, str>>| uid.map(Cow::into_owned).filter(|uid| !uid.is_empty());
     if plan.how == How::Delete && top.kind.as_deref() == Some("Status") {
         return Ok(Answered::Gone { uid: uid(top.details.and_then(|details| details.uid)), last: None });
@@ -108,12 +109,12 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
 
 /// An object as a full watch of its kind would have it.
 pub(crate) fn whole(kind: &ObjectKind, text: &str) -> Result<Object, ParseError> {
-    let parser = Parser::new(&WatchSpec::all(kind.clone()));
+    let parser = ObjectParser::new(&WatchSpec::all(kind.clone()));
     parser.expect("a full watch has no pointers").object(text)
 }
 
 /// The answer of a subresource is the whole object only if it says so.
-fn is_of(top: &Top<'_>, kind: &ObjectKind, subresource: &str) -> bool {
+fn is_of(top: &AnswerObject<'_>, kind: &ObjectKind, subresource: &str) -> bool {
     match (&top.api_version, &top.kind) {
         (Some(api_version), Some(of)) => **api_version == *kind.api_version && **of == *kind.kind,
         _ => subresource.is_empty(),

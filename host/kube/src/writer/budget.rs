@@ -36,10 +36,10 @@ impl Default for WriteRate {
 
 /// The budget of one plugin. Clones share it.
 #[derive(Clone, Debug)]
-pub struct WriteBudget(Arc<Shared>);
+pub struct WriteBudget(Arc<WriteBudgetInner>);
 
 #[derive(Debug)]
-struct Shared {
+struct WriteBudgetInner {
     rate: WriteRate,
     tokens: Mutex<Tokens>,
     /// Held by the one that waits for the next token. The others wait for it, in the order in which they came.
@@ -60,22 +60,22 @@ struct Tokens {
 }
 
 /// Somebody who waits.
-struct Waiting<'a>(&'a Shared);
+struct BudgetWaiter<'a>(&'a WriteBudgetInner);
 
-impl<'a> Waiting<'a> {
-    fn of(shared: &'a Shared) -> Self {
+impl<'a> BudgetWaiter<'a> {
+    fn of(shared: &'a WriteBudgetInner) -> Self {
         shared.tokens().waiting += 1;
         Self(shared)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BudgetWaiter<'_> {
     fn drop(&mut self) {
         self.0.tokens().waiting -= 1;
     }
 }
 
-impl Shared {
+impl WriteBudgetInner {
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,7 +120,7 @@ impl WriteBudget {
         let bucket = TokenBucket::new(rate.per_second, rate.burst);
         let (queue, waited, told, apart) = Default::default();
         let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
-        Self(Arc::new(Shared { rate, tokens, queue, origin: Instant::now(), waited, told, apart }))
+        Self(Arc::new(WriteBudgetInner { rate, tokens, queue, origin: Instant::now(), waited, told, apart }))
     }
 
     /// How many writes have had to wait.
@@ -143,7 +143,7 @@ impl WriteBudget {
 
     /// Waits until a write can be paid for, and pays. Who stops waiting has paid nothing.
     async fn pay(&self, plugin: &str) {
-        let _waiting = Waiting::of(&self.0);
+        let _waiting = BudgetWaiter::of(&self.0);
         self.0.waited.fetch_add(1, Ordering::Relaxed);
         self.tell(plugin);
         let _first = self.0.queue.lock().await;

@@ -23,7 +23,7 @@ use crate::informer::parse::ParseError;
 use crate::offload::Apart;
 use crate::writer::answer;
 use crate::writer::body::Body;
-use crate::writer::plan::{How, Plan, may_create};
+use crate::writer::plan::{How, Plan};
 use crate::writer::skip::Skips;
 
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
@@ -81,7 +81,8 @@ impl Keeping<'_> {
         let Some((finalizers, latest)) = self.live(call, plan).await? else {
             // Some kinds are created by an update.
             if plan.how == How::Update && plan.subresource.is_empty() {
-                may_create(call, &plan.subject, &plan.resource, &plan.key)?;
+                let access = plan.resource.access("create", "", Some(&plan.key));
+                plan.subject.check_grant(&call.principal, &access)?;
             }
             return check(call, plan, only).map(|()| Lock::Unchanged);
         };

@@ -103,7 +103,8 @@ impl Planner<'_> {
         let is_locked = body.uid().is_some() || body.version().is_some() || options.resource_version.is_some();
         if how != How::Create && options.subresource.is_none() && !is_locked {
             // It creates what is not there, or may; the server, too, would ask about whoever asks.
-            may_create(self.call, &self.subject, &target.resource, &target.key)?;
+            let access = target.resource.access("create", "", Some(&target.key));
+            self.subject.check_grant(&self.call.principal, &access)?;
         }
         if let Some(namespace) = &target.key.namespace {
             self.sound(body.set_namespace(namespace))?;
@@ -329,17 +330,6 @@ impl Planner<'_> {
     fn sound<T>(&self, result: Result<T, BodyError>) -> Result<T, ApiError> {
         result.map_err(|error| self.invalid(error.to_string()))
     }
-}
-
-/// Whether the call may create the object, for writes that are not called so but do.
-pub(crate) fn may_create(
-    call: &CallContext,
-    subject: &Subject,
-    resource: &Resource,
-    key: &ObjectKey,
-) -> Result<(), ApiError> {
-    let checked = call.principal.check(&resource.access("create", "", Some(key)));
-    checked.map_err(|denial| subject.not_granted(&call.principal, &denial))
 }
 
 /// The subresource; empty for the object itself.

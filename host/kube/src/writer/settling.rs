@@ -106,12 +106,12 @@ impl Unsettled {
 /// Whether `manager` has created or changed `object` by anything but an apply.
 fn has_written(object: &Object, manager: &str) -> bool {
     #[derive(serde::Deserialize)]
-    struct Entry {
+    struct ManagedFieldsEntry {
         manager: String,
         #[serde(default)]
         operation: String,
     }
     let own = object.header.own_fields.as_deref();
-    let entries: Vec<Entry> = own.and_then(|own| serde_json::from_str(own).ok()).unwrap_or_default();
+    let entries: Vec<ManagedFieldsEntry> = own.and_then(|own| serde_json::from_str(own).ok()).unwrap_or_default();
     entries.iter().any(|entry| entry.manager == manager && entry.operation == "Update")
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::ServiceAccount;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
-use windlass_kube::{Discovery, ReviewError, Verdict, may_watch};
+use windlass_kube::{Discovery, ReviewError, ReviewVerdict, may_watch};
 
 use crate::cluster::{Cluster, cluster, config_maps, create};
 use crate::definitions::role;
@@ -19,7 +19,7 @@ impl Cluster {
         ServiceAccount { namespace: self.namespace.clone(), name: "watcher".into() }
     }
 
-    async fn may_watch(&self, kind: ObjectKind, namespace: Option<&str>) -> Verdict {
+    async fn may_watch(&self, kind: ObjectKind, namespace: Option<&str>) -> ReviewVerdict {
         let resource = self.discovery.resolve(&kind).await.expect("served");
         let asked = may_watch(&self.connection.client, &role(), &self.account(), &resource, namespace).await;
         asked.expect("a verdict")
@@ -47,8 +47,8 @@ impl Cluster {
     }
 }
 
-fn is_denied(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Denied { verb: "list", .. })
+fn is_denied(verdict: &ReviewVerdict) -> bool {
+    matches!(verdict, ReviewVerdict::Denied { verb: "list", .. })
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn an_account_may_watch_what_it_was_granted_and_nothing_else() {
     let cluster = cluster().await;
     cluster.grant().await;
     let here = Some(&*cluster.namespace);
-    assert_eq!(cluster.may_watch(config_maps(), here).await, Verdict::Allowed);
+    assert_eq!(cluster.may_watch(config_maps(), here).await, ReviewVerdict::Allowed);
     assert!(is_denied(&cluster.may_watch(ObjectKind::new("v1", "Secret"), here).await));
     assert!(is_denied(&cluster.may_watch(ObjectKind::new("apps/v1", "Deployment"), here).await));
     if cluster.server.is_none() {
@@ -71,7 +71,7 @@ async fn a_grant_that_is_taken_back_is_denied_at_the_next_review() {
     let cluster = cluster().await;
     cluster.grant().await;
     let here = Some(&*cluster.namespace);
-    assert_eq!(cluster.may_watch(config_maps(), here).await, Verdict::Allowed);
+    assert_eq!(cluster.may_watch(config_maps(), here).await, ReviewVerdict::Allowed);
     let target = |api_version, kind| windlass_core::object::ObjectRef {
         kind: ObjectKind::new(api_version, kind),
         ..cluster.target("watcher", None)

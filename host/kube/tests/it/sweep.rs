@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_kube::Discovery;
-use windlass_kube::sweep::{Scope, Sought, Swept, sweep};
+use windlass_kube::sweep::{Sought, SweepScope, Swept, sweep};
 
 use crate::script::{Reply, Script};
 
@@ -45,7 +45,7 @@ fn server() -> Script {
 }
 
 async fn swept(script: &Script) -> Swept {
-    let swept = sweep(&Discovery::new(script.client()), &Scope::default(), &Sought::Finalizers, |_| true).await;
+    let swept = sweep(&Discovery::new(script.client()), &SweepScope::default(), &Sought::Finalizers, |_| true).await;
     swept.expect("its kinds are known")
 }
 

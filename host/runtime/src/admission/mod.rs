@@ -225,7 +225,7 @@ mod tests {
     use futures::FutureExt;
     use windlass_core::grants::Rule;
     use windlass_core::object::ObjectKind;
-    use windlass_kube::{ReviewError, Verdict};
+    use windlass_kube::{ReviewError, ReviewVerdict};
 
     use super::*;
     use crate::files::{Change, Content};
@@ -234,7 +234,7 @@ mod tests {
     struct Nobody;
 
     impl Reviewer for Nobody {
-        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<Verdict, ReviewError> {
+        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
             pending().await
         }
     }

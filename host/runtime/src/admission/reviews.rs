@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_kube::client::Connection;
-use windlass_kube::{ReviewError, Verdict, may_watch};
+use windlass_kube::{ReviewError, ReviewVerdict, may_watch};
 
 use crate::admission::Needed;
 use crate::supervise::jittered;
@@ -49,7 +49,7 @@ pub(crate) trait Reviewer: Send + Sync {
         &self,
         account: &ServiceAccount,
         needed: &Needed,
-    ) -> impl Future<Output = Result<Verdict, ReviewError>> + Send;
+    ) -> impl Future<Output = Result<ReviewVerdict, ReviewError>> + Send;
 }
 
 /// Reviews by the API server, in the host's own name.
@@ -66,7 +66,7 @@ impl ServerReviews {
 }
 
 impl Reviewer for ServerReviews {
-    async fn review(&self, account: &ServiceAccount, needed: &Needed) -> Result<Verdict, ReviewError> {
+    async fn review(&self, account: &ServiceAccount, needed: &Needed) -> Result<ReviewVerdict, ReviewError> {
         may_watch(&self.connection.client, &self.role, account, &needed.resource, needed.namespace()).await
     }
 }
@@ -78,7 +78,7 @@ pub(crate) async fn refused<R: Reviewer>(
     needed: &[Needed],
 ) -> Result<Option<WatchRefusal>, ReviewError> {
     for need in needed {
-        if let Verdict::Denied { verb, reason } = reviewer.review(account, need).await? {
+        if let ReviewVerdict::Denied { verb, reason } = reviewer.review(account, need).await? {
             return Ok(Some(WatchRefusal {
                 account: account.clone(),
                 verb,
@@ -133,10 +133,10 @@ mod tests {
     use super::*;
 
     /// Answers in their order, and then always with the last.
-    struct Scripted(Mutex<Vec<Option<Verdict>>>);
+    struct Scripted(Mutex<Vec<Option<ReviewVerdict>>>);
 
     impl Reviewer for Scripted {
-        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<Verdict, ReviewError> {
+        async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
             let mut answers = self.0.lock().expect("no panic");
             let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
             answer.ok_or_else(|| ReviewError::Role("told to fail".to_owned()))
@@ -159,13 +159,18 @@ mod tests {
         ServiceAccount { namespace: "prod".into(), name: "deployer".into() }
     }
 
-    fn denied() -> Verdict {
-        Verdict::Denied { verb: "watch", reason: String::new() }
+    fn denied() -> ReviewVerdict {
+        ReviewVerdict::Denied { verb: "watch", reason: String::new() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_is_reviewed_again_and_again_and_silence_denies_nothing() {
-        let script = Scripted(Mutex::new(vec![Some(Verdict::Allowed), None, Some(Verdict::Allowed), Some(denied())]));
+        let script = Scripted(Mutex::new(vec![
+            Some(ReviewVerdict::Allowed),
+            None,
+            Some(ReviewVerdict::Allowed),
+            Some(denied()),
+        ]));
         let began = Instant::now();
         let refusal = until_refused(&script, &account(), &needed()).await;
         let said = refusal.to_string();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use windlass_core::grants::resource_name;
 use windlass_core::object::ObjectKind;
-use windlass_kube::sweep::{self, Carrier, Scope, Sought, Swept};
+use windlass_kube::sweep::{self, Carrier, Sought, SweepScope, Swept};
 use windlass_wasm::manifest::Manifest;
 use windlass_wasm::{EntryPoint, Plugin};
 
@@ -119,7 +119,7 @@ pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
 }
 
 async fn look(host: &Host, wanted: impl Fn(&Carrier) -> bool) -> Option<Swept> {
-    let scope = Scope { namespace: host.namespace.clone(), kinds: vec![], gently: true };
+    let scope = SweepScope { namespace: host.namespace.clone(), kinds: vec![], gently: true };
     for _ in 0..ATTEMPTS {
         let sweep = sweep::sweep(&host.discovery, &scope, &Sought::Children { plugin: None }, &wanted);
         match tokio::time::timeout(LOOK_LIMIT, sweep).await {

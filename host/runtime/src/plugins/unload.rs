@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use windlass_core::finalizer;
 use windlass_core::grants::resource_name;
-use windlass_kube::sweep::{self, Carrier, Scope, Sought};
+use windlass_kube::sweep::{self, Carrier, Sought, SweepScope};
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
@@ -64,7 +64,7 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
     );
     let kept = plugin.manifest().controllers.iter().filter(|controller| controller.options.finalizer);
     let kinds = kept.map(|controller| controller.primary.object_kind().kind.to_string()).collect();
-    let scope = Scope { namespace: host.namespace.clone(), kinds, gently: true };
+    let scope = SweepScope { namespace: host.namespace.clone(), kinds, gently: true };
     let carries = |carrier: &Carrier| carrier.finalizers.contains(&finalizer);
     let swept = tokio::time::timeout(LOOK_LIMIT, sweep::sweep(&host.discovery, &scope, &Sought::Finalizers, carries));
     let unseen = match swept.await {

@@ -8,7 +8,7 @@ use windlass_core::object::{Object, ObjectKey};
 use windlass_core::progress::Advance;
 use windlass_core::watch::{Tombstone, WatchEvent};
 
-use super::Listed;
+use super::CompleteList;
 use super::same::is_same;
 use crate::informer::store::Contents;
 
@@ -51,7 +51,7 @@ impl Moved {
 }
 
 /// Takes over a complete list; returns the epoch.
-pub(super) fn list(contents: &mut Contents, listed: Listed, outbox: &mut Vec<WatchEvent>) -> u64 {
+pub(super) fn list(contents: &mut Contents, listed: CompleteList, outbox: &mut Vec<WatchEvent>) -> u64 {
     let initial = !contents.is_synced();
     let keys: HashSet<_> = listed.objects.iter().map(|object| &object.header.key).collect();
     let gone = contents.iter().filter(|object| !keys.contains(&object.header.key));

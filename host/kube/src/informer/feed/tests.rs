@@ -9,7 +9,7 @@ use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::progress::{Observer, Progress as _};
 
 use super::*;
-use crate::informer::parse::Parser;
+use crate::informer::parse::ObjectParser;
 
 fn pods() -> WatchSpec {
     WatchSpec::all(ObjectKind::new("v1", "Pod"))
@@ -30,11 +30,11 @@ fn resource() -> Arc<Resource> {
 
 fn pod(name: u32, uid: u32, version: u32) -> Object {
     let text = format!(r#"{{"metadata":{{"name":"p{name}","uid":"u{uid}","resourceVersion":"{version}"}}}}"#);
-    Parser::new(&pods()).expect("no pointers").object(&text).expect("an object")
+    ObjectParser::new(&pods()).expect("no pointers").object(&text).expect("an object")
 }
 
-fn list(objects: Vec<Object>, version: u32) -> Listed {
-    Listed { objects, version: version.to_string().as_str().into(), resource: resource(), began: Stamp::take() }
+fn list(objects: Vec<Object>, version: u32) -> CompleteList {
+    CompleteList { objects, version: version.to_string().as_str().into(), resource: resource(), began: Stamp::take() }
 }
 
 /// Changes `feed` as a server might, in an order that it might not.

@@ -10,15 +10,15 @@ use windlass_core::object::ObjectKey;
 use super::{Prover, Trouble};
 use crate::discovery::Resource;
 use crate::informer::listing;
-use crate::informer::store::{Scope, Store};
+use crate::informer::store::{Store, StoreScope};
 
-type Listed = HashMap<ObjectKey, (Uid, Version)>;
+type ListedVersions = HashMap<ObjectKey, (Uid, Version)>;
 
 impl Prover<'_> {
     /// Proves by a list that the cache equals, at once or soon. One at a time: host and server have most to do for it.
     pub(super) async fn compare(&self, resource: &Resource) -> Result<Evidence, Trouble> {
         let _permit = self.informers.proofs().comparisons.acquire().await;
-        let mut listed = Listed::new();
+        let mut listed = ListedVersions::new();
         let list = listing::metadata(self.client(), self.feed.spec(), resource, |object| {
             let header = &object.header;
             listed.insert(header.key.clone(), (header.uid.clone(), header.version.clone()));
@@ -33,9 +33,9 @@ impl Prover<'_> {
 }
 
 /// Whether the cache holds the same states of the same objects at one moment.
-fn equals(store: &Store, listed: &Listed) -> bool {
+fn equals(store: &Store, listed: &ListedVersions) -> bool {
     let mut seen = Some(0);
-    store.scan(Scope::All, None, |object| {
+    store.scan(StoreScope::All, None, |object| {
         let header = &object.header;
         let known = listed.get(&header.key);
         let is_same = known.is_some_and(|(uid, version)| (uid, version) == (&header.uid, &header.version));

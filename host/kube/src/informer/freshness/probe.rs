@@ -16,7 +16,7 @@ use crate::discovery::Resource;
 use crate::informer::error::InformerError;
 use crate::informer::listing::{self, From};
 use crate::informer::notice::Notice;
-use crate::informer::parse::Parser;
+use crate::informer::parse::ObjectParser;
 
 /// The server marks how far it has come two seconds before it ends a watch.
 const SECONDS: u64 = 3;
@@ -59,7 +59,7 @@ impl Prover<'_> {
     /// Watches until the goal is reached or the server ends the watch.
     async fn watch(&self, resource: &Resource, from: &Version, goal: &Version) -> Result<Shown, Trouble> {
         let spec = WatchSpec { projection: Projection::Metadata, ..self.feed.spec().clone() };
-        let mut parser = Parser::new(&spec).map_err(|error| Trouble::Failed(error.into()))?;
+        let mut parser = ObjectParser::new(&spec).map_err(|error| Trouble::Failed(error.into()))?;
         let lines = listing::watch(self.client(), &spec, resource, From::Version(from), SECONDS, START).await;
         let mut lines = lines.map_err(trouble)?;
         let mut shown = Shown::default();

@@ -14,7 +14,7 @@ use windlass_core::object::{Object, ObjectKey};
 use windlass_core::progress::Stamp;
 use windlass_core::watch::IndexSource;
 
-use super::Scope;
+use super::StoreScope;
 use crate::discovery::Resource;
 use crate::informer::index::{DeclaredIndex, OwnerIndex};
 use crate::informer::pointer::PointerError;
@@ -233,20 +233,20 @@ impl Contents {
     /// such index.
     pub(super) fn scan(
         &self,
-        scope: Scope<'_>,
+        scope: StoreScope<'_>,
         after: Option<&ObjectKey>,
         mut visit: impl FnMut(&Object) -> ControlFlow<()>,
     ) -> bool {
         let first = after.map(namespace_of).unwrap_or_default();
         let namespaces = match scope {
-            Scope::All => (Bound::Included(first), Bound::Unbounded),
-            Scope::Namespace(namespace) if namespace < first => return true,
-            Scope::Namespace(namespace) => (Bound::Included(namespace), Bound::Included(namespace)),
-            Scope::Owned(uid) => {
+            StoreScope::All => (Bound::Included(first), Bound::Unbounded),
+            StoreScope::Namespace(namespace) if namespace < first => return true,
+            StoreScope::Namespace(namespace) => (Bound::Included(namespace), Bound::Included(namespace)),
+            StoreScope::Owned(uid) => {
                 let _ = self.owners.after(uid, after).iter().try_for_each(visit);
                 return true;
             }
-            Scope::Index(source, value) => {
+            StoreScope::Index(source, value) => {
                 let Some(index) = self.indexes.get(source) else { return false };
                 let _ = index.after(value, after).iter().try_for_each(visit);
                 return true;

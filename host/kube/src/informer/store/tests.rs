@@ -6,10 +6,10 @@ use windlass_core::object::ObjectKind;
 use windlass_core::watch::WatchSpec;
 
 use super::*;
-use crate::informer::parse::Parser;
+use crate::informer::parse::ObjectParser;
 
-fn parser() -> Parser {
-    Parser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers")
+fn parser() -> ObjectParser {
+    ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers")
 }
 
 fn object(namespace: Option<&str>, name: &str, owner: Option<&str>) -> Object {
@@ -64,11 +64,11 @@ fn a_scan_goes_on_after_any_key() {
         });
         keys(&found)
     };
-    assert_eq!(after(Scope::All, &ObjectKey::cluster("x")), ["a/1", "a/2", "b/1"]);
-    assert_eq!(after(Scope::All, &ObjectKey::namespaced("a", "1")), ["a/2", "b/1"]);
-    assert_eq!(after(Scope::All, &ObjectKey::namespaced("aa", "1")), ["b/1"]);
-    assert_eq!(after(Scope::Namespace("a"), &ObjectKey::namespaced("a", "1")), ["a/2"]);
-    assert!(after(Scope::Namespace("a"), &ObjectKey::namespaced("b", "0")).is_empty());
+    assert_eq!(after(StoreScope::All, &ObjectKey::cluster("x")), ["a/1", "a/2", "b/1"]);
+    assert_eq!(after(StoreScope::All, &ObjectKey::namespaced("a", "1")), ["a/2", "b/1"]);
+    assert_eq!(after(StoreScope::All, &ObjectKey::namespaced("aa", "1")), ["b/1"]);
+    assert_eq!(after(StoreScope::Namespace("a"), &ObjectKey::namespaced("a", "1")), ["a/2"]);
+    assert!(after(StoreScope::Namespace("a"), &ObjectKey::namespaced("b", "0")).is_empty());
 }
 
 /// The simplest possible model: a set of (namespace, name, owner), changed at random beside the store.

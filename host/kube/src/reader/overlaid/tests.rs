@@ -18,7 +18,7 @@ use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 
 use super::*;
 use crate::discovery::Resource;
-use crate::informer::parse::Parser;
+use crate::informer::parse::ObjectParser;
 use crate::informer::store::{Store, StoreWriter};
 use crate::reader::Reader;
 use crate::writer::answer::whole;
@@ -101,7 +101,7 @@ fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, Store
         (Arc::from("tier"), IndexSource::Field("/data/tier".into())),
         (Arc::from("app"), IndexSource::Label("app".into())),
     ];
-    let mut parser = Parser::new(spec).expect("pointers");
+    let mut parser = ObjectParser::new(spec).expect("pointers");
     writer.update(|contents| {
         for (_, source) in &indexes {
             contents.declare(source).expect("a pointer");
