@@ -41,7 +41,7 @@ pub enum DefinitionError {
     Unsound {
         /// Its name, as far as it has one.
         name: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The cluster has another one, which must not be replaced.
@@ -60,7 +60,7 @@ pub enum DefinitionError {
     OtherManagers {
         /// Its name.
         name: String,
-        /// What the server says: who, and which fields.
+        /// The server's message: who owns which fields.
         message: String,
     },
     /// Another definition has its kind or one of its names.
@@ -68,7 +68,7 @@ pub enum DefinitionError {
     NamesTaken {
         /// Its name.
         name: String,
-        /// What the server says.
+        /// The server's message.
         message: String,
     },
     /// The server took it but did not say within the limit that it serves it.
@@ -78,7 +78,7 @@ pub enum DefinitionError {
         name: String,
         /// How long was waited.
         limit: Duration,
-        /// What was known last.
+        /// The last thing that is known.
         message: String,
     },
     /// It changed whenever it was about to be replaced.
@@ -102,7 +102,7 @@ pub enum DefinitionError {
         verb: &'static str,
         /// Its name.
         name: String,
-        /// What happened.
+        /// The error.
         source: RequestError,
     },
     /// The server's answer makes no sense.
@@ -110,12 +110,12 @@ pub enum DefinitionError {
     Malformed {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: serde_json::Error,
     },
 }
 
-/// What it took to have a definition installed.
+/// The result of having a definition installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
     /// There was none.
@@ -215,7 +215,8 @@ impl Installer<'_> {
         };
         mutation.end_within(limit);
         let began = Instant::now();
-        // On a task of its own, which holds the lease: a request that was sent must not be forgotten with whoever waits for it.
+        // On a task of its own, which holds the lease: a request that was sent must not be forgotten with whoever waits
+        // for it.
         let (client, fence) = (self.client.clone(), self.role.fence.clone());
         let sent = tokio::spawn(async move {
             let result = request::mutate(&client, mutation, limit).await;

@@ -1,4 +1,4 @@
-//! Which resource serves a kind, and how (§3.13).
+//! Finds the resource that serves a kind.
 //!
 //! One request a group-version, on the first question about it. A kind that is missing from the answer is asked for
 //! again at most once in ten seconds, so that a CRD that is installed later is found.
@@ -30,13 +30,13 @@ pub enum DiscoveryError {
     /// The server answered, and does not have it.
     #[error("the API server does not serve {kind}: install its CustomResourceDefinition, or correct the kind's name")]
     NotServed {
-        /// What was asked for.
+        /// The kind that was asked for.
         kind: ObjectKind,
     },
     /// The server could not be asked.
     #[error("cannot ask the API server about {kind}: {source}")]
     Unreachable {
-        /// What was asked for.
+        /// The kind that was asked for.
         kind: ObjectKind,
         /// Why not.
         source: Arc<RequestError>,
@@ -44,7 +44,7 @@ pub enum DiscoveryError {
     /// The answer makes no sense.
     #[error("the API server's list of resources for {kind} cannot be read: {source}")]
     Malformed {
-        /// What was asked for.
+        /// The kind that was asked for.
         kind: ObjectKind,
         /// Why not.
         source: serde_json::Error,
@@ -69,7 +69,7 @@ pub struct Resource {
     pub namespaced: bool,
     /// Such as `status` and `scale`.
     pub subresources: Vec<String>,
-    /// What the server can do with it: `get`, `list`, `watch`, `create`, ….
+    /// The verbs that the server supports: `get`, `list`, `watch`, `create`, ….
     pub verbs: Vec<String>,
     /// Whether its versions compare as numbers. No, where the server does not promise it or nobody asked.
     pub comparable: bool,
@@ -82,7 +82,7 @@ impl Resource {
         self.kind.group()
     }
 
-    /// What `verb` needs of `subresource` of the object `key`, or of all objects.
+    /// The access that `verb` needs to `subresource` of the object `key`, or of all objects.
     pub(crate) fn access<'a>(&'a self, verb: &'a str, subresource: &'a str, key: Option<&'a ObjectKey>) -> Access<'a> {
         let (group, resource, namespaced) = (self.group(), &*self.plural, self.namespaced);
         Access { verb, group, resource, subresource, namespaced, key }
@@ -237,8 +237,8 @@ impl Discovery {
         Ok(())
     }
 
-    /// Every resource that the server serves, each once, in the version that the server prefers; and the group-versions that
-    /// it names and tells nothing of.
+    /// Every resource that the server serves, each once, in the version that the server prefers; and the group-versions
+    /// that it names and tells nothing of.
     pub(crate) async fn everything(&self) -> Result<(Vec<Arc<Resource>>, Vec<(String, DiscoveryError)>), SweepError> {
         #[derive(Deserialize)]
         struct Core {
@@ -297,7 +297,7 @@ impl Discovery {
         Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())
     }
 
-    /// What the server serves of the group-version of `kind`: nothing, if it does not serve that.
+    /// Asks the server for the group-version of `kind`; there is nothing in it if the server does not serve it.
     async fn fetch(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
         match self.ask(kind).await {
             Err(error) if error.is_not_found() => Ok(HashMap::new()),

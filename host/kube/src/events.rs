@@ -1,4 +1,4 @@
-//! Kubernetes Events (§3.17): `events.k8s.io/v1`, sent by a task of their own, so that they never delay or fail a call.
+//! Kubernetes Events: `events.k8s.io/v1`, sent by a task of their own, so that they never delay or fail a call.
 
 mod series;
 
@@ -213,8 +213,8 @@ impl Worker {
         }
     }
 
-    /// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it waited, and whoever
-    /// runs the plugin now tells of it.
+    /// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it
+    /// waited, and whoever runs the plugin now tells of it.
     async fn send(&self, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
         let mut waits = RETRIES.iter();
         loop {

@@ -1,8 +1,8 @@
-//! The Leases by which replicas share out plugins (§3.8): read, written and watched. What is written, and when, is decided by
-//! `core::lease`; whoever runs an election calls this.
+//! The Leases by which replicas share out plugins (ADR 12): read, written and watched. What is written, and when, is
+//! decided by `core::lease`; whoever runs an election calls this.
 //!
-//! Every write is over exactly the state that was seen, by its `resourceVersion`, or creates: two replicas never both succeed.
-//! Labels and annotations that others have put on a lease stay.
+//! Every write is over exactly the state that was seen, by its `resourceVersion`, or creates: two replicas never both
+//! succeed. Labels and annotations that others have put on a lease stay.
 
 mod notes;
 
@@ -28,13 +28,13 @@ use crate::events::micro_time;
 
 /// Which installation a lease belongs to.
 const INSTANCE_LABEL: &str = "windlass.dev/instance";
-/// What a lease is for: [`LeaseKind`].
+/// The label that tells the purpose of a lease: [`LeaseKind`].
 const KIND_LABEL: &str = "windlass.dev/lease";
 const JSON: &str = "application/json";
 
 pub use self::notes::Notes;
 
-/// What a lease is for.
+/// The purpose of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseKind {
     /// A replica says that it lives.
@@ -67,7 +67,7 @@ pub enum LeaseError {
         namespace: Arc<str>,
         /// Its name.
         name: String,
-        /// What happened.
+        /// The error.
         source: RequestError,
     },
     /// The server's answer is no Lease.
@@ -77,7 +77,7 @@ pub enum LeaseError {
         namespace: Arc<str>,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: serde_json::Error,
     },
     /// The role or the replica cannot be named in a request.

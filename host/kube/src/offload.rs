@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use windlass_core::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
-/// What is larger takes long.
+/// A larger text takes long to read.
 pub(crate) const LARGE: usize = 64 << 10;
 /// Pieces of work that wait for the server in between and keep their threads meanwhile, of one plugin.
 const LONG_OF_ONE: usize = 2;
@@ -20,7 +20,7 @@ const READ_OF_ALL: usize = 4;
 
 /// One plugin's part of the threads. Clones are the same part.
 #[derive(Clone, Debug)]
-pub(crate) struct Apart {
+pub(crate) struct Offload {
     threads: SharedBudget,
     of_threads: BudgetShare,
     long: Arc<Semaphore>,
@@ -34,7 +34,7 @@ pub(crate) struct Thread {
     _of_all: Portion,
 }
 
-impl Apart {
+impl Offload {
     /// Of a host, and of its first plugin.
     pub(crate) fn new() -> Self {
         Self::part_of(SharedBudget::new(LONG_OF_ALL), Arc::new(Semaphore::new(READ_OF_ALL)))
@@ -100,7 +100,7 @@ mod tests {
 
     /// How many texts of so many plugins are read at a time.
     async fn at_a_time(plugins: usize) -> usize {
-        let (first, now, most) = (Apart::new(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (first, now, most) = (Offload::new(), AtomicUsize::new(0), AtomicUsize::new(0));
         let counted = Arc::new((now, most));
         let parts: Vec<_> = (0..plugins).map(|_| first.of_another()).collect();
         let reads = parts.iter().flat_map(|part| [part; 5]).map(|part| {
@@ -125,14 +125,14 @@ mod tests {
     #[tokio::test]
     async fn a_small_text_is_read_where_it_is() {
         let here = thread::current().id();
-        let there = Apart::new().read("x".repeat(LARGE), |_| thread::current().id()).now_or_never();
+        let there = Offload::new().read("x".repeat(LARGE), |_| thread::current().id()).now_or_never();
         assert_eq!(there, Some(here));
-        assert_ne!(Apart::new().read("x".repeat(LARGE + 1), |_| thread::current().id()).await, here);
+        assert_ne!(Offload::new().read("x".repeat(LARGE + 1), |_| thread::current().id()).await, here);
     }
 
     #[test]
     fn plugins_that_keep_their_threads_leave_one_to_who_has_none() {
-        let first = Apart::new();
+        let first = Offload::new();
         let parts: Vec<_> = (0..20).map(|_| first.of_another()).collect();
         let have = || parts.iter().filter_map(|part| part.thread().now_or_never()).collect::<Vec<_>>();
         let (ones, seconds, thirds) = (have(), have(), have());

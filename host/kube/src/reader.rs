@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 4 << 20;
 /// A declared watch, as a plugin may read it.
 #[derive(Clone, Debug)]
 pub struct Readable {
-    /// What is watched.
+    /// The watch.
     pub spec: WatchSpec,
     /// Its objects.
     pub store: Store,
@@ -82,8 +82,8 @@ impl Reader {
     }
 }
 
-/// What the index `name` of `watches` is over. All of them must have it, or the answer would lack what only the others
-/// show.
+/// The subject of the index `name` of `watches`. All of them must have it, or the answer would lack what only the
+/// others show.
 fn declared_index<'a>(
     watches: &[&'a Readable],
     subject: &Subject,
@@ -201,7 +201,8 @@ pub(crate) fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
     ObjectKey::namespaced(namespace, "")
 }
 
-/// The resource of the watches. Their stores have it once they have synced, before which nothing can be said about an object.
+/// The resource of the watches. Their stores have it once they have synced, before which nothing can be said about an
+/// object.
 pub(crate) fn resource_of(
     watches: &[&Readable],
     subject: &mut Subject,
@@ -259,7 +260,7 @@ struct Filter<'a> {
     /// An index and the value looked for.
     index: Option<(&'a IndexSource, &'a str)>,
     after: Option<ObjectKey>,
-    /// What is kept from the plugin even within a list of all namespaces.
+    /// Grants may keep objects from the plugin even within a list of all namespaces.
     grants: Arc<Grants>,
 }
 

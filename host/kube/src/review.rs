@@ -18,10 +18,10 @@ use crate::discovery::Resource;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
-/// What it takes to watch.
+/// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
-/// What the cluster's authorization says.
+/// The answer of the cluster's authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReviewVerdict {
     /// It may do all that was asked about.
@@ -30,7 +30,7 @@ pub enum ReviewVerdict {
     Denied {
         /// The first verb that it may not.
         verb: &'static str,
-        /// What the server says about it, which may be nothing.
+        /// The server's reason, which may be empty.
         reason: String,
     },
 }
@@ -43,11 +43,11 @@ pub enum ReviewError {
     Request {
         /// The account.
         account: String,
-        /// What was asked about.
+        /// The verb that was asked about.
         verb: &'static str,
         /// The resource in plural.
         resource: String,
-        /// What happened.
+        /// The error.
         source: RequestError,
     },
     /// The server's answer makes no sense.
@@ -55,11 +55,11 @@ pub enum ReviewError {
     Malformed {
         /// The account.
         account: String,
-        /// What was asked about.
+        /// The verb that was asked about.
         verb: &'static str,
         /// The resource in plural.
         resource: String,
-        /// What is wrong.
+        /// The error.
         source: serde_json::Error,
     },
     /// The server found nobody who allows it, but could not ask all who might.
@@ -67,11 +67,11 @@ pub enum ReviewError {
     Undecided {
         /// The account.
         account: String,
-        /// What was asked about.
+        /// The verb that was asked about.
         verb: &'static str,
         /// The resource in plural.
         resource: String,
-        /// What the server says.
+        /// The server's message.
         message: String,
     },
     /// The role cannot be named in a request.

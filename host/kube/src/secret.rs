@@ -29,7 +29,7 @@ pub enum SecretError {
         namespace: String,
         /// Its name.
         name: String,
-        /// What was looked for.
+        /// The key that was looked for.
         key: String,
     },
     /// The value is no text.

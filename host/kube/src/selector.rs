@@ -16,9 +16,9 @@ pub enum SelectorError {
     Syntax {
         /// The whole selector.
         selector: String,
-        /// What would have been right.
+        /// The text that would have been right.
         expected: &'static str,
-        /// What was there.
+        /// The text that was there.
         found: String,
     },
     /// A key is not a qualified name.
@@ -39,7 +39,7 @@ pub enum SelectorError {
         selector: String,
         /// The value.
         value: String,
-        /// What it must be.
+        /// The rule that it breaks.
         expected: &'static str,
     },
 }

@@ -1,9 +1,9 @@
 //! Looks over the whole cluster for what plugins have left on it: objects with a finalizer of this project, and children of
 //! composite plugins.
 //!
-//! One list a kind, of metadata only, a page at a time; where a kind is named and not served, the server is asked again what it
-//! serves. What cannot be listed is named, not skipped in silence. For people, who ask for it, and for a host that tells them once;
-//! nothing is reconciled by it.
+//! One list a kind, of metadata only, a page at a time; where a kind is named and not served, the server is asked again
+//! what it serves. What cannot be listed is named, not skipped in silence. For people, who ask for it, and for a host
+//! that tells them once; nothing is reconciled by it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -30,14 +30,14 @@ const SIDE_BY_SIDE: usize = 8;
 const ENOUGH: usize = 10_000;
 /// How often a list is begun anew whose pages took longer than the server keeps a version.
 const ATTEMPTS: usize = 3;
-/// How often the server is asked for its kinds while it does not serve one that it has named: that was deleted meanwhile, and is soon
-/// named no longer; or it is served in another version.
+/// How often the server is asked for its kinds while it does not serve one that it has named: that was deleted
+/// meanwhile, and is soon named no longer; or it is served in another version.
 const ROUNDS: usize = 4;
 /// The server takes a moment to take a kind out of what it says that it serves.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(500);
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
-/// What is looked for.
+/// The mark that is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
     /// Objects with a finalizer of this project.
@@ -50,7 +50,7 @@ pub enum Sought {
 }
 
 impl Sought {
-    /// What can be done about such an object. It is not looked for where that is impossible.
+    /// The verb that removes the mark, or the object. Kinds without the verb are not looked at.
     fn verb(&self) -> &'static str {
         match self {
             Self::Finalizers => "patch",
@@ -66,8 +66,8 @@ impl Sought {
         }
     }
 
-    /// What stands in the text of each such object. Of all that is listed hardly any has it, and looking for it is quicker
-    /// than reading.
+    /// A text that each such object contains. Hardly any listed object has it, and looking for it is quicker than
+    /// reading the object.
     fn text(&self) -> &'static str {
         match self {
             Self::Finalizers => finalizer::PREFIX,
@@ -93,7 +93,7 @@ pub struct Carrier {
     pub finalizers: Vec<String>,
     /// The composite plugin whose host has created it, as its label says.
     pub created_by: Option<String>,
-    /// Who controls it.
+    /// Its controller.
     pub controller: Option<Parent>,
 }
 
@@ -108,7 +108,7 @@ pub struct Parent {
     pub uid: String,
 }
 
-/// What a sweep has found.
+/// The result of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Sorted by kind, namespace and name.
@@ -139,8 +139,8 @@ impl SweepScope {
     }
 }
 
-/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that goes meanwhile has none. An error means that the
-/// server's kinds are not known.
+/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that goes meanwhile has none. An error means
+/// that the server's kinds are not known.
 pub async fn sweep(
     discovery: &Discovery,
     scope: &SweepScope,
@@ -169,8 +169,8 @@ pub async fn sweep(
     Ok(swept)
 }
 
-/// Looks once at every kind that has not been `seen`, by group and name; a group-version of which nothing is known has no name. What is
-/// not served may be seen another time.
+/// Looks once at every kind that has not been `seen`, by group and name; a group-version of which nothing is known has
+/// no name. What is not served may be seen another time.
 async fn look(
     discovery: &Discovery,
     scope: &SweepScope,

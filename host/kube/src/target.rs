@@ -21,7 +21,7 @@ pub(crate) struct Target {
     pub(crate) key: ObjectKey,
 }
 
-/// Who asks for what, and what an error about it must say, which becomes more on the way.
+/// Resolves a plugin's request: who asks for what, and what an error about it must say, which becomes more on the way.
 pub(crate) struct Resolver<'a> {
     pub(crate) discovery: &'a Discovery,
     pub(crate) call: &'a CallContext,

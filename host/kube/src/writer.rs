@@ -1,8 +1,8 @@
 //! Mutations of the API in a plugin's name (invariant 6).
 //!
-//! A write is planned (`plan`), sent once, and ends *committed*, *refused* or with an unknown outcome (`carry_out`). It runs as
-//! a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off, and one whose
-//! outcome is unknown holds the call's key until it has settled (§3.4, `settling`).
+//! A write is planned (`plan`), sent once, and ends *committed*, *refused* or with an unknown outcome (`carry_out`). It
+//! runs as a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off, and
+//! one whose outcome is unknown holds the call's key until it has settled (`settling`, ADR 5).
 
 pub(crate) mod answer;
 pub(crate) mod audit;
@@ -34,14 +34,14 @@ use windlass_core::write::Operation;
 use self::carry_out::{Ended, Progress, Stage};
 use crate::client::api_error::Subject;
 use crate::discovery::Discovery;
-use crate::offload::Apart;
+use crate::offload::Offload;
 use crate::writer::audit::{Counts, WriteOutcome};
 use crate::writer::budget::WriteBudget;
 use crate::writer::expecting::Expecting;
 use crate::writer::skip::{Followed, Skips};
 
-/// Is told of each write of a plugin's own that the server has carried out: which object, and which version of it is there now,
-/// if one is.
+/// Is told of each write of a plugin's own that the server has carried out: which object, and which version of it is
+/// there now, if one is.
 pub type Committed = Arc<dyn Fn(&CallContext, &ObjectRef, Option<&Version>) + Send + Sync>;
 
 /// Carries out the writes of plugins. Clones share everything.
@@ -59,7 +59,7 @@ pub struct Writer {
     /// None: a plugin may write as often as it likes.
     budget: Option<WriteBudget>,
     /// For writes with large bodies and large answers, of one plugin or of one that has no budget.
-    apart: Apart,
+    offload: Offload,
     /// None: nobody wants to know.
     committed: Option<Committed>,
 }
@@ -81,7 +81,7 @@ impl Writer {
             skips: None,
             expecting: None,
             budget: None,
-            apart: Apart::new(),
+            offload: Offload::new(),
             committed: None,
         }
     }
@@ -107,8 +107,8 @@ impl Writer {
     /// The same, whose plugin waits when it writes more often than `budget` allows.
     #[must_use]
     pub fn within(&self, budget: WriteBudget) -> Self {
-        let apart = budget.apart(|| self.apart.of_another());
-        Self { budget: Some(budget), apart, ..self.clone() }
+        let offload = budget.offload(|| self.offload.of_another());
+        Self { budget: Some(budget), offload, ..self.clone() }
     }
 
     /// The same, which tells `committed` of each write.
@@ -125,8 +125,8 @@ impl Writer {
 
     /// Carries `operation` out where that keeps nobody waiting. None: the host has panicked over it.
     ///
-    /// What waits until it can be paid for has no thread meanwhile, and is planned anew: what the plugin may do, and what would
-    /// change, is no longer sure then.
+    /// What waits until it can be paid for has no thread meanwhile, and is planned anew: what the plugin may do, and
+    /// what would change, is no longer sure then.
     async fn begin(
         &self,
         call: &Arc<CallContext>,
@@ -136,8 +136,8 @@ impl Writer {
         let operation = Arc::new(operation);
         let mut progress = Progress::of(&operation);
         loop {
-            let stage = if progress.apart {
-                self.carry_out_apart(call, &operation, progress, &mut asker).await?
+            let stage = if progress.offloaded {
+                self.carry_out_offloaded(call, &operation, progress, &mut asker).await?
             } else {
                 self.carry_out(call, &operation, progress).await
             };
@@ -155,7 +155,7 @@ impl Writer {
     }
 
     /// The same as [`Self::carry_out`], on a thread apart.
-    async fn carry_out_apart(
+    async fn carry_out_offloaded(
         &self,
         call: &Arc<CallContext>,
         operation: &Arc<Operation>,
@@ -165,7 +165,7 @@ impl Writer {
         let thread = tokio::select! {
             biased;
             () = asker.closed() => return None,
-            thread = self.apart.thread() => thread,
+            thread = self.offload.thread() => thread,
         };
         let (writer, call, operation) = (self.clone(), call.clone(), operation.clone());
         let span = tracing::Span::current();
@@ -183,8 +183,8 @@ impl Writer {
 const BEGUN_TOGETHER: usize = 4;
 
 impl Writer {
-    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more. It begins here if `begins`: what would
-    /// change nothing is done then, and wakes nobody.
+    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more. It begins here if
+    /// `begins`: what would change nothing is done then, and wakes nobody.
     fn write(&self, call: Arc<CallContext>, operation: Operation, begins: bool) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
@@ -220,7 +220,7 @@ impl Writes for Writer {
         self.write(call, operation, true)
     }
 
-    /// Whoever stops waiting for it stops what has not been sent; what has been goes on.
+    /// If its caller stops waiting, what has not been sent stops too; what has been sent goes on.
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
         let writer = self.clone();
         Box::pin(async move {

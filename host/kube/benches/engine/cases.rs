@@ -1,4 +1,5 @@
-//! What is measured, each case in a process of its own. A case prints its figures, a name and a number on each line.
+//! The cases that are measured, each in a process of its own. A case prints its figures, a name and a number on each
+//! line.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -41,7 +42,7 @@ impl Case {
         Self::ALL.iter().find(|(_, case)| *case == self).expect("all have names").0
     }
 
-    /// What to subscribe to.
+    /// The watch to subscribe to.
     fn spec(self) -> WatchSpec {
         let pods = WatchSpec::all(ObjectKind::new("v1", "Pod"));
         match self {
@@ -56,7 +57,7 @@ impl Case {
         matches!(self, Self::Metadata | Self::Cold)
     }
 
-    /// What is read while it is measured must not be unpacked for that.
+    /// The number of objects that are read while it is measured, which must not be unpacked for that.
     fn lookups(self) -> usize {
         if self.is_cold() { LOOKUPS / 50 } else { LOOKUPS }
     }

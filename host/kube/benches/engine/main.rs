@@ -1,4 +1,5 @@
-//! What a cached object costs and how fast it is found: `make bench`; docs/benchmarks.md has recorded results.
+//! Measures the cost of a cached object, and how fast it is found: `make bench`; docs/benchmarks.md has recorded
+//! results.
 //!
 //! Each figure comes from a process of its own, started from this binary, that knows the API server only by HTTP; the
 //! server is another such process. A figure is the median of several runs. `--quick` measures with 10,000 Pods only,
@@ -124,7 +125,7 @@ fn this_binary() -> Command {
     command
 }
 
-/// What a process of this binary printed.
+/// The figures that a process of this binary printed.
 fn figures(arguments: &[&str]) -> Figures {
     let output = this_binary().args(arguments).stderr(Stdio::inherit()).output().expect("this binary runs");
     assert!(output.status.success(), "{arguments:?}: {}", output.status);

@@ -1,4 +1,4 @@
-//! What this process costs, as Linux tells.
+//! The costs of this process, as Linux reports them.
 
 use std::fs;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use windlass_core::principal::Principal;
 
 use crate::client::request::RequestError;
 
-/// What a request was about, for the errors it may end in.
+/// The subject of a request, for the errors that it may end in.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) verb: &'static str,
@@ -63,7 +63,7 @@ impl Subject {
         }
     }
 
-    /// What the server said.
+    /// The error for the server's `status`.
     fn answered(&self, status: &Status, retry_after: Option<Duration>) -> ApiError {
         // That the name has another incarnation is a conflict, whatever the server calls it.
         let reason = if concerns_uid(status) { ApiReason::Conflict } else { reason(status) };

@@ -14,7 +14,7 @@ use crate::client::transport::{self, Tuning};
 
 const CHECK_LIMIT: Duration = Duration::from_secs(15);
 
-/// What the command line says about the cluster.
+/// The command line's choice of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     /// `--kubeconfig`. None: the files of `KUBECONFIG`, else `~/.kube/config`, else the service account of the Pod.
@@ -40,7 +40,7 @@ pub struct Connection {
     pub source: String,
 }
 
-/// What the server says about itself.
+/// The server's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerVersion {
@@ -84,7 +84,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: Box<KubeconfigError>,
     },
     /// The context is in none of the files, or none is chosen.
@@ -127,7 +127,7 @@ pub enum ConnectError {
         server: String,
         /// Where the configuration came from.
         origin: String,
-        /// What happened.
+        /// The error.
         source: RequestError,
     },
     /// Something answers that is no API server.
@@ -139,7 +139,7 @@ pub enum ConnectError {
         server: String,
         /// Where the configuration came from.
         origin: String,
-        /// What is wrong with the answer.
+        /// The error in the answer.
         source: serde_json::Error,
     },
 }

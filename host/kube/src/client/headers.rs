@@ -1,4 +1,4 @@
-//! Who asks, and in which trace: the headers of every request that is made for a call, reads and writes alike.
+//! The headers of every request that is made for a call, reads and writes alike: who asks, and in which trace.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, USER_AGENT};
 use windlass_core::ports::CallContext;

@@ -122,7 +122,7 @@ impl ReachabilityInner {
     }
 }
 
-/// What the end of a request says about the server.
+/// Whether the end of a request shows that the server answers.
 #[derive(Debug, PartialEq, Eq)]
 enum Answering {
     Answered,

@@ -39,7 +39,7 @@ pub enum RequestError {
     /// The server answered with an error.
     #[error("the API server answered {} {}: {}", status.code, status.reason, status.message)]
     Refused {
-        /// What it said, with the HTTP status as its code.
+        /// The server's answer, with the HTTP status as its code.
         status: Box<Status>,
         /// How long it asked to wait.
         retry_after: Option<Duration>,
@@ -113,7 +113,7 @@ pub(crate) struct Mutation {
     pub(crate) uri: String,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
-    /// Who asks: [`crate::client::headers`].
+    /// The principal and the trace: [`crate::client::headers`].
     pub(crate) headers: HeaderMap,
 }
 
@@ -148,8 +148,8 @@ pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<S
     Ok(String::from_utf8(buffer)?)
 }
 
-/// GETs `uri` in the name of whom `headers` say ([`crate::client::headers`]), and reads the whole answer, of at most `most` bytes,
-/// within `limit`.
+/// GETs `uri` in the name of whom `headers` say ([`crate::client::headers`]), and reads the whole answer, of at most
+/// `most` bytes, within `limit`.
 pub(crate) async fn get_as(
     client: &Client,
     uri: &str,
@@ -262,8 +262,8 @@ async fn read_into(response: Response<Body>, buffer: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// What an answer that is no success says. The status line alone already tells that the request was refused, so the rest
-/// may be missing.
+/// Reads an answer that is no success. The status line alone tells that the request was refused, so the rest may be
+/// missing.
 async fn refusal(response: Response<Body>) -> RequestError {
     let (parts, body) = response.into_parts();
     let body = http_body_util::Limited::new(body, MOST_REFUSAL);
@@ -307,7 +307,7 @@ pub(crate) struct Lines {
     searched: usize,
 }
 
-/// What a watch brings.
+/// A piece of a watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A complete line, without its end.

@@ -40,7 +40,7 @@ const ENDED_STREAMS: usize = 1024;
 type Pool = legacy::Client<Dial, Body>;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// What tests shorten.
+/// The limits and times, which tests shorten.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
     /// How long TCP and TLS together may take.

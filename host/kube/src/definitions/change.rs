@@ -1,4 +1,4 @@
-//! What a definition is, and what becomes of one that the cluster has when a manifest brings it. Decided without I/O.
+//! Decides what becomes of a definition that the cluster has when a manifest brings it, without I/O.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,12 @@ use crate::selector::is_dns_subdomain;
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "CustomResourceDefinition";
-/// What a manifest may say of the metadata. Owners would let the garbage collector delete the definition with all its
-/// objects, finalizers would keep it for ever.
+/// The metadata that a manifest may set. Owners would let the garbage collector delete the definition with all its
+/// objects, and finalizers would keep it for ever.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 
-/// A `CustomResourceDefinition` that a manifest brings: what of it is applied, checked as far as it can be without a server.
+/// A `CustomResourceDefinition` that a manifest brings: what of it is applied, checked as far as it can be without a
+/// server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     name: String,
@@ -20,7 +21,7 @@ pub struct Definition {
     spec: Value,
 }
 
-/// What is to be done about a definition.
+/// The step to take about a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DefinitionStep {
     /// Nothing: the cluster has just this.
@@ -50,9 +51,9 @@ pub enum Refusal {
     Another {
         /// The field that differs.
         field: &'static str,
-        /// What the cluster has.
+        /// The definition in the cluster.
         existing: String,
-        /// What the manifest brings.
+        /// The manifest's definition.
         wanted: String,
     },
     /// It is being deleted, with all objects of the kind.
@@ -103,7 +104,7 @@ impl Definition {
         text(&self.spec, "/group")
     }
 
-    /// What is applied, over nothing but the version `over`.
+    /// The document to apply, over nothing but the version `over`.
     pub(super) fn document(&self, over: Option<&str>) -> Value {
         let mut metadata = self.metadata.clone();
         if let Some(version) = over {
@@ -112,7 +113,7 @@ impl Definition {
         json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": self.spec})
     }
 
-    /// What is to be done, if the cluster has `existing`.
+    /// The step to take if the cluster has `existing`.
     pub(super) fn step(&self, existing: Option<&Value>) -> Result<DefinitionStep, Refusal> {
         let Some(existing) = existing else { return Ok(DefinitionStep::Apply { over: None }) };
         if !existing["metadata"]["deletionTimestamp"].is_null() {
@@ -153,7 +154,7 @@ impl Definition {
     }
 }
 
-/// What is known of a definition's acceptance by the server.
+/// The server's acceptance of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DefinitionState {
     /// The server serves the kind, or will in a moment.

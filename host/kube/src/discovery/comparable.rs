@@ -1,4 +1,5 @@
-//! Whether the versions of a resource compare as numbers (KEP-5504), as a proof of freshness needs it (§3.5, §3.6).
+//! Asks the server whether the versions of a resource compare as numbers (KEP-5504), as a proof of freshness needs (ADR
+//! 11).
 //!
 //! Kubernetes promises it from 1.35 on, for its own resources and those of `CustomResourceDefinitions`. An aggregated API
 //! server may count as it likes. Asked once a group-version by `discovery`.
@@ -40,7 +41,7 @@ const OWN_GROUPS: [&str; 23] = [
     "storagemigration.k8s.io",
 ];
 
-/// What one server says about it. Where it says nothing, versions do not compare: that costs lists, and nothing else.
+/// One server's answers. Where it has none, versions do not compare: that costs lists, and nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct Comparability {
     promised: OnceCell<bool>,
@@ -53,7 +54,7 @@ struct ApiService {
 
 #[derive(Deserialize)]
 struct ApiServiceSpec {
-    /// Who serves it. None: the API server itself.
+    /// The service behind it. None: the API server itself serves it.
     service: Option<IgnoredAny>,
 }
 

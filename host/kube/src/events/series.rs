@@ -20,14 +20,14 @@ const IDLE: Duration = Duration::from_mins(6);
 /// How many series, and how many buckets, are remembered.
 const MOST: usize = 4_096;
 
-/// What makes two events equal: everything in them, and who reports them. `regarding` is filled in.
+/// Two events with equal keys are equal: everything in them, and who reports them. `regarding` is filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SeriesKey {
     pub(crate) plugin: Arc<str>,
     pub(crate) event: Event,
 }
 
-/// What to do about one occurrence of an event.
+/// The step to take about one occurrence of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// The object has had enough events for now.

@@ -21,9 +21,10 @@ pub struct Budget {
 pub struct Excess {
     /// The watch.
     pub watch: WatchSpec,
-    /// What it needed when it was stopped, in bytes: at least, as the rest of a list is not read.
+    /// The bytes that it needed when it was stopped: at least these, as the rest of a list is not read.
     pub needed: usize,
-    /// What all caches of the plugin together would have needed then; for the limit of a single cache, `needed`.
+    /// The bytes that all caches of the plugin together would have needed then; for the limit of a single cache,
+    /// `needed`.
     pub total: usize,
     /// The limit that this is too much for.
     pub limit: usize,
@@ -73,7 +74,7 @@ impl Budget {
         Arc::new(Self { limit, used: Mutex::default(), excess: watch::Sender::default() })
     }
 
-    /// What the caches use now, in bytes.
+    /// The bytes that the caches use now.
     #[must_use]
     pub fn used(&self) -> usize {
         *self.lock()
@@ -118,7 +119,7 @@ impl Budget {
     }
 }
 
-/// What one cache is charged to: each budget once, however many of its plugin's watches share the cache.
+/// The budgets that one cache is charged to: each budget once, however many of its plugin's watches share the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     bytes: usize,

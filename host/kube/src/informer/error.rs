@@ -46,13 +46,13 @@ pub enum InformerError {
         code: u16,
         /// The server's word for it.
         reason: String,
-        /// What it says.
+        /// The server's message.
         message: String,
     },
     /// The server ended the watch as soon as it had begun.
     #[error("the API server ended the watch within {within:?} and told nothing")]
     TooShort {
-        /// What counts as soon.
+        /// The time that counts as soon.
         within: Duration,
     },
     /// The server sent what cannot be read.
@@ -60,7 +60,7 @@ pub enum InformerError {
     Malformed {
         /// A list or an event.
         what: &'static str,
-        /// What is wrong.
+        /// The error.
         source: ParseError,
     },
     /// The watch went back in time, so what it tells cannot be trusted.

@@ -1,4 +1,4 @@
-//! What an informer has seen, and its way to the subscribers.
+//! An informer's objects, and their way to the subscribers.
 //!
 //! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
 //! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
@@ -31,12 +31,12 @@ use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerStatus};
 use crate::informer::store::{Contents, Store, StoreWriter};
 
-/// What a subscriber wants beside the events.
+/// A subscriber's wishes beside the events.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeOptions {
     /// Indexes that the store must have as long as this subscription lives.
     pub indexes: Vec<IndexSource>,
-    /// What the cache is charged to. None: to nobody.
+    /// The budget that the cache is charged to. None: nobody is charged.
     pub budget: Option<Arc<Budget>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Feed {
     wanted: watch::Sender<Option<Stamp>>,
     /// When the last proof of freshness began, and how it ended. Held while one runs.
     proven: tokio::sync::Mutex<Option<(Stamp, Evidence)>>,
-    /// What texts are packed against that did not come in a list.
+    /// The dictionary for texts that did not come in a list.
     dictionary: OnceLock<Arc<Dictionary>>,
 }
 
@@ -77,7 +77,7 @@ struct Subscriber {
     options: SubscribeOptions,
 }
 
-/// What a complete list said.
+/// A complete list.
 pub(crate) struct CompleteList {
     pub(crate) objects: Vec<Object>,
     pub(crate) version: Version,
@@ -254,7 +254,7 @@ impl Feed {
         self.status.send_modify(|status| status.panics += 1);
     }
 
-    /// What the store holds of the same state as `object`: a list then needs no second copy of it.
+    /// The store's own copy of the same state as `object`: a list then needs no second one.
     pub(crate) fn known(&self, object: &Object) -> Option<Object> {
         let stored = self.store.get(&object.header.key);
         stored.filter(|stored| is_same(stored, object))
@@ -267,7 +267,7 @@ impl Feed {
         self.store.get(&object.header.key).is_none() && self.store.version().as_ref().is_some_and(is_before)
     }
 
-    /// What there is to say of it now.
+    /// Its figures now.
     pub(crate) fn figures(&self) -> InformerFigures {
         let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
         InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status }

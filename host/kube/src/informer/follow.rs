@@ -275,7 +275,8 @@ impl Follower {
         FollowEnd { resume: Some(version), failure }
     }
 
-    /// What a watch tells is later than what it resumed from, where versions compare.
+    /// Checks that a watch goes forward: its events are later than the version that it resumed from, where versions
+    /// compare.
     fn check(&self, told: &Version) -> Result<(), InformerError> {
         let later = self.feed.store().later_than(told);
         later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
@@ -312,7 +313,8 @@ impl Follower {
         if can("list") && can("watch") { Ok(resource) } else { Err(InformerError::NotWatchable { resource }) }
     }
 
-    /// What discovery knows may be gone, or be served by another name: then the next attempt asks anew.
+    /// Doubts discovery after `error`: the resource may be gone, or be served by another name. The next attempt then
+    /// asks anew.
     fn doubting(&self, error: InformerError) -> InformerError {
         if matches!(&error, InformerError::List(error) | InformerError::Watch(error) if error.code() == Some(404)) {
             self.discovery.doubt(&self.spec.kind);

@@ -1,4 +1,4 @@
-//! The proof that a cache has everything that was committed before the proof was asked for (§3.6): after a failover, an
+//! The proof that a cache has everything that was committed before the proof was asked for (ADR 11): after a failover, an
 //! unknown write, or when an expected event does not come. What is tried when is decided in `core::freshness`.
 //!
 //! A proof runs within the future of who asks and ends with it. Who asks for one while another runs waits for that, and
@@ -33,7 +33,7 @@ const CATCH_UP: Duration = Duration::from_secs(3);
 /// telling.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What proofs share, so that a takeover of a thousand caches is no burden to the server.
+/// The limits that proofs share, so that a takeover of a thousand caches is no burden to the server.
 #[derive(Debug)]
 pub(crate) struct Proofs {
     probes: Semaphore,
@@ -196,7 +196,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// What the cache itself says of the proof by now.
+    /// The state of the proof, as the cache itself shows it by now.
     fn verdict(&self) -> Option<Proof> {
         let store = self.feed.store();
         if store.listed() > Some(self.began) {

@@ -1,5 +1,5 @@
-//! What the objects of one informer share: the Pods of a template have the same labels, the same owner and the same
-//! namespace, and each of these is kept once.
+//! Keeps once what the objects of one informer have in common: the Pods of a template have the same labels, the same
+//! owner and the same namespace.
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;

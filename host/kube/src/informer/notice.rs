@@ -1,4 +1,4 @@
-//! What a line of a watch says.
+//! Reads a line of a watch.
 
 use std::borrow::Cow;
 

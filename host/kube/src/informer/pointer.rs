@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What identifies an object, and every selection of a read keeps.
+/// The fields that identify an object, and that every selection of a read keeps.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
 
-/// What every object of a watch that keeps some fields has.
+/// The fields that every object of a watch has that keeps only some.
 const METADATA: [&str; 3] = ["/apiVersion", "/kind", "/metadata"];
 
 /// A text that is not a JSON pointer.

@@ -17,7 +17,7 @@ pub struct InformerStatus {
     pub stopped: bool,
     /// The kind is not served any more, or not yet.
     pub gone: bool,
-    /// What fails right now. None: all is well, or nothing has failed yet.
+    /// The error right now. None: all is well, or nothing has failed yet.
     pub error: Option<Arc<InformerError>>,
     /// How many complete lists were taken over.
     pub lists: u64,
@@ -33,7 +33,7 @@ pub struct InformerStatus {
 /// One cache at one moment.
 #[derive(Clone, Debug)]
 pub struct InformerFigures {
-    /// What is watched.
+    /// The watch.
     pub watch: WatchSpec,
     /// How many objects it holds.
     pub objects: usize,
@@ -56,7 +56,7 @@ pub struct InformerOptions {
     /// minute or two; one that has gone back to before the watch's version, as after a restored backup, passes over in
     /// silence what changes until it is there again.
     pub silence: Duration,
-    /// Who tells that the server answers again, so that nobody waits longer for it than it takes.
+    /// Tells when the server answers again, so that nobody waits longer for it than it takes.
     pub reachability: Reachability,
 }
 

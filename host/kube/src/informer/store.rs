@@ -97,7 +97,8 @@ impl Store {
         self.read().bytes()
     }
 
-    /// What budgets are charged: [`Store::bytes`] as if nothing were packed, so that it does not grow by being read.
+    /// The bytes that budgets are charged: [`Store::bytes`] as if nothing were packed, so that a cache does not grow by
+    /// being read.
     pub(crate) fn whole_bytes(&self) -> usize {
         self.read().whole_bytes()
     }

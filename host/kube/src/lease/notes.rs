@@ -1,4 +1,5 @@
-//! What an installation's replicas keep in the annotations of a lease that nobody holds, for each other and for the next ones.
+//! The notes that an installation's replicas keep for each other, and for the next ones, in the annotations of a lease
+//! that nobody holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,8 +25,9 @@ impl Leases {
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// Makes of the annotation `note` of the lease `name` what `change` makes of what it is at that moment, whoever else writes it; None: it is
-    /// not there. The lease is made if need be. False: others wrote it each time that this was about to.
+    /// Makes of the annotation `note` of the lease `name` what `change` makes of what it is at that moment, whoever
+    /// else writes it; None: it is not there. The lease is made if need be. False: others wrote it each time that this
+    /// was about to.
     pub async fn note(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Claims: a primary adopts the orphans that a selector matches, and releases what it has that no longer matches (§3.7).
+//! Claims: a primary adopts the orphans that a selector matches, and releases what it has that no longer matches.
 //!
 //! What is done about each object is decided in `core::owner`, on what the cache shows; the patches go the way of all of
 //! the plugin's writes. Each is for one incarnation at one version: who loses a race gets a conflict, and decides anew.
@@ -76,7 +76,7 @@ struct Claim {
     errors: Vec<ApiError>,
 }
 
-/// What is to be done about an object, which is not to leave it.
+/// The step to take about an object that is not to stay as it is.
 struct ClaimAction {
     object: Object,
     adopt: bool,
@@ -96,7 +96,7 @@ struct OwnedMetadata {
 }
 
 impl Claim {
-    /// What is to be done, as the caches and this call's own writes show it.
+    /// The steps to take, as the caches and this call's own writes show them.
     fn steps(&mut self, reader: &Reader, selector: &str) -> Result<Vec<ClaimAction>, ApiError> {
         if selector.trim().is_empty() {
             return Err(self.invalid("an empty selector would adopt every orphan of the kind: name labels".to_owned()));

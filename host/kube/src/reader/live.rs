@@ -22,7 +22,7 @@ use crate::discovery::{Discovery, Resource};
 use crate::field_selector;
 use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
-use crate::offload::Apart;
+use crate::offload::Offload;
 use crate::selector::{Selector, SelectorError};
 use crate::target::{Resolver, Target};
 
@@ -55,28 +55,28 @@ struct LiveReaderInner {
     discovery: Discovery,
     budget: LiveBudget,
     bucket: Mutex<TokenBucket>,
-    /// What the bucket's moments are counted from.
+    /// The moment from which the bucket's moments are counted.
     origin: Instant,
     /// For large answers.
-    apart: Apart,
+    offload: Offload,
 }
 
 impl LiveReader {
     /// The reads of a plugin that has read nothing yet.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery, budget: LiveBudget) -> Self {
-        Self::reading(client, discovery, budget, Apart::new())
+        Self::reading(client, discovery, budget, Offload::new())
     }
 
     /// The reads of another plugin, with a budget of its own.
     #[must_use]
     pub fn for_another(&self) -> Self {
-        Self::reading(self.0.client.clone(), self.0.discovery.clone(), self.0.budget, self.0.apart.of_another())
+        Self::reading(self.0.client.clone(), self.0.discovery.clone(), self.0.budget, self.0.offload.of_another())
     }
 
-    fn reading(client: Client, discovery: Discovery, budget: LiveBudget, apart: Apart) -> Self {
+    fn reading(client: Client, discovery: Discovery, budget: LiveBudget, offload: Offload) -> Self {
         let bucket = Mutex::new(TokenBucket::new(budget.per_second, budget.burst));
-        Self(Arc::new(LiveReaderInner { client, discovery, budget, bucket, origin: Instant::now(), apart }))
+        Self(Arc::new(LiveReaderInner { client, discovery, budget, bucket, origin: Instant::now(), offload }))
     }
 }
 
@@ -105,7 +105,7 @@ impl LiveReaderInner {
             Err(error) => return Err(self.failed(&subject, &resource, &error)),
         };
         let mut parser = parser(&subject, &resource.kind)?;
-        let object = self.apart.read(text, move |text| parser.object(text)).await;
+        let object = self.offload.read(text, move |text| parser.object(text)).await;
         let object = object.map_err(|error| malformed(&subject, &error))?;
         let is_meant = uid.is_none_or(|uid| object.header.uid.is(&uid));
         Ok(is_meant.then(|| object.text()))
@@ -127,7 +127,7 @@ impl LiveReaderInner {
         match self.ask(call, &subject, &uri, MOST_PAGE).await? {
             Ok(text) => {
                 let (grants, parser) = (call.principal.grants(), parser(&subject, &resource.kind)?);
-                let page = self.apart.read(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
+                let page = self.offload.read(text, move |text| page(text, parser, |key| !grants.hides(key))).await;
                 page.map_err(|error| malformed(&subject, &error))
             }
             Err(RequestError::TooLarge { most }) => {

@@ -1,9 +1,9 @@
-//! The caches as a call sees them: with what its own writes have left laid over them (§3.4). For `reader`.
+//! The caches as a call sees them: the objects that its own writes returned are laid over them. For `reader`.
 //!
-//! A watch that has caught up with a write shows its object itself. Until then the object appears as the watch would show
-//! it, projection and selectors applied. Where that cannot be told, it appears like an object that no watch shows, and never
-//! in its stale state: when it was written in another version of its kind, when it was too large to be kept, and when only
-//! the server can evaluate the watch's field selector.
+//! A watch that has caught up with a write shows its object itself. Until then the object appears as the watch would
+//! show it, projection and selectors applied. Where that cannot be told, it appears like an object that no watch shows,
+//! and never in its stale state: when it was written in another version of its kind, when it was too large to be kept,
+//! and when only the server can evaluate the watch's field selector.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ fn shown_by(watch: &Readable, key: &ObjectKey, left: Option<&WrittenState>) -> O
     }
 }
 
-/// What a store has of an object that the call has written.
+/// The store's view of an object that the call has written.
 enum Cached {
     /// It has caught up with the write. None: it has no such object now.
     New(Option<Object>),
@@ -72,7 +72,7 @@ enum Cached {
     Stale,
 }
 
-/// What the store has of the object, as against the state of `version` that a write has left.
+/// The store's view of the object, compared with the state of `version` that a write has left.
 fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Cached {
     let reaches = |other: &Version| other.compare(version).map_or(other == version, Ordering::is_ge);
     // Asked before the object is read: in the other order, both might miss what comes between.
@@ -85,7 +85,7 @@ fn cached(watch: &Readable, key: &ObjectKey, version: &Version) -> Cached {
     }
 }
 
-/// What a watch of `spec` keeps of `object`. None: nothing, or nobody here knows.
+/// The part of `object` that a watch of `spec` keeps. None: nothing, or nobody here knows.
 fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
     let header = &object.header;
     let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;

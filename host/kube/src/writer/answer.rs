@@ -1,4 +1,4 @@
-//! What the answer to a mutation says about the object: its new state, for the plugin and for the call's overlay.
+//! Reads the answer to a mutation: the object's new state, for the plugin and for the call's overlay.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use windlass_core::watch::WatchSpec;
 use crate::informer::parse::{self, ObjectParser, ParseError};
 use crate::writer::plan::{How, Plan};
 
-/// What a committed mutation has left.
+/// The state that a committed mutation has left.
 #[derive(Debug)]
 pub(crate) enum Answered {
     /// The whole object, as a watch would show it.
@@ -62,7 +62,7 @@ struct Details<'a> {
     uid: Option<Cow<'a, str>>,
 }
 
-/// What holds a namespace beside the finalizers of its metadata: its content.
+/// Whether a namespace has content, which holds it beside the finalizers of its metadata.
 fn has_content(top: &AnswerObject<'_>) -> bool {
     #[derive(Deserialize)]
     struct AnswerSpec<'a> {
@@ -132,7 +132,7 @@ impl Answered {
         }
     }
 
-    /// What the plugin gets.
+    /// The text for the plugin.
     pub(crate) fn into_text(self) -> Option<Arc<str>> {
         match self {
             Self::Whole(object) => Some(object.text()),

@@ -64,7 +64,7 @@ impl Counts {
     }
 }
 
-/// What a line is about.
+/// The subject of a line.
 pub(crate) struct Audit<'a> {
     pub(crate) call: &'a CallContext,
     pub(crate) subject: &'a Subject,

@@ -14,7 +14,7 @@ use windlass_core::ports::CallContext;
 use windlass_core::principal::Role;
 use windlass_core::queue::TokenBucket;
 
-use crate::offload::Apart;
+use crate::offload::Offload;
 
 /// How soon the log says again that writes wait.
 const TOLD_AGAIN: Duration = Duration::from_mins(10);
@@ -44,12 +44,12 @@ struct WriteBudgetInner {
     tokens: Mutex<Tokens>,
     /// Held by the one that waits for the next token. The others wait for it, in the order in which they came.
     queue: tokio::sync::Mutex<()>,
-    /// What the bucket's moments are counted from.
+    /// The moment from which the bucket's moments are counted.
     origin: Instant,
     waited: AtomicU64,
     told: Mutex<Option<Instant>>,
     /// For writes that take the host long.
-    apart: OnceLock<Apart>,
+    offload: OnceLock<Offload>,
 }
 
 #[derive(Debug)]
@@ -118,9 +118,9 @@ impl WriteBudget {
     #[must_use]
     pub fn new(rate: WriteRate) -> Self {
         let bucket = TokenBucket::new(rate.per_second, rate.burst);
-        let (queue, waited, told, apart) = Default::default();
+        let (queue, waited, told, offload) = Default::default();
         let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
-        Self(Arc::new(WriteBudgetInner { rate, tokens, queue, origin: Instant::now(), waited, told, apart }))
+        Self(Arc::new(WriteBudgetInner { rate, tokens, queue, origin: Instant::now(), waited, told, offload }))
     }
 
     /// How many writes have had to wait.
@@ -137,8 +137,8 @@ impl WriteBudget {
     }
 
     /// Where its writes take place that take long; it is as `new` makes it.
-    pub(crate) fn apart(&self, new: impl FnOnce() -> Apart) -> Apart {
-        self.0.apart.get_or_init(new).clone()
+    pub(crate) fn offload(&self, new: impl FnOnce() -> Offload) -> Offload {
+        self.0.offload.get_or_init(new).clone()
     }
 
     /// Waits until a write can be paid for, and pays. Who stops waiting has paid nothing.

@@ -21,7 +21,7 @@ use crate::client::request::{self, Answer};
 use crate::offload::LARGE;
 use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, Audit, WriteOutcome};
-use crate::writer::finalizer_guard::{Keeping, Lock};
+use crate::writer::finalizer_guard::{FinalizerGuard, Lock};
 use crate::writer::plan::{Plan, plan};
 use crate::writer::settling::Unsettled;
 
@@ -33,7 +33,7 @@ const JUDGEMENTS: usize = 5;
 /// How a write ended for now.
 pub(super) struct Ended {
     pub(super) written: Written,
-    /// What became of it is not known yet, nor what is to be seen of it.
+    /// The write whose outcome is not known yet, and what is to be seen of it.
     pub(super) unsettled: Option<(Unsettled, Option<Interest>)>,
 }
 
@@ -47,7 +47,7 @@ impl From<ApiError> for Ended {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// It is on a thread apart.
-    pub(super) apart: bool,
+    pub(super) offloaded: bool,
     /// It has left the thread on which it began, where nothing is to be sent: that is the guest's.
     pub(super) away: bool,
     /// Its next request is paid for.
@@ -60,12 +60,12 @@ pub(super) struct Progress {
 impl Progress {
     /// Of `operation`, which begins.
     pub(super) fn of(operation: &Operation) -> Self {
-        let apart = operation.body_bytes() > LARGE;
-        Self { apart, away: apart, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS }
+        let offloaded = operation.body_bytes() > LARGE;
+        Self { offloaded, away: offloaded, paid: false, names: GENERATED_NAMES, judgements: JUDGEMENTS }
     }
 }
 
-/// What has become of a write.
+/// How far a write has come.
 #[expect(clippy::large_enum_variant, reason = "nearly every write ends at once, and none is kept as this")]
 pub(super) enum Stage {
     Ended(Ended),
@@ -93,8 +93,8 @@ impl Writer {
                 Err(error) => return error.into(),
             };
             let candidate = self.skips.as_ref().and_then(|skips| Some((skips, skips.candidate(call, &plan)?)));
-            if !progress.apart && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE) {
-                return Stage::TakesLong(Progress { apart: true, away: true, ..progress });
+            if !progress.offloaded && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE) {
+                return Stage::TakesLong(Progress { offloaded: true, away: true, ..progress });
             }
             if let Some((_, object)) = candidate.filter(|(skips, object)| skips.is_unchanged(call, &plan, object)) {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
@@ -108,8 +108,8 @@ impl Writer {
                 return Stage::Unpaid(plan.subject, progress);
             }
             progress.paid = true;
-            let keeping = Keeping { client: &self.client, skips: self.skips.as_ref(), apart: &self.apart };
-            let lock = match keeping.judge(call, &mut plan).await {
+            let guard = FinalizerGuard { client: &self.client, skips: self.skips.as_ref(), offload: &self.offload };
+            let lock = match guard.judge(call, &mut plan).await {
                 Ok(lock) => lock,
                 Err(error) => return error.into(),
             };
@@ -169,7 +169,7 @@ impl Writer {
                     let answered = answer::read(&plan, text);
                     (plan, answered)
                 };
-                let (plan, answered) = self.apart.read(text, read).await;
+                let (plan, answered) = self.offload.read(text, read).await;
                 match answered {
                     Ok(answered) => {
                         self.expect(interest, &plan, code, &answered);
@@ -205,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// What the plugin gets for what the server carried out. The call's later reads see it.
+    /// The answer for the plugin to a write that the server carried out. The call's later reads see it.
     fn committed(&self, call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
         if let (Some(skips), Answered::Whole(object)) = (&self.skips, &answered) {
             skips.learn(call, plan, object);

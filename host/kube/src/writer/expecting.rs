@@ -1,4 +1,4 @@
-//! Tells the gate of a controller what each of its writes has left, and where that can be seen (§3.5). For `writer`.
+//! Tells the gate of a controller what each of its writes has left, and where that can be seen (ADR 10). For `writer`.
 //!
 //! Which caches may show an object is decided here, as selectors are; when one has shown it, in `core::expectations`.
 
@@ -26,7 +26,7 @@ pub struct Expecting {
     watches: Arc<[Watch]>,
 }
 
-/// What a watch shows.
+/// A watch's view of objects.
 #[derive(Debug)]
 struct Watch {
     spec: WatchSpec,
@@ -71,7 +71,7 @@ impl Expecting {
         self.gate.open(&call.primary_key, &plan.key, caches)
     }
 
-    /// What the answer to `plan` says that it has done.
+    /// The effect of `plan`, as its answer shows it.
     pub(crate) fn effect(&self, interest: &Interest, plan: &Plan, code: u16, answered: &Answered) -> Effect {
         let kind = &plan.resource.kind;
         match answered {
@@ -92,7 +92,7 @@ impl Expecting {
         }
     }
 
-    /// What an answer says that is not the object.
+    /// The effect, from an answer that is not the object.
     fn other(&self, interest: &Interest, plan: &Plan, text: &str) -> Effect {
         let ObjectMeta { name, uid, resource_version } = of::<Named>(text).metadata;
         let is_named = name.as_deref() == Some(&*plan.key.name);
@@ -114,7 +114,7 @@ impl Expecting {
         }
     }
 
-    /// What a create has left whose object was found later.
+    /// The effect of a create whose object was found later.
     pub(crate) fn found(&self, interest: &Interest, plan: &Plan, object: &Object) -> Effect {
         self.effect(interest, plan, http::StatusCode::CREATED.as_u16(), &Answered::Whole(object.clone()))
     }
@@ -188,7 +188,7 @@ struct Preconditions {
     uid: Option<String>,
 }
 
-/// What an eviction has done that the server carried out. Its answer does not say which Pod it was.
+/// The effect of an eviction that the server carried out. Its answer does not say which Pod it was.
 fn evicted(body: &[u8]) -> Effect {
     let DeleteOptions { preconditions, dry_run } =
         std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default().delete_options;
@@ -199,7 +199,7 @@ fn evicted(body: &[u8]) -> Effect {
     Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
 }
 
-/// What can be read of `text`; what cannot is unknown, which is waited for longest.
+/// Reads as much of `text` as can be read; the rest is unknown, which is waited for longest.
 fn of<'a, T: Deserialize<'a> + Default>(text: &'a str) -> T {
     serde_json::from_str(text).unwrap_or_default()
 }

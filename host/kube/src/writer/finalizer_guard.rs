@@ -1,6 +1,6 @@
-//! Finalizers that a plugin's own writes add or remove (§3.15). Its own is the host's to keep, and others are other
-//! controllers', unless the grants name them. What a body does to them is told in `core::finalizer`; here is found out what
-//! there was before, where that matters, and the grants are asked.
+//! Judges the finalizers that a plugin's own writes add or remove (ADR 8). Its own is the host's to keep, and others
+//! are other controllers', unless the grants name them. What a body does to them is told in `core::finalizer`; here is
+//! found out what there was before, where that matters, and the grants are asked.
 //!
 //! Not for what the host itself writes in a system role.
 
@@ -20,7 +20,7 @@ use windlass_core::write::PatchType;
 use crate::client::headers;
 use crate::client::request::{self, MOST_ANSWER};
 use crate::informer::parse::ParseError;
-use crate::offload::Apart;
+use crate::offload::Offload;
 use crate::writer::answer;
 use crate::writer::body::Body;
 use crate::writer::plan::{How, Plan};
@@ -29,12 +29,12 @@ use crate::writer::skip::Skips;
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where the state before a write is known from.
-pub(crate) struct Keeping<'a> {
+pub(crate) struct FinalizerGuard<'a> {
     pub(crate) client: &'a Client,
     /// The caches of the controller.
     pub(crate) skips: Option<&'a Arc<Skips>>,
     /// For objects that are large.
-    pub(crate) apart: &'a Apart,
+    pub(crate) offload: &'a Offload,
 }
 
 /// How a write may go.
@@ -46,7 +46,7 @@ pub(crate) enum Lock {
     Judged,
 }
 
-impl Keeping<'_> {
+impl FinalizerGuard<'_> {
     /// Refuses `plan` if it adds or removes finalizers that the call may not.
     ///
     /// Who replaces the list may do so at the version only that was judged: else a finalizer that somebody adds meanwhile
@@ -123,7 +123,7 @@ impl Keeping<'_> {
                     let object = answer::whole(&kind, text)?;
                     Ok((finalizer::in_text(&object.glance()), object.header.version.to_string()))
                 };
-                let read: Result<_, ParseError> = self.apart.read(text, read).await;
+                let read: Result<_, ParseError> = self.offload.read(text, read).await;
                 read.map(Some).map_err(|error| {
                     plan.subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
                 })
@@ -143,7 +143,7 @@ fn is_plain(version: &str) -> bool {
     !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What the body of `plan` is to the object's finalizers. None: nothing.
+/// The form in which the body of `plan` touches finalizers. None: it touches none.
 fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     let is_itself = plan.subresource.is_empty();
     match plan.how {

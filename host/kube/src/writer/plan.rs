@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) subject: Subject,
     pub(crate) mutation: Mutation,
     pub(crate) how: How,
-    /// What is written to.
+    /// The resource that is written to.
     pub(crate) resource: Arc<Resource>,
     pub(crate) key: ObjectKey,
     /// Empty: the object itself.
@@ -63,7 +63,7 @@ pub(crate) async fn plan(discovery: &Discovery, call: &CallContext, operation: &
     }
 }
 
-/// What is done.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Create,

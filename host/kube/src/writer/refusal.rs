@@ -1,4 +1,4 @@
-//! What a plugin is told of a write that was not sent, or whose answer cannot be read.
+//! The answers to a plugin about a write that was not sent, or whose answer cannot be read.
 
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::write::Operation;
@@ -7,8 +7,8 @@ use crate::client::api_error::Subject;
 use crate::informer::parse::ParseError;
 
 /// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
-/// something of an object, or of what became of a request: of this one nothing is known, but that it was not sent. Who takes
-/// an object that is not found for deleted must not take this one for it.
+/// something of an object, or of what became of a request: of this one nothing is known, but that it was not sent. Who
+/// takes an object that is not found for deleted must not take this one for it.
 pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     let reason = match last.reason {
         ApiReason::NotFound | ApiReason::AlreadyExists | ApiReason::Expired | ApiReason::UnknownOutcome => {

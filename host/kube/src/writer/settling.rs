@@ -1,4 +1,4 @@
-//! Writes whose outcome is not known (§3.4): whoever holds one of these keeps the key from being processed until
+//! Writes whose outcome is not known (ADR 5): whoever holds one of these keeps the key from being processed until
 //! [`Unsettled::settle`] returns. What follows from what the server shows is decided in `core::settle`.
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Unsettled {
     /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which; with the object
     /// that it has made.
     ///
-    /// [`Settlement::Expired`] is where the proof of freshness (§3.6) follows: what the mutation may have done must be in
+    /// [`Settlement::Expired`] is where the proof of freshness (ADR 11) follows: what the mutation may have done must be in
     /// the caches before the key runs again.
     pub(crate) async fn settle(&self, client: &Client, call: &CallContext) -> (Settlement, Option<Object>) {
         if !self.plan.creates() {

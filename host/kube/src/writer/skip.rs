@@ -1,4 +1,4 @@
-//! Writes that need not be sent (§3.14): those of objects in a watch that runs the same key again should anything turn out
+//! Writes that need not be sent (ADR 5): those of objects in a watch that runs the same key again should anything turn out
 //! to be different. Whether they would change anything is decided in `core::no_op`.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
 /// A watch each change of which runs the keys that its object concerns: no predicate holds any back.
 #[derive(Clone)]
 pub struct Followed {
-    /// What is watched, and what is there.
+    /// The watch, and its objects.
     pub readable: Readable,
     /// Whether a change of the object runs the key.
     pub runs: Runs,

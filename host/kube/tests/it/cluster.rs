@@ -274,7 +274,7 @@ async fn nothing_is_created_in_a_namespace_that_terminates() {
 }
 
 mod skipping {
-    //! What is skipped against what the server would have made of it.
+    //! Skipped writes, compared with what the server would have made of them.
 
     use futures::FutureExt as _;
     use rand::rngs::SmallRng;

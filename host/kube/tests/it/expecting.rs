@@ -1,4 +1,4 @@
-//! What the writer has keys wait for: which caches may show a write, and what of it.
+//! The expectations that the writer raises: which caches may show a write, and what of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Clock for NoTime {
     }
 }
 
-/// What the key waits for when it has written, with the place of each cache; and how many keys are kept in mind.
+/// The caches that the key waits for after it has written, by their positions; and how many keys are kept in mind.
 async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Vec<(usize, String)>, usize) {
     let script = Script::default().mutations([reply]);
     let informers = Informers::new(script.client(), Discovery::new(script.client()));

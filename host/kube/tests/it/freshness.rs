@@ -251,7 +251,7 @@ async fn a_list_by_force_is_made_once_for_all_who_asked_and_not_too_often() {
     assert!(!informers.relist(&WatchSpec { namespace: Some("other".into()), ..pods() }));
 }
 
-/// What a watch is told when the server has gone back to before its version, or lags.
+/// The answers to a watch when the server has gone back to before its version, or lags.
 mod restored {
     use super::*;
 
@@ -428,7 +428,7 @@ mod measured {
         timeout(Duration::from_mins(1), listed).await.expect("listed again");
     }
 
-    /// What the server of the cache's version goes through when it is resumed from a version that is yet to come.
+    /// A server that is resumed from a version that is yet to come.
     #[tokio::test]
     async fn a_version_yet_to_come_is_refused_or_passed_over_in_silence() {
         let cluster = cluster().await;

@@ -1,4 +1,4 @@
-//! What a server or a neighbour may do that nobody would wish for.
+//! Servers and neighbours that do what nobody would wish for.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What informers do beyond a list and a watch: projections, indexes, streaming lists, budgets, kinds that go, panics.
+//! Informers beyond a list and a watch: projections, indexes, streaming lists, budgets, kinds that go, panics.
 
 use std::time::Duration;
 
@@ -393,7 +393,8 @@ async fn a_list_older_than_the_store_begins_an_epoch() {
     assert_eq!((subscription.status().epoch, subscription.store().version()), (1, Some("50".into())));
 }
 
-/// While a process ends its connections fail: a watch that went on would tell of that after the process has told that it has stopped.
+/// While a process ends its connections fail: a watch that went on would tell of that after the process has told that
+/// it has stopped.
 #[tokio::test(start_paused = true)]
 async fn every_watch_has_ended_when_the_stop_of_all_has() {
     let informers = informers(&Script::default().lists([list(10, &[])]));

@@ -1,4 +1,5 @@
-//! What a service account may watch, as servers of either kind say. The embedded one has no RBAC but an annotation.
+//! The watches that a service account may have, as servers of either kind say. The embedded one has no RBAC but an
+//! annotation.
 
 use std::time::Duration;
 

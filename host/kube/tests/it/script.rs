@@ -24,7 +24,7 @@ use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_core::watch::WatchSpec;
 
-/// What a request was.
+/// A request, as the server saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -48,7 +48,7 @@ impl Asked {
     }
 }
 
-/// What a request gets.
+/// The reply to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Json(u16, Value),

@@ -23,7 +23,7 @@ async fn write(script: &Script, call: CallContext, operation: Operation) -> Resu
     Writer::new(client.clone(), Discovery::new(client)).write(Arc::new(call), operation).await
 }
 
-/// What is sent for `operation`, which succeeds.
+/// The request that is sent for `operation`, which succeeds.
 async fn sent(call: CallContext, operation: Operation) -> Asked {
     let there = Reply::Json(200, pod("answer", "u", 7));
     let script = Script::default().lists([there.clone()]).mutations([there]);
@@ -41,7 +41,7 @@ async fn refused(call: CallContext, operation: Operation) -> ApiError {
     error
 }
 
-/// What the answer `reply` to a create becomes.
+/// The error that the answer `reply` to a create becomes.
 async fn answered(reply: Reply) -> ApiError {
     write(&Script::default().mutations([reply]), call(), create(CONFIG_MAP)).await.expect_err("a failure")
 }

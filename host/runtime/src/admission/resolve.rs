@@ -55,7 +55,7 @@ pub(crate) struct Resolved {
     /// The rights that the manifest asks for in this controller's calls.
     pub(crate) asked: Allowance,
     /// The host's own rights to keep a finalizer on the primaries.
-    pub(crate) keeping: Grants,
+    pub(crate) finalizer_grants: Grants,
 }
 
 /// Resolves `controller` of `manifest`; `only` is the host's `--namespace`.
@@ -68,7 +68,7 @@ pub(crate) async fn resolve(
     let resource = discovery.resolve(&controller.primary.object_kind()).await?;
     let primary = PrimaryKind { kind: resource.kind.clone(), namespaced: resource.namespaced };
     let places = namespaces(&resource.kind, resource.namespaced, &controller.primary.namespaces, only)?;
-    let keeping =
+    let finalizer_grants =
         Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
     let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
@@ -80,7 +80,7 @@ pub(crate) async fn resolve(
     }
     watches[0].is_primary = true;
     let asked = asked(discovery, manifest, controller, only).await?;
-    Ok(Resolved { primary, watches, asked, keeping })
+    Ok(Resolved { primary, watches, asked, finalizer_grants })
 }
 
 fn watched(
@@ -123,8 +123,9 @@ fn namespaces(
     }
 }
 
-/// The rights that the manifest asks for in this controller's calls, within the host's `--namespace`. Another controller's watches are its
-/// own affair; so what one may do does not depend on which CRDs were there when it started.
+/// The rights that the manifest asks for in this controller's calls, within the host's `--namespace`. Another
+/// controller's watches are its own affair; so what one may do does not depend on which CRDs were there when it
+/// started.
 async fn asked(
     discovery: &Discovery,
     manifest: &Manifest,

@@ -133,7 +133,7 @@ impl Controller {
         inherited: Option<&ActiveRound>,
         phases: &Phases,
     ) -> Dispatch {
-        let Watching { primary, primaries, readable, declared, keeping, live, impersonate, .. } = watching;
+        let Watching { primary, primaries, readable, declared, finalizer_grants, live, impersonate, .. } = watching;
         let options = &self.declared().options;
         let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
         let queue = self.queue(limiter, inherited);
@@ -155,7 +155,7 @@ impl Controller {
             .show(&self.report, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
         let finalizer = readable.first().filter(|_| options.finalizer).map(|primary| KeptFinalizer {
             plugin: &principal,
-            grants: keeping,
+            grants: finalizer_grants,
             spec: primary.spec.clone(),
         });
         let middleware = Middleware {

@@ -34,7 +34,7 @@ pub(super) struct Watching {
     pub(super) since: Stamp,
     /// Kinds that a definition may bring, and its name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
-    pub(super) keeping: Grants,
+    pub(super) finalizer_grants: Grants,
     pub(super) live: LiveGrants,
     pub(super) impersonate: Option<ServiceAccount>,
     /// Is told when `live` has changed.
@@ -93,7 +93,7 @@ impl Controller {
             declared.push((watched.route, readable[first..].to_vec()));
         }
         let primaries = Stores(primaries.into());
-        let Resolved { primary, keeping, .. } = resolved;
+        let Resolved { primary, finalizer_grants, .. } = resolved;
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {
             primary,
@@ -103,7 +103,7 @@ impl Controller {
             subscriptions,
             since,
             defined,
-            keeping,
+            finalizer_grants,
             live,
             impersonate,
             regranted,

@@ -134,7 +134,7 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     state.meter.have_beside(operation.body_bytes()).await;
     let world = state.reconcile(import)?;
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
-    // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (§3.4).
+    // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (ADR 5).
     let written = begun_here(state, import, async move { writes.write(call, operation).await }).await?;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }

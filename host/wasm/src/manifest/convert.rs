@@ -32,7 +32,7 @@ impl Manifest {
         }
     }
 
-    /// The finalizer that the host keeps on primaries for the plugin, where it wants one (§3.15).
+    /// The finalizer that the host keeps on primaries for the plugin, if it wants one (ADR 8).
     #[must_use]
     pub fn finalizer(&self) -> String {
         format!("windlass.dev/{}", self.name)

@@ -1,4 +1,4 @@
-//! What an event or a list does to the contents, and what there is to tell of it.
+//! Applies an event or a list to the contents, and finds what there is to tell of it.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

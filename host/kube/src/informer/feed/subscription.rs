@@ -74,7 +74,7 @@ impl Subscription {
         self.feed.status.borrow().clone()
     }
 
-    /// What keeps the informer from listing or watching right now.
+    /// The error that keeps the informer from listing or watching right now.
     #[must_use]
     pub fn error(&self) -> Option<Arc<InformerError>> {
         self.feed.status.borrow().error.clone()

@@ -56,7 +56,7 @@ fn change_at_random(feed: &Feed, random: &mut SmallRng, version: u32) {
     .expect("no budget");
 }
 
-/// What a subscriber that believes its events holds in the end. Each event must follow from those before.
+/// The objects of a subscriber that believes its events, in the end. Each event must follow from those before.
 fn replayed(mut subscription: Subscription) -> BTreeMap<ObjectKey, Object> {
     let mut state = BTreeMap::new();
     while let Some(Some(event)) = subscription.next().now_or_never() {

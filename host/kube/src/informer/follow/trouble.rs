@@ -1,4 +1,4 @@
-//! What the end of a list or a watch says about how to go on.
+//! Decides how to go on after the end of a list or a watch.
 
 use std::cmp::Ordering;
 use std::time::Duration;

@@ -23,10 +23,10 @@ const SECONDS: u64 = 3;
 /// For its answer to begin, and for all of it.
 const START: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(SECONDS + 5);
-/// What a probe reads at most. A cache that lags by more needs time, or a list.
+/// The most lines that a probe reads. A cache that lags by more needs time, or a list.
 const MOST_LINES: usize = 10_000;
 
-/// What a probe was told.
+/// The result of a probe.
 #[derive(Default)]
 struct Shown {
     /// It was told how far the server has come, and that is the goal or beyond.
@@ -85,7 +85,7 @@ impl Prover<'_> {
     }
 }
 
-/// What an error of the watch says about the cache.
+/// The meaning of a watch's error for the cache.
 fn trouble(error: InformerError) -> Trouble {
     match error.code() {
         _ if error.is_ahead() => Trouble::Found(Finding::WentBack),

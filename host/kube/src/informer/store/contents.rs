@@ -1,4 +1,4 @@
-//! What a store holds: objects by key, by name, by owner and by index, and how far they have come.
+//! The contents of a store: objects by key, by name, by owner and by index, and how far they have come.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -60,9 +60,9 @@ pub(crate) struct Contents {
     names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
     owners: OwnerIndex,
     indexes: HashMap<IndexSource, DeclaredIndex>,
-    /// What the objects occupied when each was inserted, or they were last weighed.
+    /// The bytes that the objects occupied when each was inserted, or when they were last weighed.
     bytes: usize,
-    /// What they would occupy with every text unpacked.
+    /// The bytes that they would occupy with every text unpacked.
     whole_bytes: usize,
     version: Option<Version>,
     /// When the list began that was last taken over.

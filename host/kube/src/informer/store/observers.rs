@@ -1,4 +1,4 @@
-//! Who is told of a store's changes.
+//! The observers of a store's changes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 

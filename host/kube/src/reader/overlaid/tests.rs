@@ -94,7 +94,7 @@ impl Random {
     }
 }
 
-/// What a watch of `spec` has when the world is `world`, at `version`.
+/// The objects of a watch of `spec` when the world is `world`, at `version`.
 fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, StoreWriter) {
     let (store, mut writer) = Store::new();
     let indexes = vec![

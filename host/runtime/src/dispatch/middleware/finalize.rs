@@ -1,8 +1,8 @@
 //! Finalizers (§3.15), kept by the host around a plugin's calls: on before the first one, off when the plugin is done with
 //! an object that is being deleted.
 //!
-//! Both are writes of the host's own, under the finalizer role. When one fails, the call has failed with it: a plugin is not
-//! called about what it could not clean up, and what it has cleaned up is offered to it again.
+//! Both are writes of the host's own, under the finalizer role. When one fails, the call has failed with it: a plugin
+//! is not called about what it could not clean up, and what it has cleaned up is offered to it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +35,15 @@ pub(crate) struct Finalized {
 }
 
 impl Finalized {
-    /// Keeps the finalizer of `plugin` on the primaries, which `spec` watches, around the calls of `inner`. `keeping` is what
-    /// the host may do for that.
-    pub(crate) fn new(inner: Box<dyn Reconcile>, plugin: &Principal, keeping: Grants, spec: WatchSpec) -> Box<Self> {
-        let keeper = Arc::new(plugin.in_role(Role::Finalizer, keeping));
+    /// Keeps the finalizer of `plugin` on the primaries, which `spec` watches, around the calls of `inner`.
+    /// `finalizer_grants` is what the host may do for that.
+    pub(crate) fn new(
+        inner: Box<dyn Reconcile>,
+        plugin: &Principal,
+        finalizer_grants: Grants,
+        spec: WatchSpec,
+    ) -> Box<Self> {
+        let keeper = Arc::new(plugin.in_role(Role::Finalizer, finalizer_grants));
         Box::new(Self { inner, name: finalizer::name(&plugin.plugin), keeper, spec })
     }
 
@@ -76,8 +81,8 @@ impl Finalized {
         primary: &Object,
         finalizers: &[String],
     ) -> Result<Object, CallResult> {
-        // The host writes it, in a role that no policy bounds; whether it is to be there is the operator's to say, and now. To
-        // take it off is not asked for: an object that nobody may free would be worse.
+        // The host writes it, in a role that no policy bounds; whether it is to be there is the operator's to say, and
+        // now. To take it off is not asked for: an object that nobody may free would be worse.
         call.principal.grants.check_finalizer(&self.name).map_err(|denial| {
             let (kind, plugin) = (call.primary_kind.to_string(), &call.principal.plugin);
             let message = format!("the plugin {plugin} may not: {denial}");
@@ -153,8 +158,8 @@ fn uncalled(result: CallResult) -> Called {
     Called { result, cpu: Duration::ZERO }
 }
 
-/// Whether a JSON patch did not apply: the object is no longer what the patch was made for, which is a conflict. Servers call
-/// it invalid, like an object that breaks its schema, and say this of it.
+/// Whether a JSON patch did not apply: the object is no longer what the patch was made for, which is a conflict.
+/// Servers call it invalid, like an object that breaks its schema, and say this of it.
 fn does_not_apply(error: &ApiError) -> bool {
     error.reason == ApiReason::Invalid && error.message.contains("rejected our request due to an error in our request")
 }

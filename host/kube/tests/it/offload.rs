@@ -1,4 +1,4 @@
-//! What is large is read on threads apart, so that the others can go on.
+//! Large texts are read on threads of their own, so that the others can go on.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
