@@ -20,7 +20,7 @@ use crate::policies::Policies;
 use crate::settings::{Settings, processors};
 use crate::supervise::Panics;
 
-/// What all controllers share.
+/// The parts that all controllers share.
 pub(crate) struct Host {
     pub(crate) discovery: Discovery,
     pub(crate) informers: Informers,
@@ -40,11 +40,11 @@ pub(crate) struct Host {
     pub(crate) namespace: Option<String>,
     /// Which plugins run here, and which elsewhere.
     pub(crate) leadership: Leadership,
-    /// What is carried out and what is not.
+    /// The feature gates.
     pub(crate) features: Features,
-    /// What is kept of each plugin over all its calls.
+    /// The guards of each plugin over all its calls.
     pub(crate) guards: Guards,
-    /// What holding a permit for a second keeps from others, in seconds of CPU.
+    /// The CPU seconds that holding a call slot for a second keeps from others.
     pub(crate) slot_worth: f64,
     /// Which process this is, for those who read its writes in an audit log.
     pub(crate) replica: Arc<str>,

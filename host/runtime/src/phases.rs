@@ -1,4 +1,4 @@
-//! How the host stops (§3.9): one phase after the other, each with its limit and its line in the log.
+//! The stop of a host: one phase after the other, each with its limit and its line in the log.
 //!
 //! The manager goes through [`Phases::end`]; controllers have no limits of their own. They are told by tokens what is over,
 //! and tell by guards ([`AtWork`]) what of theirs is not, so that all are in step and the limits hold for all of them
@@ -30,12 +30,12 @@ const SOON: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long calls that run, and their writes, may take to end after that.
 const CALLS: Duration = Duration::from_secs(20);
-/// After that long, whatever a tenure that is handed over has not ended is cut, and has been told.
+/// After that long, whatever a lease term that is handed over has not ended is cut, and has been told.
 pub(crate) const HAND_OVER: Duration = Duration::from_secs(DRAIN.as_secs() + CALLS.as_secs() + SOON.as_secs());
 /// How long Kubernetes Events may take to be sent.
 pub(crate) const EVENTS: Duration = Duration::from_secs(2);
 
-/// What is over. Clones are of the same stop.
+/// The phases of a stop that are over. Clones are of the same stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Phases {
     /// The host stops: no change becomes a key any more.
@@ -50,7 +50,7 @@ pub(crate) struct Phases {
     draining: TaskTracker,
     /// How many keys are dropped on the account of the stop.
     dropped: Arc<AtomicUsize>,
-    /// Those of the host, where these are of one plugin or of one of its tenures.
+    /// Those of the host, where these are of one plugin or of one of its terms.
     host: Option<Box<Phases>>,
 }
 
@@ -94,7 +94,7 @@ impl Phases {
         Self { stop, host: Some(Box::new(self.clone())), ..self.clone() }
     }
 
-    /// Those of a tenure that is over when `stop` is cancelled, or all of the host.
+    /// Those of a lease term that is over when `stop` is cancelled, or all of the host.
     pub(crate) fn of_term(&self, stop: CancellationToken) -> Self {
         Self {
             stop,
@@ -108,8 +108,8 @@ impl Phases {
         }
     }
 
-    /// Ends a tenure in order, once it is over, with the limits of a stop; without the lease, which may be `lost` at any time,
-    /// no call is begun any more. For ever: whatever it is polled beside has ended when the tenure has.
+    /// Ends a lease term in order, once it is over, with the limits of a stop; without the lease, which may be `lost`
+    /// at any time, no call is begun any more. For ever: whatever it is polled beside has ended when the term has.
     pub(crate) async fn hand_over(&self, lost: &CancellationToken) -> Infallible {
         self.stop.cancelled().await;
         lost.run_until_cancelled(timeout(DRAIN, self.draining.wait())).await;
@@ -131,7 +131,7 @@ impl Phases {
         }
     }
 
-    /// What another round drops.
+    /// A count for the keys that another round drops.
     pub(crate) fn dropping(&self) -> Dropped {
         Dropped::new(&self.dropped, self.host_stop())
     }
@@ -170,7 +170,7 @@ impl Phases {
         self.host.as_ref().map_or(&self.stop, |host| &host.stop)
     }
 
-    /// Those of one generation, which ends when `stop` is cancelled, though the tenure goes on.
+    /// Those of one generation, which ends when `stop` is cancelled, though the term goes on.
     pub(crate) fn of_generation(&self, stop: CancellationToken) -> Self {
         Self { stop, ..self.clone() }
     }

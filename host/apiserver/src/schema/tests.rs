@@ -1,4 +1,4 @@
-//! What schemas are refused, and what they do to objects.
+//! Schemas that are refused, and the effects of the others on objects.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -54,14 +54,14 @@ const SOON: Duration = Duration::from_secs(5);
 /// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 
-/// What the controllers of one generation have in common.
+/// The common parts of the controllers of one generation.
 #[derive(Clone)]
 pub(crate) struct GenerationParts {
     pub(crate) host: Arc<Host>,
     pub(crate) plugin: Arc<Plugin>,
     /// The plugin's share of the host's permits.
     pub(crate) share: CpuShare,
-    /// What the generation's caches may hold.
+    /// The budget of the generation's caches.
     pub(crate) budget: Arc<Budget>,
     /// The plugin's reads of the API server itself.
     pub(crate) live: LiveReader,
@@ -78,13 +78,13 @@ pub(crate) struct Controller {
     /// Which of the manifest's controllers.
     index: usize,
     handover: Arc<Handover>,
-    /// What it says of itself.
+    /// Its own status.
     report: Arc<GenerationReport>,
     /// Whether the plugin's definitions are there.
     ready: Ready,
     /// The right to run.
     term: PluginTerm,
-    /// Of all rounds of this generation in this tenure.
+    /// Of all rounds of this generation in this term.
     workers: TaskTracker,
     /// Told of each change of what a generation may wait for that gets ready.
     changed: Arc<Notify>,
@@ -117,7 +117,7 @@ impl Controller {
         Self { parts, index, handover, report, ready, term, workers, changed, takeover }
     }
 
-    /// The same for one tenure, which begins when its plugin's definitions are `ready`. `changed` is told when it is at
+    /// The same for one term, which begins when its plugin's definitions are `ready`. `changed` is told when it is at
     /// work no longer.
     pub(crate) fn under(&self, term: &PluginTerm, ready: Ready, changed: &Arc<Notify>) -> Self {
         let report = Arc::default();
@@ -126,7 +126,7 @@ impl Controller {
         Self { report, ready, term, workers: tracker(), changed, takeover: None, ..self.clone() }
     }
 
-    /// The same for a tenure that goes on, in which another generation is at work until this one `may_begin`. `changed`
+    /// The same for a lease term that goes on, in which another generation is at work until this one `may_begin`. `changed`
     /// is told of how far it is, too.
     pub(crate) fn after(
         &self,
@@ -150,7 +150,7 @@ impl Controller {
         self.parts.plugin.name()
     }
 
-    /// What it keeps over generations.
+    /// Its state that lasts over generations.
     pub(crate) fn handover(&self) -> &Arc<Handover> {
         &self.handover
     }
@@ -263,7 +263,7 @@ impl Controller {
         }
     }
 
-    /// Whether another generation is in this one's place: `stop` is told, and the tenure goes on.
+    /// Whether another generation is in this one's place: `stop` is told, and the term goes on.
     fn is_superseded(&self, stop: &CancellationToken) -> bool {
         stop.is_cancelled() && !self.term.ends.is_cancelled()
     }
@@ -314,7 +314,7 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let stop = &phases.stop;
-        // Of the tenure before, or of another generation.
+        // Of the term before, or of another generation.
         let others = &self.handover.workers;
         let calls = "for calls that still run, of what was at work before it";
         let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;

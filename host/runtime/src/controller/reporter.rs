@@ -1,11 +1,11 @@
-//! What the generations of one controller say that it does. One of them is heard, and what it says is shown: the one at work, and else
-//! the one that is to be. What the others say is shown when they are heard, if that is ever.
+//! The status of a controller whose plugin has several generations: one of them is followed, and its status is shown.
+//! That is the one at work, else the one that is to be. The status of another is shown once it is followed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::observe::status::{ControllerState, ControllerStatus};
 
-/// One generation's, in one tenure: what it has said last.
+/// One generation's, in one term: what it has said last.
 pub(super) struct GenerationReport(Mutex<(ControllerState, Option<String>)>);
 
 /// Which voice is heard, and where what it says is shown.
@@ -22,7 +22,7 @@ impl Default for GenerationReport {
 }
 
 impl GenerationReport {
-    /// What it has said last, and why.
+    /// Its last status, and the reason.
     pub(super) fn last(&self) -> (ControllerState, Option<String>) {
         self.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Every primary runs again from time to time without a reason (§3.2), in case that anything outside of Kubernetes has
+//! Every primary runs again from time to time without a reason, in case anything outside of Kubernetes has
 //! changed, or that a plugin has missed what it should have watched.
 
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub(crate) struct Running {
     all_workers: TaskTracker,
     phases: Phases,
     at_work: AtWork,
-    /// What calls need to their end, and what goes on with it when no more keys are to be added.
+    /// Things that calls need to their end; they go on when no more keys are to be added.
     kept: Vec<BoxFuture<'static, Infallible>>,
 }
 
@@ -57,8 +57,8 @@ impl Running {
         });
     }
 
-    /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended. It has no end of
-    /// its own, with which what it holds would go.
+    /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended. It
+    /// has no end of its own, with which what it holds would go.
     pub(crate) fn keep(&mut self, rest: impl Future<Output = Infallible> + Send + 'static) {
         self.kept.push(rest.boxed());
     }
@@ -68,7 +68,8 @@ impl Running {
         let dispatch = self.dispatch.clone();
         let threads = dispatch.threads.clone();
         let worker = self.all_workers.track_future(async move {
-            // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer than that.
+            // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer
+            // than that.
             supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
         });
         self.workers.spawn_on(worker, &threads);
@@ -129,8 +130,8 @@ impl Running {
         }
     }
 
-    /// Ends because another generation has the queue: calls that run end, and whatever has not begun is the other's. What has
-    /// changed until `relieved` still becomes keys, as the other may not have heard of it.
+    /// Ends because another generation has the queue: calls that run end, and whatever has not begun is the other's.
+    /// What has changed until `relieved` still becomes keys, as the other may not have heard of it.
     pub(crate) async fn retire(mut self, relieved: &CancellationToken) {
         self.dispatch.last_call.cancel();
         self.no_more_keys().await;
@@ -145,7 +146,7 @@ impl Running {
         }
     }
 
-    /// What is kept, as it goes on.
+    /// The kept things, as they go on.
     fn going_on(&mut self) -> impl Future<Output = Infallible> + use<> {
         let kept = join_all(std::mem::take(&mut self.kept));
         async move {

@@ -210,7 +210,7 @@ impl Controller {
         queue
     }
 
-    /// What holds keys until the caches show what they have written. None: that is switched off.
+    /// The gate, which holds keys until the caches show what they have written. None: it is switched off.
     fn gate(
         &self,
         readable: &[Readable],
@@ -234,7 +234,7 @@ impl Controller {
         Some(gate)
     }
 
-    /// What the plugin may ask of the world, within its budgets, and all of it counted.
+    /// The plugin's ports to the world, within its budgets, and all of it counted.
     fn ports(
         &self,
         readable: Vec<Readable>,
@@ -262,7 +262,7 @@ impl Controller {
         waited_for(counted(ports, &self.parts.host.metrics, self.parts.plugin.name()), &Handle::current())
     }
 
-    /// What the workers call: the plugin itself, or what does as it composes.
+    /// The thing that the workers call: the plugin itself, or the host's composite around it.
     fn callee(&self, primaries: &Stores, declared: Vec<(Route, Vec<Readable>)>) -> Box<dyn Reconcile> {
         let plugin = self.parts.plugin.clone();
         if plugin.entry() == EntryPoint::Reconciler {

@@ -19,7 +19,7 @@ use crate::plugins::serve::{Generation, ServingState};
 use crate::plugins::stage::{Stage, until};
 use crate::policies::GrantMode;
 
-/// Two generations of one controller in one tenure, which do nothing yet.
+/// Two generations of one controller in one term, which do nothing yet.
 struct Scene {
     stage: Stage,
     _generations: [Generation; 2],
@@ -55,7 +55,7 @@ impl Scene {
         Self { stage, _generations: generations, term, phases, one, next, may_begin, changed }
     }
 
-    /// What is shown of the controller.
+    /// The controller's status, as it is shown.
     fn shown(&self) -> (ControllerState, Option<String>) {
         self.one.handover().status().state()
     }
@@ -120,7 +120,7 @@ async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
     assert!(!handover.was_replaced(), "what keys were to see is the affair of whatever begins next");
 }
 
-/// Whatever ends it: here it is dropped, by a panic its round would be.
+/// A round may end in any way: here it is dropped, as by a panic.
 #[tokio::test]
 async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_given() {
     let scene = Scene::new().await;

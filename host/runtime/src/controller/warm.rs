@@ -1,5 +1,5 @@
-//! Caches that are older than the right to decide by them: what a replica keeps filled while another one runs the plugin, and
-//! what has to be proven before the first call (§3.6).
+//! Caches that are older than the right to decide by them: what a replica keeps filled while another one runs the
+//! plugin, and what has to be proven before the first call (ADR 11).
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
@@ -12,15 +12,16 @@ use crate::admission::Admitted;
 use crate::observe::status::ControllerState;
 use crate::supervise::jittered;
 
-/// Whether a cache whose last list began at `listed` may lack what was written before `since`: whatever a list shows that began
-/// later is newer.
+/// Whether a cache whose last list began at `listed` may lack what was written before `since`: whatever a list shows
+/// that began later is newer.
 fn is_old(listed: Option<Stamp>, since: Stamp) -> bool {
     listed.is_none_or(|listed| listed <= since)
 }
 
 impl Controller {
-    /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote, or the
-    /// calls of an earlier round have seen in other caches. What was listed since the controller subscribed needs no proof.
+    /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote,
+    /// or the calls of an earlier round have seen in other caches. What was listed since the controller subscribed
+    /// needs no proof.
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
         let (synced, informers): (BoxFuture<'static, ()>, _) =
             (watching.synced().boxed(), self.parts.host.informers.clone());

@@ -1,4 +1,4 @@
-//! What a controller watches, and what ends that.
+//! The watches of a controller, and the losses that end them.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(super) struct Watching {
     pub(super) primary: PrimaryKind,
     pub(super) primaries: Stores,
     pub(super) readable: Vec<Readable>,
-    /// What each declared watch became, in the manifest's order.
+    /// The watches that each declared one became, in the manifest's order.
     pub(super) declared: Vec<(Route, Vec<Readable>)>,
     pub(super) subscriptions: Vec<(Subscription, Route)>,
     /// Before it subscribed to any of it.
@@ -110,7 +110,7 @@ impl Controller {
         }
     }
 
-    /// What binds the calls to the policies, for ever, and what completes when the `terms` are broken.
+    /// Binds the calls to the policies, for ever; and returns a future that completes when the `terms` are broken.
     pub(super) fn bound(
         &self,
         watching: &Watching,
@@ -129,8 +129,8 @@ impl Controller {
         (bound, revoked)
     }
 
-    /// What completes when one of the kinds that are watched has gone, or is no longer what it was when `definitions` were
-    /// seen, or when the plugin's caches are too large, or when the terms are broken.
+    /// Completes when one of the watched kinds has gone, or is no longer what it was when `definitions` were seen; when
+    /// the plugin's caches are too large; or when the terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -196,7 +196,7 @@ impl Controller {
     }
 }
 
-/// What completes when the informer finds that its kind is not served any more.
+/// Completes when the informer finds that its kind is not served any more.
 fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
     // One that has been gone before, and lingers, does not know yet that the kind is back.
     let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));

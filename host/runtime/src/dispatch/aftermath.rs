@@ -1,4 +1,4 @@
-//! What follows from how a call ended: for its key, and for those who look after the plugin or the object.
+//! Carries out what the end of a call means: for its key, and for those who look after the plugin or the object.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use windlass_core::settle::Hold;
 
 use super::{Dispatch, trace_id};
 
-/// How often a key is tried that has used up its counted retries (§3.1).
+/// How often a key is tried that has used up its counted retries.
 pub(super) const SLOW_LANE: Duration = Duration::from_secs(1000);
 
 /// How a key that failed is tried again.

@@ -1,7 +1,7 @@
 //! The circuit breaker of a controller at work: `core::breaker` decides, this waits, and tells people.
 //!
-//! Dispatch reaches it by the [call gate](super::call_gate) alone, which admits each call; `middleware::breaker` records how
-//! the call ended. A new generation begins with a circuit of its own, which is closed.
+//! Dispatch reaches it by the [call gate](super::call_gate) alone, which admits each call; `middleware::breaker`
+//! records how the call ended. A new generation begins with a circuit of its own, which is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -118,7 +118,7 @@ impl Circuit {
         Some(Pass { circuit: self.clone(), round })
     }
 
-    /// What it is.
+    /// Its state.
     pub(crate) fn state(&self) -> BreakerState {
         self.standing().breaker.state(self.now())
     }

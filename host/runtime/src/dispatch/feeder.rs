@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// What is queued by a supervised feeder whose clock panics `panics` times, and how often the feeder did.
+    /// The keys that a supervised feeder queues if its clock panics `panics` times, and how often the feeder did.
     async fn fed(events: Vec<Option<WatchEvent>>, panics: u32) -> (Vec<String>, u64) {
         let queue = Queue::new(Arc::new(PanickingClock(panics.into())), ItemExponential::default());
         let feeder = Feeder::new(Scripted(events.into_iter()), route(), queue.clone(), Stores::default());

@@ -1,5 +1,5 @@
-//! What is kept of each plugin over all its controllers, generations and calls, so that it does not hurt others: its budget of
-//! writes, its budget of Kubernetes Events, and which objects it writes how often.
+//! Keeps a plugin from hurting others over all its controllers, generations and calls: its budget of writes, its budget
+//! of Kubernetes Events, and counts of how often it writes which object.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use windlass_kube::{WriteBudget, WriteRate};
 use crate::clock::SystemClock;
 use crate::observe::metrics::counters;
 
-/// Kubernetes Events of one plugin, in the long run, whatever they are about. One object has a budget of its own (§3.17).
+/// Kubernetes Events of one plugin, in the long run, whatever they are about. One object has a budget of its own.
 const EVENTS_PER_SECOND: u32 = 5;
 /// And at once.
 const EVENTS_BURST: u32 = 100;
 
-/// What a plugin may do, over all its calls.
+/// The limits of a plugin over all its calls.
 #[derive(Clone, Copy, Debug)]
 pub struct GuardSettings {
     /// How often it may write.
@@ -32,7 +32,7 @@ pub struct GuardSettings {
     pub hot_loop_writes: u32,
 }
 
-/// What is kept of all plugins. Clones share it.
+/// The guards of all plugins. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Guards(Arc<GuardsInner>);
 
@@ -42,7 +42,7 @@ struct GuardsInner {
     plugins: Mutex<BTreeMap<Arc<str>, PluginGuards>>,
 }
 
-/// What is kept of one.
+/// The guards of one plugin.
 struct PluginGuards {
     writes: WriteBudget,
     tally: LoopDetector<ObjectRef>,

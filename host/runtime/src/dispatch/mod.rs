@@ -90,7 +90,7 @@ pub(crate) struct Dispatch {
     pub(crate) setbacks: Arc<Mutex<Setbacks>>,
     /// How the generation's calls end.
     pub(crate) record: Arc<CallRecord>,
-    /// What a call keeps from others by lasting a second, in seconds of CPU: the processors, shared by all call slots.
+    /// The CPU seconds that a call keeps from others by lasting a second: the processors, shared by all call slots.
     pub(crate) slot_worth: f64,
     /// The controller ends.
     pub(crate) stop: CancellationToken,
@@ -123,8 +123,8 @@ impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
     }
 }
 
-/// What a call is charged: the CPU that it used, or what it kept from others by holding a call slot, if that is more.
-/// What the host does for a call that waits would otherwise cost its plugin nothing.
+/// Charges a call: the CPU that it used, or the CPU that it kept from others by holding a call slot, if that is more.
+/// The host's work for a call that waits would otherwise cost its plugin nothing.
 fn charge(cpu: Duration, lasted: Duration, slot_worth: f64) -> Duration {
     cpu.max(lasted.mul_f64(slot_worth))
 }
@@ -136,7 +136,7 @@ struct InHand<'a> {
     end: KeyEnd,
 }
 
-/// What a worker has done with a key.
+/// The end of a worker's work on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyEnd {
     Done,

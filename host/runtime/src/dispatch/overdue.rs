@@ -1,5 +1,5 @@
-//! Looks after keys that wait long for what they have written (§3.5): one sleeping task for each controller. Caches that are
-//! late have to prove how fresh they are; after five minutes somebody is told.
+//! Looks after keys that wait long for what they have written (ADR 10): one sleeping task for each controller. Caches
+//! that are late have to prove how fresh they are; after five minutes somebody is told.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -36,13 +36,13 @@ impl Caches for Informers {
     }
 }
 
-/// What the keys of one controller wait for.
+/// Looks after the keys of one controller that wait long.
 pub(crate) struct Overdue<C> {
     pub(crate) gate: Arc<Gate>,
     /// In the gate's order.
     pub(crate) watches: Vec<WatchSpec>,
     pub(crate) caches: C,
-    /// What becomes of a key that has waited too long.
+    /// The fate of a key that has waited too long.
     pub(crate) timeout: ExpectationTimeout,
 }
 

@@ -1,4 +1,4 @@
-//! Runs one lease's election: does what `core::lease` says, and gives and takes the tenure of those who go by it.
+//! Runs one lease's election: does what `core::lease` says, and gives and takes the term of those who go by it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use super::fence::{LeaseFence, TermReach};
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER;
 
-/// What happened to one lease, for metrics.
+/// Counts of what happened to one lease, for metrics.
 #[derive(Debug, Default)]
 pub(super) struct LeaseFigures {
     pub(super) held: AtomicBool,
@@ -38,14 +38,14 @@ pub(super) struct Elector {
     pub(super) part: Option<Part>,
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
-    /// What the watch shows of it.
+    /// The lease, as the watch shows it.
     pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
     pub(super) standing: watch::Sender<LeaseStanding>,
     pub(super) figures: Arc<LeaseFigures>,
-    /// The host stops: whoever has a tenure ends, and then it is let go of.
+    /// The host stops: whoever has a lease term ends, and then it is let go of.
     pub(super) stop: CancellationToken,
-    /// Its tenure, while it lasts.
+    /// Its term, while it lasts.
     pub(super) current: Option<HeldTerm>,
     /// Since when another is to have the lease. It stays so until it has gone from here, however that comes about.
     pub(super) letting_go: Option<Moment>,
@@ -53,12 +53,12 @@ pub(super) struct Elector {
     pub(super) told: String,
 }
 
-/// A tenure as the elector has it.
+/// A term as the elector has it.
 pub(super) struct HeldTerm {
     reach: Arc<TermReach>,
     ends: CancellationToken,
     lost: CancellationToken,
-    /// Completes when nobody has the tenure any more. None: it has.
+    /// Completes when nobody has the term any more. None: it has.
     settled: Option<BoxFuture<'static, ()>>,
 }
 
@@ -88,7 +88,7 @@ impl Elector {
         }
     }
 
-    /// What is wished for now, and when to ask again.
+    /// The wish for now, and when to ask again.
     fn wish(&mut self, now: Moment, is_stopping: bool) -> (LeaseWish, Option<Moment>) {
         let keep = LeaseWish::Hold { after: std::time::Duration::ZERO };
         if is_stopping {
@@ -123,7 +123,8 @@ impl Elector {
         self.standing.send_modify(|standing| standing.term = None);
     }
 
-    /// Waits neither for ever for what does not end, for nobody runs the plugins meanwhile, nor takes back what is not gone yet.
+    /// Waits neither for ever for what does not end, for nobody runs the plugins meanwhile, nor takes back what is not
+    /// gone yet.
     fn go_on_letting_go(&mut self, now: Moment) {
         let Some(since) = self.letting_go else { return };
         match &self.current {

@@ -1,5 +1,5 @@
-//! The fence of one tenure: open while the lease was renewed recently enough, by the clock and by nobody's leave, so that it
-//! closes also when whoever renews does not run; and closed for good once the tenure is over.
+//! The fence of one term: open while the lease was renewed recently enough, by the clock and by nobody's leave, so that it
+//! closes also when whoever renews does not run; and closed for good once the term is over.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use windlass_core::fence::{Fence, LeaseLost};
 use windlass_core::lease::LeaseTerm;
 use windlass_core::settle::Hold;
 
-/// How far a tenure reaches, as it is renewed.
+/// How far a lease term reaches, as it is renewed.
 #[derive(Debug, Default)]
 pub(super) struct TermReach(Mutex<Option<LeaseTerm>>);
 
@@ -25,7 +25,7 @@ impl TermReach {
     }
 }
 
-/// Whoever may still start something has one, and with it keeps the lease from being let go of.
+/// Held by everything that may still start something; while it is held, the lease is not released.
 pub(super) struct LeaseFence {
     pub(super) lease: Arc<str>,
     pub(super) clock: Arc<dyn Clock>,

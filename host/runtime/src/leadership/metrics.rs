@@ -14,7 +14,7 @@ use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode};
 use crate::observe::metrics::{counters, gauges};
 
-/// What is shown of them.
+/// Shows the figures of leases as metrics.
 struct LeaseCollector {
     slots: LeaseSlots,
     has_leases: bool,
@@ -28,7 +28,7 @@ impl fmt::Debug for LeaseCollector {
 }
 
 impl Leadership {
-    /// What shows them.
+    /// The collector of its figures.
     pub(crate) fn collector(&self) -> Box<dyn Collector> {
         let has_leases = self.settings.mode != LeaseMode::None;
         Box::new(LeaseCollector { slots: self.slots.clone(), has_leases, membership: self.membership.subscribe() })

@@ -1,8 +1,8 @@
-//! Which plugins this process runs (§3.8): plugins go by leases, and run while theirs is held here.
+//! Decides which plugins this process runs: each plugin has a lease, and runs while that is held here (ADR 12).
 //!
 //! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for
 //! one lease, [`replicas`] follows who else there is, [`plugin_leases`] knows which plugins go by which lease,
-//! [`serve`] runs a plugin from one tenure to the next. What may be written is asked of the [`fence`] by the writer,
+//! [`serve`] runs a plugin from one term to the next. What may be written is asked of the [`fence`] by the writer,
 //! last before sending. Nothing here knows what a controller does.
 
 mod elector;
@@ -45,7 +45,7 @@ const RELEASE: Duration = Duration::from_secs(3);
 /// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go of.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginTerm {
-    /// What every principal of the plugin carries.
+    /// The fence that every principal of the plugin carries.
     pub(crate) fence: Fenced,
     /// It is to end: what runs may end in order, as when the host stops.
     pub(crate) ends: CancellationToken,
@@ -67,7 +67,7 @@ impl PluginTerm {
 pub(crate) struct LeaseStanding {
     /// Held here, and whoever goes by it may begin.
     term: Option<PluginTerm>,
-    /// Who holds it, as far as is known.
+    /// The holder, as far as is known.
     pub(crate) holder: Option<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! What was rolled back, for all replicas: annotations of one lease of the installation that nobody holds.
+//! Shares rejections among all replicas: as annotations of one lease of the installation that nobody holds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use windlass_kube::Leases;
 use super::{Leadership, LeaseMode};
 use crate::rejections::{Rejection, RejectionVerdicts};
 
-/// What stands before the plugin's name in an annotation's.
+/// The prefix of a plugin's name in an annotation.
 const PREFIX: &str = "rejected.windlass.dev/";
 /// How long one request may take.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Of each plugin, the last.
 pub(crate) type RejectedPlugins = BTreeMap<Arc<str>, Rejection>;
 
-/// What the lease says. What cannot be read is passed over.
+/// Reads the lease. An annotation that cannot be read is passed over.
 pub(super) fn read(found: &FoundLease) -> RejectedPlugins {
     let notes = Leases::notes(found).into_iter();
     notes
@@ -27,7 +27,7 @@ pub(super) fn read(found: &FoundLease) -> RejectedPlugins {
 }
 
 impl Leadership {
-    /// What all replicas know to be rejected.
+    /// The rejections that all replicas know.
     pub(crate) fn rejected(&self) -> watch::Receiver<RejectedPlugins> {
         self.rejected.subscribe()
     }
@@ -54,7 +54,7 @@ impl Leadership {
     }
 }
 
-/// What the lease is to say of a plugin, where it says `there` now.
+/// The annotation of a plugin, if it is `there` now.
 fn over(verdicts: &RejectionVerdicts, there: Option<&str>) -> Option<String> {
     let known = there.and_then(|text| serde_json::from_str::<Rejection>(text).ok());
     let all_know = verdicts.over(known.clone());

@@ -1,5 +1,5 @@
-//! Who else there is: follows the installation's leases by one watch, tells each elector what it sees of its lease, keeps the
-//! list of replicas that live and of what was rolled back, and clears away what those have left that died long ago.
+//! Follows the installation's leases by one watch: tells each elector the state of its lease, keeps the list of
+//! replicas that live and of what was rolled back, and clears away the leases of replicas that died long ago.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ impl LeaseSettings {
         format!("windlass-{}-rejected", self.instance)
     }
 
-    /// What the names of members' leases begin with.
+    /// The prefix of the names of members' leases.
     pub(super) fn member_prefix(&self) -> String {
         format!("windlass-{}-member-", self.instance)
     }

@@ -1,5 +1,5 @@
-//! The places of plugins: each waits in its seat for the tenures of its lease, and a lease is stood for as long as a plugin of
-//! this process goes by it.
+//! The places of plugins: each waits in its seat for the terms of its lease, and a lease is stood for as long as a
+//! plugin of this process goes by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::{Leadership, LeaseStanding, PluginTerm};
 use crate::observe::status::LeaseView;
 use crate::supervise::{Panics, supervise};
 
-/// One plugin's place: it waits here for its tenures.
+/// One plugin's place: it waits here for its terms.
 #[derive(Clone)]
 pub(crate) struct PluginLease {
     /// Its lease. None: it goes by none.
@@ -26,7 +26,7 @@ pub(crate) struct PluginLease {
 }
 
 impl PluginLease {
-    /// Waits for the next tenure. It is to end when the plugin is.
+    /// Waits for the next term. It is to end when the plugin is.
     pub(crate) async fn term(&self) -> PluginTerm {
         if self.lease.is_none() {
             return PluginTerm::unshared(&self.stop);
@@ -74,7 +74,7 @@ impl PluginTerm {
 /// A lease that plugins of this process go by.
 pub(super) struct LeaseSlot {
     standing: watch::Sender<LeaseStanding>,
-    /// What the watch shows of it.
+    /// The lease, as the watch shows it.
     pub(super) sightings: watch::Sender<FoundLease>,
     pub(super) figures: Arc<LeaseFigures>,
     plugins: BTreeSet<Arc<str>>,
@@ -95,7 +95,7 @@ impl LeaseSlots {
 }
 
 impl Leadership {
-    /// A place for `plugin` until [`Leadership::leave`]. Its tenures end with `stop`.
+    /// A place for `plugin` until [`Leadership::leave`]. Its terms end with `stop`.
     pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
         let plugin_lease = |lease, standing| PluginLease { lease, standing, me: self.me.clone(), stop: stop.clone() };
         let Some(lease) = self.settings.lease_of(plugin) else {

@@ -14,7 +14,7 @@ use crate::rejections::{JudgedAt, Rejection, RejectionVerdict, RejectionVerdicts
 const PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;
 const RETRY: Duration = Duration::from_millis(200);
-/// What the bar of sixty requests a second is in a retry period of two seconds.
+/// The bar of sixty requests a second, in a retry period of two seconds.
 const MOST_IN_A_PERIOD: f64 = 120.0;
 
 fn settings() -> LeaseSettings {
@@ -137,7 +137,7 @@ async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_st
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
     let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
-    // Whose tenure ends by renewals that come late, beside a thousand plugins in one process, is no matter here.
+    // Whose term ends by renewals that come late, beside a thousand plugins in one process, is no matter here.
     let timing = Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY).expect("they fit together");
     let settings = LeaseSettings { mode: LeaseMode::Single, timing, ..settings() };
     let leadership = Leadership::new(settings, &connection, &"one".into(), &stop).expect("names that can be");

@@ -1,5 +1,5 @@
-//! What the host follows as long as it runs: the files of plugins and the list of those that are allowed, the definitions of kinds,
-//! configurations, the operator's policies, and what plugins leave behind.
+//! Follows, as long as the host runs: the files of plugins and the list of those that are allowed, the definitions of
+//! kinds, configurations, the operator's policies, and the leftovers of plugins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::plugins::supplies::Supplies;
 use crate::policies::PolicyFiles;
 use crate::supervise::{caught, supervise};
 
-/// How long no other plugin must have been started before it is looked at what they have left behind: a look is at the whole
-/// cluster, and a directory is often filled at once.
+/// How long no other plugin must have been started before it is looked at what they have left behind: a look is at the
+/// whole cluster, and a directory is often filled at once.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// The directory of plugins as it was seen first.

@@ -64,7 +64,7 @@ impl Phases {
         tracing::info!(phase = "intake", took_ms = took(began), "not ready any more, and no change is taken in");
     }
 
-    /// What is queued, or held until its own writes are seen, runs if it can.
+    /// Runs, if it can, what is queued or held until its own writes are seen.
     async fn drain(&self) {
         let began = Instant::now();
         let in_time = timeout(DRAIN, self.draining.wait()).await.is_ok();

@@ -36,8 +36,8 @@ pub(crate) fn tracker() -> TaskTracker {
     tracker
 }
 
-/// Runs `rounds` until it returns. After a panic it starts again, and not before what it had begun has `ended`: no key may be with two
-/// workers.
+/// Runs `rounds` until it returns. After a panic it starts again, and not before what it had begun has `ended`: no key
+/// may be with two workers.
 pub(crate) async fn kept_up<E, Ended, F, Fut>(
     name: &'static str,
     panics: &Panics,
@@ -78,7 +78,7 @@ mod tests {
         Phases::of(CancellationToken::new())
     }
 
-    /// What is true of workers that a controller's panic has left behind.
+    /// Workers that a controller's panic has left behind.
     #[tokio::test(start_paused = true)]
     async fn a_controller_that_panics_starts_again_when_its_former_workers_have_ended() {
         let (panics, workers) = (Panics::default(), tracker());

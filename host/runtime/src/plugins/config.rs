@@ -63,7 +63,7 @@ pub(crate) enum ConfigError {
     Secret { path: PathBuf, at: String, source: SecretError },
 }
 
-/// What a file says.
+/// A file that was read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConfigFile {
@@ -170,7 +170,7 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
     Ok(())
 }
 
-/// What a plugin's configuration must fit. Clones share it.
+/// The schema of a plugin's configuration. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Schema {
     validator: Option<Arc<Validator>>,

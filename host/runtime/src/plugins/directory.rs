@@ -1,8 +1,8 @@
 //! Which plugins are to run: decided from the files of the plugin directory, what came of loading them, the list of allowed
 //! digests, and what was rejected. Nothing is read or started here; `manager::reload` does, and says what came of it.
 //!
-//! A plugin goes by its file's stem. Whatever changes, [`Catalog::next`] compares what should be with what is, and names the
-//! steps from one to the other, each once.
+//! A plugin goes by its file's stem. Whatever changes, [`Catalog::next`] compares what should be with what is, and
+//! names the steps from one to the other, each once.
 
 mod allowed;
 mod catalog;
@@ -60,7 +60,7 @@ pub(crate) struct LoadedFile<G> {
     pub(crate) generation: G,
 }
 
-/// What is to be done.
+/// A step to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryStep<G> {
     /// Load the file, which had this digest when it was looked at.

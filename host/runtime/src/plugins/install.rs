@@ -20,7 +20,8 @@ use crate::supervise::jittered;
 
 /// How long the server may take to serve a definition.
 const ESTABLISHED: Duration = Duration::from_secs(30);
-/// The first pause before a definition is tried again; it doubles. Somebody has to do something about most of what is refused.
+/// The first pause before a definition is tried again; it doubles. Somebody has to do something about most of what is
+/// refused.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
@@ -31,7 +32,7 @@ pub(crate) struct Installer {
     pub(crate) definitions: Vec<Definition>,
     /// The host, in the role that installs definitions for the plugin.
     pub(crate) role: Principal,
-    /// What the plugin's manifest asks for.
+    /// The grants that the plugin's manifest asks for.
     pub(crate) asked: Allowance,
     pub(crate) ready: watch::Sender<bool>,
 }

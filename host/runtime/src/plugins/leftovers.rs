@@ -1,8 +1,8 @@
-//! Children of kinds that a composite plugin's new version does not own any more (§3.16). Nobody watches them, so nobody prunes
-//! them either.
+//! Children of kinds that a composite plugin's new version does not own any more (ADR 9). Nobody watches them, so
+//! nobody prunes them either.
 //!
-//! Which they are is decided here ([`NamedKinds`]). A host looks for them once, when its plugins run, and tells ([`tell`]): nothing
-//! is deleted by it. An operator has it done by `windlass children prune`.
+//! Which they are is decided here ([`NamedKinds`]). A host looks for them once, when its plugins run, and tells
+//! ([`tell`]): nothing is deleted by it. An operator has it done by `windlass children prune`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -47,8 +47,8 @@ impl NamedKinds {
         }
     }
 
-    /// Whether it is a child of one of the plugin's parents, owned or left behind. Others copy labels, too: the endpoints of a
-    /// Service have those of the Service, which controls them.
+    /// Whether it is a child of one of the plugin's parents, owned or left behind. Others copy labels, too: the
+    /// endpoints of a Service have those of the Service, which controls them.
     #[must_use]
     pub fn is_child(&self, carrier: &Carrier) -> bool {
         let controlled = carrier.controller.as_ref().is_some_and(|it| self.primaries.contains(&group_kind(&it.kind)));
@@ -82,7 +82,7 @@ fn counted(left: &[&Carrier]) -> Vec<LeftBehind> {
     counts.into_iter().map(|(resource, count)| LeftBehind { resource, count }).collect()
 }
 
-/// What prunes the children of the kind `resource`.
+/// The command that prunes the children of the kind `resource`.
 fn remedy(plugin: &str, file: &Path, resource: &str, namespace: Option<&str>) -> String {
     let place = namespace.map_or_else(|| "--all-namespaces".to_owned(), |namespace| format!("--namespace {namespace}"));
     format!("windlass children prune {plugin} --left-behind {} --kind {resource} {place}", file.display())

@@ -1,5 +1,5 @@
-//! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers started, and
-//! what it is denied told. When, and for which generation, is decided by `reload`.
+//! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers
+//! started, and what it is denied told. When, and for which generation, is decided by `reload`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, 
     }
 }
 
-/// What of the manifest nobody could carry out.
+/// A part of the manifest that nobody could carry out.
 fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(problem) = config::Schema::of(manifest) {
         return Some(format!("its manifest describes its configuration by what is no schema for this host: {problem}"));

@@ -1,8 +1,9 @@
-//! The plugin directory, live: carries out what `directory` decides. Loads files beside everything else, starts plugins as soon
-//! as they are loaded, gives those that run their newer generations, and ends those whose files go.
+//! The plugin directory, live: carries out what `directory` decides. Loads files beside everything else, starts plugins
+//! as soon as they are loaded, gives those that run their newer generations, and ends those whose files go.
 //!
-//! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back. How files are loaded
-//! is in [`load`], what is done with those that run in [`started`], and with those that do not any more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of a plugin that goes in
+//! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back.
+//! How files are loaded is in [`load`], what is done with those that run in [`started`], and with those that do not any
+//! more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of a plugin that goes in
 //! `unload`.
 
 mod fallen;
@@ -31,7 +32,7 @@ use crate::plugins::directory::{Allowed, AllowedError, Catalog, DirectoryStep, F
 use crate::plugins::reports::{Reports, Swapped};
 use crate::rejections::{Digest, Rejection, Rejections};
 
-/// What this task is told.
+/// News for this task.
 pub(crate) enum DirectoryNews {
     /// Files have changed.
     Files(Vec<Change>),
@@ -41,11 +42,11 @@ pub(crate) enum DirectoryNews {
     Rejected(RejectedPlugins),
     /// A file was loaded, or was not. None: it was another one by then.
     Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, FileRefusal>> },
-    /// What ran before the rejected file is in the cache.
+    /// The generation before the rejected file is in the cache.
     Revived { rejection: Rejection, former: Arc<Plugin> },
     /// A file has been as it is for a while.
     Settled { plugin: Arc<str>, digest: Digest },
-    /// What fell may be started again.
+    /// A plugin that fell may be started again.
     Again { plugin: Arc<str> },
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Reload {
     supplies: Arc<Supplies>,
     phases: Phases,
     catalog: Catalog<Arc<Plugin>>,
-    /// What the catalog takes as done: a panic at one of them must not lose the others.
+    /// The steps that the catalog takes as done: a panic at one of them must not lose the others.
     steps: VecDeque<DirectoryStep<Arc<Plugin>>>,
     rejections: Rejections,
     news: mpsc::UnboundedReceiver<DirectoryNews>,
@@ -68,9 +69,9 @@ pub(crate) struct Reload {
     reports: Reports,
     handles: BTreeMap<Arc<str>, PluginHandle>,
     servings: Servings,
-    /// What tells of denials.
+    /// The tasks that report denials.
     tellers: JoinSet<()>,
-    /// What other replicas are to know.
+    /// The verdicts that other replicas are to know.
     replicas: mpsc::UnboundedSender<replicas::VerdictNews>,
     /// Whose leftovers are to be looked for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
@@ -81,8 +82,8 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there; what was rolled back is kept in `cache`.
-    /// Must be called within a runtime.
+    /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there; what was rolled back is kept in
+    /// `cache`. Must be called within a runtime.
     pub(crate) fn new(
         host: Arc<Host>,
         sandbox: Sandbox,
@@ -147,7 +148,7 @@ impl Reload {
         }
     }
 
-    /// What still runs when the host stops, and what must end after it.
+    /// The services that still run when the host stops, and the tasks that must end after them.
     pub(crate) fn into_rest(self) -> (Servings, JoinSet<()>) {
         (self.servings, self.tellers)
     }

@@ -1,5 +1,5 @@
-//! Has other replicas know what was rolled back here, and what is tried again. What fails is tried again for as long as the host lives,
-//! and keeps no other plugin's waiting.
+//! Has other replicas know what was rolled back here, and what is tried again. What fails is tried again for as long as
+//! the host lives, and keeps no other plugin's waiting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::supervise::caught;
 const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
 
-/// What was decided here about a plugin.
+/// A verdict of this replica about a plugin.
 pub(super) type VerdictNews = (Arc<str>, RejectionVerdict);
 
-/// What other replicas do not know yet, by plugin.
+/// The verdicts that other replicas do not know yet, by plugin.
 #[derive(Debug, Default)]
 struct UntoldVerdicts(BTreeMap<Arc<str>, PendingVerdicts>);
 
-/// What they do not know of one plugin.
+/// The verdicts about one plugin that they do not know.
 #[derive(Debug)]
 struct PendingVerdicts {
     verdicts: RejectionVerdicts,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use windlass_wasm::Plugin;
 
-/// What has become of the newest generation that a plugin was to run.
+/// The fate of the newest generation that a plugin was to run.
 #[derive(Clone, Debug)]
 pub(crate) enum Swapped {
     /// It runs.

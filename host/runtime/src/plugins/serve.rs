@@ -1,4 +1,4 @@
-//! Runs one plugin, from one tenure to the next: definitions and controllers begin when its lease is won and end before
+//! Runs one plugin, from one term to the next: definitions and controllers begin when its lease is won and end before
 //! it is let go of. In between, it stands by. How one generation takes the other's place meanwhile is
 //! [`swap`](super::swap)'s matter.
 
@@ -58,16 +58,16 @@ pub(crate) struct Generation {
     _following: DropGuard,
 }
 
-/// What lasts as long as the plugin is served.
+/// The state that lasts as long as the plugin is served.
 #[derive(Default)]
 pub(crate) struct ServingState {
     /// Of each controller, by its name.
     handover: BTreeMap<String, Arc<Handover>>,
     /// The digests of the generations that did not prove themselves.
     pub(crate) rejected: HashSet<Arc<str>>,
-    /// What comes back if what runs does not prove itself, or has not. None: it has, or need not.
+    /// The generation that comes back if the running one fails its probation. None: it has passed, or needs none.
     pub(super) former: Option<ProvenGeneration>,
-    /// What is shown as running, and how its calls end.
+    /// The generation that is shown as running, and the record of its calls.
     at_work: Option<(Arc<Plugin>, Arc<CallRecord>)>,
 }
 
@@ -143,7 +143,7 @@ impl Serving {
         }
     }
 
-    /// What was at work, as far as it has come.
+    /// The generation that was at work, as far as it had come.
     fn again(&self, past: &mut ServingState) -> Option<Generation> {
         let (plugin, record) = past.at_work.clone()?;
         let generation = self.generation_of(plugin, record, past)?;
@@ -203,7 +203,7 @@ impl Serving {
         newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
     }
 
-    /// A tenure has ended. What was to take over in it and has not is told that it waits: whatever held it back may
+    /// A term has ended. What was to take over in it and has not is told that it waits: whatever held it back may
     /// still do so, which is seen when the one before it is at work again.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
@@ -218,7 +218,8 @@ impl Serving {
         self.report(&newest, Swapped::Pending { digest, reason });
     }
 
-    /// What is delivered while nothing is at work here simply takes the place, as it would in a host that starts.
+    /// A generation that is delivered while nothing is at work here simply takes the place, as it would in a host that
+    /// starts.
     fn take_up(&mut self, current: &mut Generation, past: &mut ServingState) {
         let plugin = self.newest(past);
         if !self.has_newer(current, past) {
@@ -283,7 +284,7 @@ impl Serving {
         let _ = self.reports.send((plugin.name().clone(), swapped));
     }
 
-    /// Waits for a tenure, with its caches filled if that is wanted.
+    /// Waits for a lease term, with its caches filled if that is wanted.
     async fn stand_by(&self, current: &Generation) -> PluginTerm {
         let warm = async {
             if self.host.leadership.is_warm_standby() {

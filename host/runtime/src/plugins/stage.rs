@@ -101,7 +101,7 @@ impl Stage {
         leadership
     }
 
-    /// What runs `plugin`, and where newer generations are delivered.
+    /// The service of `plugin`, and the sender of its newer generations.
     pub(crate) fn serving(
         &self,
         plugin: &Arc<Plugin>,

@@ -1,4 +1,4 @@
-//! Puts one generation of a plugin in the place of the other, while a tenure goes on (§3.4).
+//! Puts one generation of a plugin in the place of the other, while the lease term goes on (ADR 13).
 //!
 //! The next one gets ready beside the one that is at work, which goes on as if nothing were. Then, at once: what is at
 //! work takes no further key, and the next one begins with its queue. Calls that run end on the generation that they
@@ -21,7 +21,7 @@ use crate::leadership::PluginTerm;
 use crate::phases::{ControllerEnd, Phases};
 use crate::plugins::reports::Swapped;
 
-/// The generations of one plugin in one tenure.
+/// The generations of one plugin in one term.
 pub(super) struct Swaps<'a> {
     serving: &'a mut Serving,
     past: &'a mut ServingState,
@@ -31,7 +31,7 @@ pub(super) struct Swaps<'a> {
     running: JoinSet<ControllerEnd>,
     /// Told of whatever a generation that gets ready may wait for.
     changed: Arc<Notify>,
-    /// Nothing newer may begin before what begins the tenure is at work, for nothing would hold it back before; but not
+    /// Nothing newer may begin before what begins the term is at work, for nothing would hold it back before; but not
     /// for longer than until this.
     held_back: Option<Instant>,
 }
@@ -71,15 +71,15 @@ struct NextGeneration {
     waiting: SwapWait,
 }
 
-/// What has come about.
+/// An event in the service of a plugin.
 enum SwapEvent {
     /// Controllers have ended.
     Ended(Option<ControllerEnd>),
     /// There is a newer generation.
     Wanted,
-    /// What the next one waits for may have come.
+    /// The next generation may have what it waits for.
     Changed,
-    /// What is held back may be tried.
+    /// A generation that is held back may be tried.
     Resumed,
     /// A probation has ended.
     Judged(Judged),
@@ -91,11 +91,11 @@ impl<'a> Swaps<'a> {
         Self { serving, past, term, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
     }
 
-    /// Serves to the end of the tenure, beginning with `current`. Returns how that ended, and with which generation.
+    /// Serves to the end of the term, beginning with `current`. Returns how that ended, and with which generation.
     pub(super) async fn serve(mut self, current: Generation) -> (ControllerEnd, Generation) {
         // They are no definitions, which was told of when the plugin was loaded.
         let Some(begun) = self.begin(&current, None) else { return (ControllerEnd::Impossible, current) };
-        // It may have begun in an earlier tenure, and what has passed since then proves nothing.
+        // It may have begun in an earlier term, and what has passed since then proves nothing.
         current.record.rests();
         let is_on_probation = self.past.is_on_probation(&current);
         let holds_back = self.serving.has_newer(&current, self.past) || keeps_finalizers(&current.plugin);
@@ -106,7 +106,7 @@ impl<'a> Swaps<'a> {
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
         };
-        // The tenure may have been over before one that was to come back could.
+        // The term may have been over before one that was to come back could.
         let generation = self.serving.returned(self.past, current.generation);
         (end, generation)
     }
@@ -239,7 +239,7 @@ impl<'a> Swaps<'a> {
         let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
-    /// What is at work has failed, and is wanted all the same: it may prove itself once more.
+    /// The generation at work has failed, and is wanted all the same: it may prove itself once more.
     fn try_again(&self, current: &mut RunningGeneration) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
             current.generation.record.begin_probation(former.record.record());

@@ -1,4 +1,4 @@
-//! What an operator sees of the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
+//! Shows an operator the plugin directory: in the log, on `/plugins` and `/metrics`, and in Kubernetes Events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
     );
 }
 
-/// What ran before a file that was rejected is at hand, and not started.
+/// The generation before a rejected file is at hand, and not started.
 pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
     let (plugin, digest) = (former.name(), former.short_digest());
     if let NotRevived::Superfluous = problem {
@@ -88,13 +88,13 @@ pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
     tracing::info!(%plugin, "the plugin's file is what runs again");
 }
 
-/// What was to replace what runs must not run any more.
+/// The generation that was to replace the running one must not run any more.
 pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
     host.status.plugin(plugin).pends(None);
     tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
 }
 
-/// What runs is told to end.
+/// The running generation is told to end.
 pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
     let reason = match why {
         StopReason::Deleted => "its file is gone".to_owned(),
@@ -117,7 +117,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
     }
 }
 
-/// What ran of a plugin is no more, by a panic of the host's own, which has been told of.
+/// A plugin runs no more, by a panic of the host's own, which has been reported.
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
@@ -207,7 +207,7 @@ mod tests {
     use crate::observe::status::PluginStatus;
     use crate::plugins::stage::Stage;
 
-    /// What is shown of a plugin whenever something is told.
+    /// The part of a plugin that is shown whenever something is reported.
     #[derive(Clone)]
     struct Shown {
         status: Arc<PluginStatus>,

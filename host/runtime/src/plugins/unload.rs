@@ -1,5 +1,5 @@
-//! What is left of a plugin that has ended: nothing in the host, and in the cluster whatever it has made. Objects that wait for
-//! its finalizer are named, since nobody else takes it off.
+//! Cleans up after a plugin that has ended. Nothing of it is left in the host; in the cluster, everything that it has
+//! made. Objects that wait for its finalizer are named, since nobody else takes it off.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The policies that are in force: reads their files, follows them, and says what each plugin may do now.
 //!
-//! A file that cannot be read changes nothing: the policy in force stays; without one, the plugin waits. Controllers ask here: they
-//! start and stop by the answer, and bind running calls to it.
+//! A file that cannot be read changes nothing: the policy in force stays; without one, the plugin waits. Controllers
+//! ask here: they start and stop by the answer, and bind running calls to it.
 
 mod changes;
 pub(crate) mod custom;
@@ -51,7 +51,7 @@ pub(crate) struct Policies {
     knows_all: AtomicBool,
 }
 
-/// What the policies know of a loaded plugin.
+/// The policies' knowledge of a loaded plugin.
 #[derive(Clone, Debug, Default)]
 struct Brought {
     definitions: Vec<String>,
@@ -108,8 +108,8 @@ impl Policies {
         }
     }
 
-    /// Makes a loaded plugin known, before its first controller starts, or its newer generation; and shows what it asks for if it
-    /// must wait. Its denials are counted in its `status`.
+    /// Makes a loaded plugin known, before its first controller starts, or its newer generation; and shows what it asks
+    /// for if it must wait. Its denials are counted in its `status`.
     pub(crate) fn register(&self, plugin: &Plugin, status: &PluginStatus) {
         let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
         let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
@@ -217,8 +217,8 @@ impl Policies {
         }
         let pauses: BTreeMap<_, _> =
             state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
-        // First what binds, then what wakes, and then what is told: whoever asks after that gets this. A controller at work takes it over
-        // when it wakes.
+        // First what binds, then what wakes, and then what is told: whoever asks after that gets this. A controller at
+        // work takes it over when it wakes.
         self.state.send_replace(state);
         let before = self.pauses.send_replace(pauses.clone());
         for (plugin, file, taken) in &taken {

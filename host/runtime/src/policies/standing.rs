@@ -10,7 +10,7 @@ use windlass_core::principal::ServiceAccount;
 pub(crate) enum Standing {
     /// Nothing: no policy is in force. Why, where its file is there.
     Waiting(Option<String>),
-    /// What its manifest asks for, within these bounds.
+    /// The grants that its manifest asks for, within these bounds.
     Granted(Box<Bounds>),
 }
 

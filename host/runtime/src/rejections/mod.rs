@@ -1,7 +1,8 @@
-//! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file changes.
+//! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file
+//! changes.
 //!
-//! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that all replicas
-//! see (`leadership`). What those are to be told is [`RejectionVerdicts`]; `plugins::replicas` tells them.
+//! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that
+//! all replicas see (`leadership`). What those are to be told is [`RejectionVerdicts`]; `plugins::replicas` tells them.
 
 mod verdicts;
 
@@ -18,7 +19,7 @@ use windlass_policy::regular::read_whole;
 /// The SHA-256 of a file, 64 hexadecimal digits.
 pub(crate) type Digest = Arc<str>;
 
-/// What a rejection says of its reason.
+/// The longest reason that is kept, in bytes.
 const MOST_REASON: usize = 200;
 const MOST_BYTES: u64 = 16 << 20;
 /// The file's name.
@@ -57,17 +58,17 @@ fn from_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Digest
     Ok(String::deserialize(deserializer)?.into())
 }
 
-/// What this host knows of it, by plugin: the last one of each.
+/// The rejections that this host knows, by plugin: the last one of each.
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
     /// None: it is forgotten with the process.
     file: Option<PathBuf>,
-    /// What is remembered, whatever becomes of the others' files.
+    /// The rejections that are remembered, whatever becomes of the others' files.
     all: BTreeMap<Arc<str>, Rejection>,
-    /// What all replicas know, as far as this one has heard.
+    /// The rejections that all replicas know, as far as this one has heard.
     elsewhere: BTreeMap<Arc<str>, Rejection>,
-    /// What was pardoned here, and when: what was rejected before that is not in force here, however late it is heard of. One for each
-    /// rejected file that was replaced while this process lives.
+    /// The pardons of this host, with their times: an older rejection is not in force here, however late it is heard
+    /// of. There is one for each rejected file that was replaced while this process lives.
     pardoned: BTreeMap<Arc<str>, BTreeMap<Digest, JudgedAt>>,
 }
 
@@ -96,7 +97,7 @@ impl Rejections {
         self.all.iter().chain(elsewhere).map(|(plugin, it)| (plugin.clone(), it.clone())).collect()
     }
 
-    /// What is remembered of files that are other ones now.
+    /// The rejections of files that are other ones now.
     pub(crate) fn stale(&self, is_other: impl Fn(&str, &str) -> bool) -> Vec<(Arc<str>, Digest)> {
         let stale = self.all.iter().filter(|(plugin, it)| is_other(plugin, &it.digest));
         stale.map(|(plugin, it)| (plugin.clone(), it.digest.clone())).collect()
@@ -123,7 +124,8 @@ impl Rejections {
         }
     }
 
-    /// Forgets the one of `plugin`, if it is this; also if other replicas are still to hear of that. Returns the date of it.
+    /// Forgets the one of `plugin`, if it is this; also if other replicas are still to hear of that. Returns the date
+    /// of it.
     pub(crate) fn pardon(&mut self, plugin: &Arc<str>, digest: &Digest, now: JudgedAt) -> JudgedAt {
         let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin));
         let known = known.filter(|it| it.digest == *digest).map(|it| it.at);

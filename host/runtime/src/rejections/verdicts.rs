@@ -1,6 +1,7 @@
-//! What all replicas are to know of one plugin: what was rolled back, and what may be tried again.
+//! The verdicts about one plugin that all replicas are to know: what was rolled back, and what may be tried again.
 //!
-//! Each may be told late, for the API server may be away for hours. So whatever was judged later counts, not whatever is told later.
+//! Each may be told late, for the API server may be away for hours. So whatever was judged later counts, not whatever
+//! is told later.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,7 +32,7 @@ impl JudgedAt {
     }
 }
 
-/// What of one plugin is rejected or not: here, and as other replicas are to know.
+/// A verdict about one plugin: rejected or not, here, and as other replicas are to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionVerdict {
     /// This was rolled back.
@@ -40,7 +41,7 @@ pub(crate) enum RejectionVerdict {
     Pardoned { digest: Digest, at: JudgedAt },
 }
 
-/// What all replicas are to know of one plugin: any number of verdicts of one replica, in one.
+/// Any number of verdicts of one replica about one plugin, in one, as all replicas are to know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RejectionVerdicts {
     rejected: Option<Rejection>,
@@ -60,7 +61,7 @@ impl RejectionVerdicts {
         }
     }
 
-    /// What all are to know, where they know of `known` now.
+    /// The rejection that all replicas are to know, where they know `known` now.
     pub(crate) fn over(&self, known: Option<Rejection>) -> Option<Rejection> {
         let stays = known.filter(|known| self.pardoned.get(&known.digest).is_none_or(|at| *at < known.at));
         match (self.rejected.clone(), stays) {

@@ -1,4 +1,4 @@
-//! What one controller keeps over the generations of its plugin, and how one generation's queue comes to the next.
+//! Keeps what one controller has over the generations of its plugin, and passes one generation's queue on to the next.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,11 +20,11 @@ use crate::observe::status::ControllerStatus;
 use crate::phases::tracker;
 use crate::phases::{AtWork, Phases};
 
-/// What lasts as long as the plugin has a controller of that name.
+/// A controller's state that lasts as long as the plugin has a controller of that name.
 pub(crate) struct Handover {
     pub(in crate::controller) reporter: StatusReporter,
     pub(in crate::controller) prior: PriorKeys,
-    /// Of all generations and tenures.
+    /// Of all generations and terms.
     pub(in crate::controller) workers: TaskTracker,
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
@@ -115,7 +115,7 @@ impl Handover {
         Arc::new(Self { reporter: StatusReporter::new(status), prior, workers: tracker(), active, replaced })
     }
 
-    /// What it shows of itself.
+    /// Its status.
     pub(crate) fn status(&self) -> &Arc<ControllerStatus> {
         self.reporter.status()
     }

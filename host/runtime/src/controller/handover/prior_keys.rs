@@ -1,4 +1,5 @@
-//! What the keys of a controller's last round were still to see, for the next round, whose caches know nothing of it.
+//! The keys of a controller's last round that had something left to see, for the next round, whose caches know nothing
+//! of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

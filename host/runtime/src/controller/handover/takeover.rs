@@ -79,7 +79,7 @@ impl Controller {
         self.takeover.as_ref().is_none_or(|takeover| !takeover.lock().is_expecting)
     }
 
-    /// What it waits for, as far as it has said.
+    /// The thing that it waits for, as far as it has said.
     pub(crate) fn waits_for(&self) -> Option<String> {
         if self.is_ready() {
             return None;

@@ -1,4 +1,4 @@
-//! A controller whose plugin composes: the host asks it what should be, and brings that about (§3.16).
+//! A controller whose plugin composes: the host asks it what should be, and brings that about (ADR 9).
 //!
 //! What is decided about an answer is in `windlass_core::compose`; here it is carried out, in this order: what is there is
 //! read, the plugin is asked, its answer is checked as a whole, the children are applied, what was left out is pruned, the
@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Flaws of an answer that a message lists.
 const MOST_FLAWS: usize = 20;
 
-/// What is asked: a plugin, or a test's stand-in for one.
+/// A plugin that composes, or a test's stand-in for one.
 pub(crate) trait Compose: Send + Sync {
     /// Makes one call.
     fn compose(
@@ -64,7 +64,7 @@ impl<P: Compose> Reconcile for Composite<P> {
     }
 }
 
-/// What there was when the plugin was asked.
+/// The state that the plugin was asked about.
 struct ObservedParent {
     parent: CompositeParent,
     children: Vec<ObservedChildren>,

@@ -1,4 +1,5 @@
-//! What a parent has around it: its children, the objects that it is related to, and what may be a child of it.
+//! Observes what is around a parent: its children, the objects that it is related to, and objects that may become its
+//! children.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ pub(crate) struct ObservedState {
 }
 
 impl OwnedWatch {
-    /// What the manifest and the server say of the kind. None: its first list has not come, or its cache was emptied.
+    /// The kind, as the manifest and the server describe it. None: its first list has not come, or its cache was
+    /// emptied.
     fn declared(&self) -> Option<OwnedKind> {
         let resource = self.watches.first()?.store.resource()?;
         Some(OwnedKind {
@@ -151,7 +153,7 @@ impl ObservedState {
     }
 }
 
-/// What has the name of a wanted child and is none of the primary's `children`.
+/// The objects that have the name of a wanted child and are none of the primary's `children`.
 pub(super) fn others(
     wanted: &Wanted,
     children: &[ObservedChildren],

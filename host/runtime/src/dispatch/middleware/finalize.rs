@@ -1,4 +1,4 @@
-//! Finalizers (§3.15), kept by the host around a plugin's calls: on before the first one, off when the plugin is done with
+//! Finalizers (ADR 8), kept by the host around a plugin's calls: on before the first one, off when the plugin is done with
 //! an object that is being deleted.
 //!
 //! Both are writes of the host's own, under the finalizer role. When one fails, the call has failed with it: a plugin

@@ -1,4 +1,5 @@
-//! The middleware around a plugin, one decorator of [`Reconcile`] a file: what the host keeps for a plugin around each call.
+//! The middleware around a plugin, one decorator of [`Reconcile`] a file: what the host keeps for a plugin around each
+//! call.
 
 pub(crate) mod breaker;
 pub(crate) mod finalize;
@@ -28,13 +29,13 @@ use crate::policies::InstancesOf;
 /// The finalizer that the host keeps on a controller's primaries.
 pub(crate) struct KeptFinalizer<'a> {
     pub(crate) plugin: &'a Principal,
-    /// What the host may do to keep it.
+    /// The host's grants to keep it.
     pub(crate) grants: Grants,
     /// How the primaries are watched.
     pub(crate) spec: WatchSpec,
 }
 
-/// What the middleware of one controller works with.
+/// The parts that the middleware of one controller works with.
 pub(crate) struct Middleware<'a> {
     pub(crate) instances: InstancesOf,
     pub(crate) circuit: Circuit,

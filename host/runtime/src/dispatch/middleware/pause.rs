@@ -1,7 +1,8 @@
-//! Paused objects (§3.18): while a primary carries the annotation `windlass.dev/paused`, no call is made about it.
+//! Paused objects: while a primary carries the annotation `windlass.dev/paused`, no call is made about it.
 //!
-//! Nothing at all: no finalizer is added or removed either, so that what is being deleted waits, too. A call that runs when
-//! the annotation comes runs to its end. That the annotation goes passes every predicate, and so does what had been changed.
+//! Nothing at all: no finalizer is added or removed either, so that what is being deleted waits, too. A call that runs
+//! when the annotation comes runs to its end. That the annotation goes passes every predicate, and so does what had
+//! been changed.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +21,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 /// Calls nobody about what is paused.
 pub(crate) struct Pausable {
     inner: Box<dyn Reconcile>,
-    /// What has been told of.
+    /// The paused objects that have been reported.
     paused: Mutex<HashSet<ObjectKey>>,
 }
 

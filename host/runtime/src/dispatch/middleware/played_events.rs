@@ -1,4 +1,4 @@
-//! What the tests of guards listen to Events with.
+//! Records Events, for the tests of guards.
 
 use std::sync::Mutex;
 

@@ -1,7 +1,8 @@
-//! Hot loops (§3.18): a key whose calls write one object over and over again is called rarely, until somebody changes its
+//! Hot loops: a key whose calls write one object over and over again is called rarely, until somebody changes its
 //! primary. `core::hot_loop` decides; the writer tells of each write that it has carried out.
 //!
-//! Of two plugins that fight over one object each is found by itself, and the one is named to those who look after the other.
+//! Of two plugins that fight over one object each is found by itself, and the one is named to those who look after the
+//! other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,7 +42,7 @@ impl SlowLaneKeys {
         Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
     }
 
-    /// What the controller's writer is to tell of its writes.
+    /// Counts the writes of the controller's writer.
     pub(crate) fn listener(self: &Arc<Self>, status: Arc<ControllerStatus>) -> Committed {
         let lane = self.clone();
         Arc::new(move |call, object, version| lane.wrote(call, object, version, &status))
@@ -99,7 +100,7 @@ impl SlowLaneKeys {
     }
 }
 
-/// What somebody wants of the call's primary, as far as the call knows: its own writes are nobody's wish.
+/// The part of the call's primary that is somebody's wish, as far as the call knows: its own writes are nobody's wish.
 fn mark(call: &CallContext) -> Option<SlowMark> {
     let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
     match own {

@@ -1,4 +1,5 @@
-//! What becomes of a key, for each way in which a call can end: the whole table of §3.1, seen from the plugin's side.
+//! Tests the whole table of outcomes, seen from the plugin's side: each way in which a call can end, and what becomes
+//! of the key.
 //!
 //! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
 //! not.
@@ -19,7 +20,7 @@ const SECOND_BACKOFF: Duration = Duration::from_mins(2);
 /// Longer than anything waits.
 const LONG: Duration = Duration::from_hours(5);
 
-/// What the host does with the key.
+/// The host's treatment of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     /// Its failures are forgotten, and only a change runs it again.
@@ -37,7 +38,7 @@ enum Fate {
 /// The next call of a key: after how long, and how many counted failures it is told. None: there is none.
 type Next = Option<(Duration, u32)>;
 
-/// What follows, and whether the backoff of the next failure begins anew.
+/// The expected next step, and whether the backoff of the next failure begins anew.
 fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
     match fate {
         Fate::Forgotten | Fate::Reported => (None, true),

@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 
 const DURATION: Duration = Duration::from_secs(15);
 const STABILITY: Duration = Duration::from_mins(1);
-/// What renewals and requests may add.
+/// The time that renewals and requests may add.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// One lease, whoever asks for it.
@@ -136,14 +136,15 @@ impl Candidate {
         Self { standing, _running: running }
     }
 
-    /// Its next tenure.
+    /// Its next term.
     async fn term(&mut self) -> PluginTerm {
         let standing = self.standing.wait_for(|standing| standing.term.is_some()).await.expect("it runs");
         standing.term.clone().expect("it has been waited for")
     }
 }
 
-/// `a` has had the lease, which is meant for `b`, for so long that it hands it over: its tenure, and what then happens at the API.
+/// `a` has had the lease, which is meant for `b`, for so long that it hands it over: its term, and what then happens at
+/// the API.
 struct HandingOver {
     term: PluginTerm,
     a: Candidate,

@@ -1,6 +1,6 @@
-//! Tells who follows a configuration when its file may have changed. The directory is watched once, for all plugins that have one
-//! there: a watch for each would use up what the system gives a user, take a thread each, and look at every plugin's file a
-//! thousand times whenever one of a thousand changes.
+//! Tells who follows a configuration when its file may have changed. The directory is watched once, for all plugins
+//! that have one there: a watch for each would use up what the system gives a user, take a thread each, and look at
+//! every plugin's file a thousand times whenever one of a thousand changes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ pub(crate) struct ConfigFiles(Arc<ConfigFilesInner>);
 
 struct ConfigFilesInner {
     directory: PathBuf,
-    /// Who is told, by the name of the file.
+    /// The followers, by the name of their file.
     followers: Mutex<BTreeMap<OsString, watch::Sender<()>>>,
 }
 

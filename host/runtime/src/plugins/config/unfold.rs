@@ -1,10 +1,10 @@
 //! How much work a schema makes of the smallest document, measured before anything else is done with it.
 //!
-//! A plugin's author wrote the schema, and its first check comes before any operator has written a configuration. A few lines
-//! in which each definition names the next one twice take 2ⁿ steps; six that all name each other were seen to take minutes.
-//! So no reference may come around to where it was without going deeper into the document, and what is checked at one
-//! place of the document is bounded. How often a schema recurs over a deep document is not known here: that document is
-//! the operator's own, and its check has a time limit.
+//! A plugin's author wrote the schema, and its first check comes before any operator has written a configuration. A few
+//! lines in which each definition names the next one twice take 2ⁿ steps; six that all name each other were seen to
+//! take minutes. So no reference may come around to where it was without going deeper into the document, and what is
+//! checked at one place of the document is bounded. How often a schema recurs over a deep document is not known here:
+//! that document is the operator's own, and its check has a time limit.
 
 use std::collections::{HashMap, HashSet};
 
@@ -40,7 +40,7 @@ struct Measured<'a> {
     root: &'a Value,
     /// By where a schema is in memory. None: it is being measured, so that who comes by here again has come around.
     steps: HashMap<usize, Option<u64>>,
-    /// What is referred to.
+    /// The targets of references.
     targets: HashSet<usize>,
     /// Schemas about other places of the document that have been seen.
     deeper: Vec<&'a Value>,
@@ -98,8 +98,8 @@ impl<'a> Measured<'a> {
         Ok(parts)
     }
 
-    /// What `fields` refer to within the schema. Only by plain pointers: what goes by other names could not be followed here
-    /// as the validator does.
+    /// Finds the target of `fields` within the schema. Only plain pointers count: other names could not be followed
+    /// here as the validator does.
     fn referred(&mut self, fields: &Map<String, Value>) -> Result<Vec<&'a Value>, String> {
         let is_root = self.root.as_object().is_some_and(|root| std::ptr::eq(root, fields));
         if !is_root && ["$id", "id"].iter().any(|name| fields.get(*name).is_some_and(Value::is_string)) {

@@ -34,7 +34,7 @@ pub enum AllowedError {
         path: PathBuf,
         /// Which, from 1.
         line: usize,
-        /// What is there.
+        /// The text that is there.
         text: String,
     },
 }

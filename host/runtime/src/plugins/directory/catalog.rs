@@ -1,4 +1,5 @@
-//! All plugins that there are files of, as values: what is told of them, and what is remembered. What follows is in `steps`.
+//! All plugins that there are files of, as values: what is told of them, and what is remembered. What follows is in
+//! `steps`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl<G: Clone> Catalog<G> {
         is_it
     }
 
-    /// What came of loading `digest` of `plugin`. None: the file was another one by then.
+    /// Takes the result of loading `digest` of `plugin`. None: the file was another one by then.
     pub(crate) fn loaded(&mut self, plugin: &str, digest: &Digest, result: Option<Result<LoadedFile<G>, FileRefusal>>) {
         self.loading = self.loading.saturating_sub(1);
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
@@ -92,7 +93,8 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// What ran of `plugin` has ended. Whether it was told to, or something newer waits in its place.
+    /// The running generation of `plugin` has ended. Returns whether it was told to, or something newer waits in its
+    /// place.
     pub(crate) fn ended(&mut self, plugin: &str) -> bool {
         let Some(entry) = self.plugins.get_mut(plugin) else { return true };
         match &mut entry.runs {
@@ -112,7 +114,8 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// What ran of `plugin` is no more, by the host's own fault. Nothing of it is started before [`Catalog::again`].
+    /// The running generation of `plugin` is no more, by the host's own fault. Nothing of it is started before
+    /// [`Catalog::again`].
     pub(crate) fn fell(&mut self, plugin: &str) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         // What was at work, too: the file may be one that nothing can be started of.
@@ -120,7 +123,7 @@ impl<G: Clone> Catalog<G> {
         entry.fell = true;
     }
 
-    /// What fell may be started again.
+    /// A plugin that fell may be started again.
     pub(crate) fn again(&mut self, plugin: &str) {
         let Some(entry) = self.plugins.get_mut(plugin) else { return };
         if std::mem::take(&mut entry.fell) {
@@ -153,7 +156,8 @@ impl<G: Clone> Catalog<G> {
         entry.rejected = Some(rejection);
     }
 
-    /// What ran before the rejected file is at hand again. If it is wanted, it is to be started in the place of that.
+    /// The generation before the rejected file is at hand again. If it is wanted, it is to be started in the place of
+    /// that.
     pub(crate) fn revive(&mut self, plugin: &str, loaded: &LoadedFile<G>) -> Result<(), NotRevived> {
         let rival = self.rival(plugin, &loaded.definitions);
         let Some(entry) = self.plugins.get_mut(plugin) else { return Err(NotRevived::Superfluous) };

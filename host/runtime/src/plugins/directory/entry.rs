@@ -14,9 +14,9 @@ pub(super) struct CatalogEntry<G> {
     pub(super) attempt: LoadAttempt<G>,
     pub(super) runs: Option<RunningFile<G>>,
     pub(super) rejected: Option<Rejection>,
-    /// What is to run in the place of a file that is not wanted, when what runs of that has ended.
+    /// The generation to start in the place of a file that is not wanted, once that one has ended.
     pub(super) instead: Option<LoadedFile<G>>,
-    /// What ran is no more, by the host's own fault: nothing is started yet.
+    /// The running generation is no more, by the host's own fault: nothing is started yet.
     pub(super) fell: bool,
     /// The refusal that was told last, and of which bytes.
     pub(super) told: Option<(Option<Digest>, FileRefusal)>,
@@ -37,16 +37,17 @@ pub(super) enum LoadAttempt<G> {
     Loaded(LoadedFile<G>),
 }
 
-/// What was started.
+/// A generation that was started.
 #[derive(Debug)]
 pub(super) struct RunningFile<G> {
     /// Of the newest generation that it was given, which may still wait to take over.
     pub(super) digest: Digest,
     pub(super) definitions: Vec<String>,
     pub(super) at_work: LoadedFile<G>,
-    /// What comes back in the place of what is at work, which was rolled back here.
+    /// The generation that comes back in the place of the one at work, which was rolled back here.
     pub(super) returns: Option<LoadedFile<G>>,
-    /// What is at work instead of what was withdrawn, or is to be again if that took over in the same instant.
+    /// The generation that is at work instead of one that was withdrawn, or that is to be again if the withdrawn one
+    /// took over in the same instant.
     pub(super) instead: Option<LoadedFile<G>>,
     /// It was told to end.
     pub(super) ends: bool,
@@ -68,7 +69,7 @@ impl<G: Clone> CatalogEntry<G> {
         }
     }
 
-    /// What is at work is stopped if it may not run any more; what was to replace it is withdrawn.
+    /// The generation at work is stopped if it may not run any more; one that was to replace it is withdrawn.
     pub(super) fn no_longer_allowed(
         &mut self,
         plugin: &Arc<str>,
@@ -87,8 +88,8 @@ impl<G: Clone> CatalogEntry<G> {
         )
     }
 
-    /// The same if another replica has rolled it back: this one knows no generation before what is at work. Where one comes back, it
-    /// was rolled back here, and goes as soon as that can take over.
+    /// The same if another replica has rolled it back: this one knows no generation before what is at work. Where one
+    /// comes back, it was rolled back here, and goes as soon as that can take over.
     pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
         if runs.spent || runs.returns.is_some() {
@@ -163,7 +164,7 @@ impl<G: Clone> RunningFile<G> {
         }
     }
 
-    /// What is at work if nothing newer comes.
+    /// The generation that is at work if nothing newer comes.
     fn stays(&self) -> &LoadedFile<G> {
         self.returns.as_ref().unwrap_or(&self.at_work)
     }

@@ -39,7 +39,7 @@ pub(crate) enum FileRefusal {
     NotAllowed {
         /// The plugin's file.
         path: PathBuf,
-        /// What is missing.
+        /// The digest that is missing.
         digest: Digest,
         /// Where.
         list: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) enum FileRefusal {
         digest: Digest,
         /// Why it was rolled back.
         because: String,
-        /// What ran before it.
+        /// The digest that ran before it.
         former: Option<String>,
     },
     /// Two versions of a definition would replace each other for ever.
@@ -92,7 +92,7 @@ pub(crate) enum NotRevived {
     /// The operator does not allow it.
     #[error("its digest {digest} is not allowed: add it to {}, if you trust it", list.display())]
     NotAllowed {
-        /// What is missing.
+        /// The digest that is missing.
         digest: Digest,
         /// Where.
         list: PathBuf,
@@ -107,16 +107,16 @@ pub(crate) enum NotRevived {
 pub(crate) enum StopReason {
     /// Its file is gone.
     Deleted,
-    /// What runs is no longer on the list of allowed digests.
+    /// The running generation is no longer on the list of allowed digests.
     NotAllowed {
-        /// What runs.
+        /// The running digest.
         digest: Digest,
         /// Where it was.
         list: PathBuf,
     },
     /// Another replica has rolled it back.
     Rejected {
-        /// What runs.
+        /// The running digest.
         digest: Digest,
         /// Why it was rolled back.
         because: String,

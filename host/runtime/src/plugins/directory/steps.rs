@@ -1,4 +1,4 @@
-//! What is to be done, by what there is and what runs: one step after the other, each once.
+//! Decides what is to be done, by what there is and what runs: one step after the other, each once.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{DirectoryStep, FileRefusal, StopReason};
 use crate::files::Content;
 
 impl<G: Clone> Catalog<G> {
-    /// What is to be done now. Each step is taken as done by the time that this is asked again.
+    /// The steps to take now. Each step is taken as done by the time that this is asked again.
     pub(crate) fn next(&mut self) -> Vec<DirectoryStep<G>> {
         let mut steps = Vec::new();
         let names: Vec<_> = self.plugins.keys().cloned().collect();
@@ -132,7 +132,7 @@ impl<G: Clone> Catalog<G> {
         Some(DirectoryStep::Start { plugin, loaded })
     }
 
-    /// What was to go on as what is not wanted took over all the same, and had to be stopped.
+    /// The generation that was to go on, as an unwanted one took over all the same and had to be stopped.
     fn instead(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let entry = self.plugins.get_mut(plugin)?;
         let loaded = entry.instead.take_if(|_| entry.runs.is_none() && !entry.fell)?;
@@ -148,7 +148,7 @@ impl<G: Clone> Catalog<G> {
         Some(DirectoryStep::Start { plugin: plugin.clone(), loaded })
     }
 
-    /// Who runs and brings one of these definitions too.
+    /// A running plugin that brings one of these definitions too.
     pub(super) fn rival(&self, plugin: &str, definitions: &[String]) -> Option<FileRefusal> {
         if definitions.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! What follows from what happens to files.
+//! Things that happen to files, and what follows.
 
 use super::*;
 use crate::files::{Change, Content};
@@ -309,7 +309,7 @@ fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_repl
     assert_eq!(scene.next(), ["withdraw a y", "refuse a: rejected, the former runs"]);
 }
 
-/// What was rolled back works until the one before it can take over.
+/// A generation that was rolled back works until the one before it can take over.
 #[test]
 fn what_was_rolled_back_is_bound_by_the_list_for_as_long_as_it_is_at_work() {
     let rolled_back = || {

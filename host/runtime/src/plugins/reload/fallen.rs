@@ -1,5 +1,5 @@
-//! Plugins that do not run any more though nobody has ended them: the host's own task panicked that ran them, or was about to start
-//! them. Nothing of them is lost but time: they are started again, like by a host that starts.
+//! Plugins that do not run any more though nobody has ended them: the host's own task panicked that ran them, or was
+//! about to start them. Nothing of them is lost but time: they are started again, like by a host that starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use super::{DirectoryNews, Reload};
 use crate::plugins::tell;
 use crate::supervise::jittered;
 
-/// The least pause before one is started again: calls that were cut off from the host have ended by then, and what fails each time keeps
-/// nobody busy.
+/// The least pause before one is started again: calls that were cut off from the host have ended by then, and what
+/// fails each time keeps nobody busy.
 const PAUSE: Duration = Duration::from_mins(1);
 
 impl Reload {
-    /// What ran of `plugin` is no more. Its lease is let go of meanwhile, so that another replica may run it.
+    /// The running generation of `plugin` is no more. Its lease is let go of meanwhile, so that another replica may run
+    /// it.
     pub(super) fn fell(&mut self, plugin: &Arc<str>) {
         self.catalog.fell(plugin);
         self.host.leadership.leave(plugin);

@@ -1,5 +1,5 @@
-//! What is done with the plugins that were started: they are given newer generations, told to end, and what becomes of that is
-//! remembered and told.
+//! Acts on plugins that were started: gives them newer generations, tells them to end, and remembers and reports what
+//! became of that.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::supervise::caught;
 
 /// A plugin that was started.
 pub(super) struct PluginHandle {
-    /// What runs.
+    /// The generation that runs.
     runs: Arc<Plugin>,
-    /// What comes back in the place of that, which was rolled back.
+    /// The generation that comes back in its place after a rollback.
     returns: Option<Arc<Plugin>>,
     /// The newest generation, which does not run yet.
     delivered: Option<Arc<Plugin>>,
@@ -49,7 +49,8 @@ impl Reload {
         let phases = self.phases.of_plugin(stop.clone());
         let (serving, newest) = Serving::new(host, &self.supplies, plugin, self.reports.clone(), phases);
         let (panics, lease, serving) = (host.panics.clone(), serving.lease.clone(), serving.run());
-        // Shown as running first, for what its policy says is shown over that; and its denials are those that are registered.
+        // Shown as running first, for what its policy says is shown over that; and its denials are those that are
+        // registered.
         runs(host, plugin);
         while self.tellers.try_join_next().is_some() {}
         self.tellers.spawn(prepare::tell_denials(host.clone(), name.clone(), over.clone()));
@@ -73,7 +74,7 @@ impl Reload {
         status.is_newest(handle.returns.as_ref().map(|returns| &**returns.digest()));
     }
 
-    /// What runs is not to be replaced by `digest`.
+    /// The running generation is not to be replaced by `digest`.
     pub(super) fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
         if let Some(handle) = self.handles.get_mut(plugin) {
             handle.delivered = None;
@@ -90,7 +91,7 @@ impl Reload {
         tell::stopping(&self.host, plugin, why);
     }
 
-    /// What ran of `plugin` has ended.
+    /// The running generation of `plugin` has ended.
     pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<ControllerEnd>) {
         let Some(handle) = self.handles.remove(plugin) else { return };
         handle.over.cancel();
@@ -107,7 +108,7 @@ impl Reload {
         }
     }
 
-    /// What became of the newest generation.
+    /// Takes the news of what became of the newest generation.
     pub(super) fn swapped(&mut self, plugin: &Arc<str>, swapped: Swapped) {
         let Some(handle) = self.handles.get_mut(plugin) else { return };
         match swapped {

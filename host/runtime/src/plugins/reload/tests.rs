@@ -1,4 +1,4 @@
-//! What becomes of plugins when those of the host's own tasks panic that run them, on the embedded API server.
+//! Plugins whose host tasks panic, on the embedded API server.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

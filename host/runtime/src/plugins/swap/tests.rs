@@ -95,7 +95,8 @@ async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes
     stop.cancel();
 }
 
-/// What takes over hears that it may begin and of the stop at once. On one thread: nothing else runs between the two.
+/// The next generation hears that it may begin and of the stop at once. On one thread: nothing else runs between the
+/// two.
 #[tokio::test]
 async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() {
     let stage = Stage::new().await;

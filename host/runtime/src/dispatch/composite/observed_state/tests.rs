@@ -1,4 +1,4 @@
-//! What is around a parent, in a cache of the embedded API server.
+//! The objects around a parent, in a cache of the embedded API server.
 
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::fair::CpuPermit;

@@ -1,4 +1,4 @@
-//! What the tests of decorators play: a plugin, a writer, and the calls between them.
+//! Stand-ins for the tests of middleware: a plugin, a writer, and the calls between them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 pub(crate) struct Plugin {
     answer: CallResult,
     requests: Arc<Mutex<Vec<Request>>>,
-    /// What its own writes leave of the primary.
+    /// The states that its own writes leave of the primary.
     leaves: Vec<Option<Object>>,
 }
 
