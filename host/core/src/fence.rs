@@ -1,7 +1,7 @@
 //! The last check before a mutation is sent: may this process still act for the plugin (ADR 12)?
 //!
 //! Whoever knows the lease implements [`Fence`]; every [`Principal`](crate::principal::Principal) carries one, and the
-//! edge asks it when nothing but the sending is left to do. One fence is for one tenure: once closed, it never opens
+//! edge asks it when nothing but the sending is left to do. One fence is for one term: once closed, it never opens
 //! again, so that what was decided before a lease was lost is not carried out after it was won back.
 
 use std::fmt;

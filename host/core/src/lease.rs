@@ -4,7 +4,7 @@
 //! compared with nothing but the same machine's: when a record was *seen* to change counts, never what stands in it.
 //! The clock must go on while the machine is suspended.
 //!
-//! Why no two hold a lease at once: a holder counts its tenure from *before* it sent the renewal that succeeded, and
+//! Why no two hold a lease at once: a holder counts its term from *before* it sent the renewal that succeeded, and
 //! starts nothing once the renew deadline has passed since; another takes over only after it has seen the same record
 //! for the whole, longer, duration, and over just that record. What lies between the two is the margin for clocks that
 //! run unequally and for requests that have been sent.
@@ -173,7 +173,7 @@ pub struct Election {
     held: Option<Moment>,
     pending: Option<PendingLeaseWrite>,
     next_try: Moment,
-    /// Until then, what was started in a tenure that was lost may still be carried out: the lease is not let go of before.
+    /// Until then, what was started in a term that was lost may still be carried out: the lease is not let go of before.
     quiet: Moment,
     loss: Option<LeaseLoss>,
 }
@@ -188,7 +188,7 @@ impl Election {
 
     /// The right to act. None: another holds the lease, or nobody.
     #[must_use]
-    pub fn tenure(&self) -> Option<LeaseTerm> {
+    pub fn term(&self) -> Option<LeaseTerm> {
         self.held.map(|renewed| LeaseTerm::new(renewed, self.timing))
     }
 
@@ -235,7 +235,7 @@ impl Election {
     pub fn next(&mut self, now: Moment, wish: LeaseWish) -> ElectionStep {
         self.expire(now);
         if now < self.next_try && !self.may_let_go(now, wish) {
-            let mut until = self.tenure().map_or(self.next_try, |tenure| self.next_try.min(tenure.until()));
+            let mut until = self.term().map_or(self.next_try, |term| self.next_try.min(term.until()));
             if wish == LeaseWish::Yield && now < self.quiet {
                 until = until.min(self.quiet);
             }
@@ -305,7 +305,7 @@ impl Election {
     }
 
     fn expire(&mut self, now: Moment) {
-        if self.tenure().is_some_and(|tenure| tenure.may_start(now).is_none()) {
+        if self.term().is_some_and(|term| term.may_start(now).is_none()) {
             self.lose(LeaseLoss::NotRenewed);
             self.must_look = true;
         }
@@ -322,7 +322,7 @@ impl Election {
     /// At least two attempts fit into the renew deadline.
     fn limit(&self, now: Moment) -> Duration {
         let half = self.timing.renew_deadline / 2;
-        self.tenure().map_or(half, |tenure| half.min(tenure.until().0.saturating_sub(now.0)))
+        self.term().map_or(half, |term| half.min(term.until().0.saturating_sub(now.0)))
     }
 
     fn write(&mut self, seen: &SeenLease, purpose: Purpose, now: Moment) -> ElectionStep {

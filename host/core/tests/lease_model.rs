@@ -54,9 +54,9 @@ struct Machine {
     waiting: Option<(Moment, Option<(u64, ElectionAnswer)>)>,
     number: u64,
     wish: LeaseWish,
-    /// When the last request that it may have started in its tenure is over, in true time.
+    /// When the last request that it may have started in its term is over, in true time.
     over: u64,
-    /// The same of tenures that it has lost, which nobody has waited for.
+    /// The same of terms that it has lost, which nobody has waited for.
     over_of_lost: u64,
 }
 
@@ -67,7 +67,7 @@ impl Machine {
     }
 
     fn may_start(&self, time: u64) -> Option<Duration> {
-        self.election.tenure().and_then(|tenure| tenure.may_start(self.now(time)))
+        self.election.term().and_then(|term| term.may_start(self.now(time)))
     }
 }
 
@@ -228,7 +228,7 @@ impl World {
         }
         let step = machine.election.next(now, machine.wish);
         match machine.election.take_loss() {
-            // Whoever lets go has waited for what it started in that tenure.
+            // Whoever lets go has waited for what it started in that term.
             Some(LeaseLoss::Released) => machine.over = 0,
             Some(_) => machine.over_of_lost = machine.over_of_lost.max(std::mem::take(&mut machine.over)),
             None => {}

@@ -47,7 +47,7 @@ fn it_looks_before_it_writes_and_takes_what_nobody_holds() {
     };
     assert_eq!((over.as_deref(), purpose, limit), (Some("7"), Purpose::Acquire, Duration::from_secs(5)));
     assert_eq!((&*record.holder, record.transitions, record.acquired), ("a", 4, None));
-    assert_eq!(election.tenure(), None, "not before the server has said so");
+    assert_eq!(election.term(), None, "not before the server has said so");
 }
 
 #[test]
@@ -64,24 +64,24 @@ fn anothers_lease_is_taken_a_duration_after_it_was_seen_to_change_and_not_after_
 }
 
 #[test]
-fn a_tenure_counts_from_before_the_renewal_was_sent() {
+fn a_term_counts_from_before_the_renewal_was_sent() {
     let mut election = holder();
     assert_eq!(election.next(at(100), TAKE), ElectionStep::WaitUntil(at(2_000)));
     let ElectionStep::Write { purpose, record, .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     assert_eq!((purpose, record.transitions), (Purpose::Renew, 0));
     election.answered(ElectionAnswer::Written("2".into()), at(6_900), 0.0);
-    let tenure = election.tenure().expect("renewed");
-    assert_eq!(tenure.until(), at(12_000));
-    assert_eq!(tenure.may_start(at(11_999)), Some(Duration::from_millis(2_501)));
-    assert_eq!(tenure.may_start(at(12_000)), None);
-    assert_eq!(tenure.may_start(at(7_000)), Some(Duration::from_millis(7_500)), "it ends before the lease can");
+    let term = election.term().expect("renewed");
+    assert_eq!(term.until(), at(12_000));
+    assert_eq!(term.may_start(at(11_999)), Some(Duration::from_millis(2_501)));
+    assert_eq!(term.may_start(at(12_000)), None);
+    assert_eq!(term.may_start(at(7_000)), Some(Duration::from_millis(7_500)), "it ends before the lease can");
 }
 
 #[test]
 fn a_holder_that_cannot_renew_stops_at_the_deadline_and_says_why() {
     let mut election = holder();
     let mut now = 2_000;
-    while election.tenure().is_some() {
+    while election.term().is_some() {
         match election.next(at(now), TAKE) {
             ElectionStep::WaitUntil(until) => now = u64::try_from(until.0.as_millis()).expect("soon"),
             ElectionStep::Look { limit } | ElectionStep::Write { limit, .. } => {
@@ -107,7 +107,7 @@ fn a_conflict_is_no_loss_until_another_name_stands_there() {
     election.answered(ElectionAnswer::Conflict, at(2_300), 0.0);
     let _ = election.next(at(2_300), TAKE);
     election.answered(ElectionAnswer::Found(found("11", "b")), at(2_400), 0.0);
-    assert_eq!((election.tenure(), election.take_loss()), (None, Some(LeaseLoss::Taken("b".into()))));
+    assert_eq!((election.term(), election.take_loss()), (None, Some(LeaseLoss::Taken("b".into()))));
     assert_eq!(election.next(at(2_400), TAKE), ElectionStep::WaitUntil(at(17_400)));
 }
 
@@ -117,7 +117,7 @@ fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
     let ElectionStep::Write { record, purpose, over, .. } = election.next(at(2_000), LeaseWish::Yield) else {
         panic!("it lets go")
     };
-    assert_eq!(election.tenure(), None);
+    assert_eq!(election.term(), None);
     assert_eq!((purpose, over.as_deref(), &*record.holder), (Purpose::Release, Some("1"), ""));
     assert_eq!(record.duration, Duration::from_secs(1));
     // Its answer is lost: it looks, and lets go again.
@@ -142,13 +142,13 @@ fn an_acquisition_whose_answer_is_lost_counts_from_the_next_write_that_succeeds(
     election.observe(None, at(0));
     let _ = election.next(at(0), TAKE);
     election.answered(ElectionAnswer::Failed, at(5_000), 0.0);
-    assert_eq!(election.tenure(), None);
+    assert_eq!(election.term(), None);
     assert!(matches!(election.next(at(5_000), TAKE), ElectionStep::Look { .. }));
     election.answered(ElectionAnswer::Found(found("1", "a")), at(5_100), 0.0);
-    assert_eq!(election.tenure(), None, "when it was written is not known");
+    assert_eq!(election.term(), None, "when it was written is not known");
     assert!(matches!(election.next(at(5_100), TAKE), ElectionStep::Write { .. }));
     election.answered(ElectionAnswer::Written("2".into()), at(5_300), 0.0);
-    assert_eq!(election.tenure(), Some(LeaseTerm::new(at(5_100), timing())));
+    assert_eq!(election.term(), Some(LeaseTerm::new(at(5_100), timing())));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_lease_that_somebody_deletes_is_not_free_before_its_holder_can_know() {
 /// One that was renewed last at 0, and has lost its lease at 10.
 fn loser() -> Election {
     let mut election = holder();
-    while election.tenure().is_some() {
+    while election.term().is_some() {
         let ElectionStep::Write { .. } = election.next(at(9_900), TAKE) else { panic!("it is long due") };
         election.answered(ElectionAnswer::Failed, at(10_000), 0.0);
     }
@@ -238,7 +238,7 @@ fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
     let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     election.answered(ElectionAnswer::Written("2".into()), at(2_100), 0.0);
     election.give_up();
-    assert_eq!((election.tenure(), election.take_loss()), (None, Some(LeaseLoss::GivenUp)));
+    assert_eq!((election.term(), election.take_loss()), (None, Some(LeaseLoss::GivenUp)));
     assert_eq!(election.next(at(2_500), LeaseWish::Yield), ElectionStep::WaitUntil(at(4_000)));
     assert_eq!(election.next(at(4_000), LeaseWish::Yield), ElectionStep::WaitUntil(at(17_000)));
     assert!(matches!(

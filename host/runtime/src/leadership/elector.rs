@@ -199,7 +199,7 @@ impl Elector {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         let message = error.to_string();
         if self.told != message {
-            let until_lost = self.election.tenure().map(|term| term.until().0.saturating_sub(self.clock.now().0));
+            let until_lost = self.election.term().map(|term| term.until().0.saturating_sub(self.clock.now().0));
             tracing::warn!(lease = %self.lease, error = message, ?until_lost, "a lease cannot be renewed or looked at");
             self.told = message;
         }
@@ -210,7 +210,7 @@ impl Elector {
         if let Some(loss) = self.election.take_loss() {
             self.lose(&loss);
         }
-        match (self.election.tenure(), &self.current) {
+        match (self.election.term(), &self.current) {
             (Some(term), Some(current)) => current.reach.set(Some(term)),
             (Some(term), None) => self.gain(term),
             (None, _) => {}
