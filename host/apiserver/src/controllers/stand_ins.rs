@@ -32,14 +32,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut changes: mpsc::UnboundedReceive
             add_service_account(&mut shared.lock(), object::name(&change.object));
         }
         if change.kind != ChangeKind::Deleted && needs_status(&resource, &change.object) {
-            tokio::spawn(make_ready(Arc::clone(&shared), key_of(resource, &change.object)));
+            tokio::spawn(make_ready(Arc::clone(&shared), ObjectKey::of(&resource, &change.object)));
         }
     }
-}
-
-fn key_of(resource: GroupResource, object: &Value) -> ObjectKey {
-    let (namespace, name) = (object::namespace(object).to_owned(), object::name(object).to_owned());
-    ObjectKey { resource, namespace, name }
 }
 
 /// A workload whose status speaks of an older spec.

@@ -106,9 +106,7 @@ pub(crate) fn delete_collection(
         .filter(|object| selectors.matches(object))
         .collect();
     for object in &chosen {
-        let namespace = object::namespace(object).to_owned();
-        let name = object::name(object).to_owned();
-        remove(state, resource, &ObjectKey { resource: resource.storage.clone(), namespace, name }, options);
+        remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
     chosen
 }
