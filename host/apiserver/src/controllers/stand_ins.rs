@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::object::{self, text};
-use crate::request::{FieldValidation, Target, WriteOptions};
+use crate::request::{Target, WriteOptions};
 use crate::resources::builtin;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
@@ -58,7 +58,7 @@ async fn make_ready(shared: Arc<Shared>, key: ObjectKey) {
     let mut object = Value::clone(&stored);
     object["status"] = ready_status(&key.resource, &stored);
     let result = target(&state, &key, Some("status"))
-        .and_then(|target| update::update(&mut state, &target, &options("kube-controller-manager"), object).ok());
+        .and_then(|target| update::update(&mut state, &target, &options(), object).ok());
     if result.is_none() {
         tracing::debug!(name = key.name, "a stand-in could not write a status");
     }
@@ -73,14 +73,8 @@ fn target(state: &State, key: &ObjectKey, subresource: Option<&str>) -> Option<T
     })
 }
 
-fn options(manager: &str) -> WriteOptions {
-    WriteOptions {
-        dry_run: false,
-        force: false,
-        explicit_manager: None,
-        manager: manager.to_owned(),
-        field_validation: FieldValidation::Ignore,
-    }
+fn options() -> WriteOptions {
+    WriteOptions::of_component("kube-controller-manager")
 }
 
 /// The status of a workload whose pods are all up.
@@ -138,7 +132,7 @@ fn add_service_account(state: &mut State, namespace: &str) {
     let account = json!({ "metadata": { "name": "default" } });
     let created = target(state, &key, None)
         .map(|target| Target { name: None, ..target })
-        .map(|target| create::create(state, &target, &options("kube-controller-manager"), account));
+        .map(|target| create::create(state, &target, &options(), account));
     if let Some(Err(error)) = created {
         tracing::debug!(namespace, %error, "the default service account was not made");
     }

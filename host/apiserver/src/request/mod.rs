@@ -102,6 +102,17 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// The options of the server's own writes, as the component `manager` of a cluster would make them.
+    pub(crate) fn of_component(manager: &str) -> WriteOptions {
+        WriteOptions {
+            dry_run: false,
+            force: false,
+            explicit_manager: None,
+            manager: manager.to_owned(),
+            field_validation: FieldValidation::Ignore,
+        }
+    }
+
     pub(crate) fn read(query: &Query, headers: &HeaderMap) -> Result<WriteOptions, ApiError> {
         let explicit = query.get("fieldManager");
         let agent = user_agent(headers);
