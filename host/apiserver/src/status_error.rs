@@ -19,7 +19,7 @@ pub(crate) struct ApiError {
 }
 
 /// One reason for which an object is invalid: becomes an entry of `details.causes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Cause {
     /// A reason such as `FieldValueRequired`.
     pub(crate) reason: String,
@@ -107,13 +107,21 @@ impl ApiError {
         ApiError::conflict(target, name, why)
     }
 
-    /// Server-side apply met fields of other managers: `(manager, field, one line)` of each.
-    pub(crate) fn apply_conflict(message: String, conflicts: &[(String, String)]) -> ApiError {
-        let causes = conflicts
-            .iter()
-            .map(|(message, field)| json!({ "reason": "FieldManagerConflict", "message": message, "field": field }))
-            .collect();
-        ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(causes)
+    /// The object is not the one that the request is for; `what` is `UID` or `ResourceVersion`.
+    pub(crate) fn precondition_failed(
+        target: &GroupResource,
+        name: &str,
+        what: &str,
+        given: &str,
+        found: &str,
+    ) -> ApiError {
+        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
+        ApiError::conflict(target, name, &why)
+    }
+
+    /// Server-side apply met fields of other managers, one cause each.
+    pub(crate) fn apply_conflict(message: String, causes: &[Cause]) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(json!(causes))
     }
 
     /// The object is invalid for the reasons given (at least one).
@@ -127,16 +135,12 @@ impl ApiError {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
-        let causes: Value = causes
-            .iter()
-            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }))
-            .collect();
         let message = format!("{kind} \"{name}\" is invalid: {what}");
         let mut error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(&resource.id, name);
         if let Some(details) = &mut error.details {
             details["kind"] = json!(resource.kind);
         }
-        error.with_causes(causes)
+        error.with_causes(json!(causes))
     }
 
     /// A patch that is well-formed but cannot be carried out.
@@ -147,9 +151,8 @@ impl ApiError {
     /// An option of the request is invalid; `kind` is `ListOptions` and the like.
     pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
         let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
-        let causes = json!([{ "reason": cause.reason, "message": cause.message, "field": cause.field }]);
         let mut error = ApiError::unprocessable(message);
-        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": causes }));
+        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": [cause] }));
         error
     }
 

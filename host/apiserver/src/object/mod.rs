@@ -83,6 +83,11 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     strings(object, "/metadata/finalizers")
 }
 
+/// True if finalizers hold the object, its own or those of a namespace's content.
+pub(crate) fn is_held(object: &Value) -> bool {
+    !finalizers(object).is_empty() || !strings(object, "/spec/finalizers").is_empty()
+}
+
 pub(crate) fn strings<'a>(object: &'a Value, pointer: &str) -> Vec<&'a str> {
     let list = object.pointer(pointer).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()

@@ -175,8 +175,7 @@ fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -
 
 fn check_preconditions(resource: &ResourceType, current: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let conflict = |what: &str, given: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
-        ApiError::conflict(&resource.id, object::name(current), &why)
+        ApiError::precondition_failed(&resource.id, object::name(current), what, given, found)
     };
     let (uid, version) = (object::uid(current), object::resource_version(current));
     match (&options.uid, &options.resource_version) {

@@ -66,9 +66,7 @@ fn collect_all(state: &mut State, objects: &[(GroupResource, Arc<Value>)]) -> bo
 
 /// Writes an object that the collector changed; one that nothing holds any more goes.
 fn rewrite(state: &mut State, key: &ObjectKey, object: Value) {
-    let released = object::is_terminating(&object)
-        && object::finalizers(&object).is_empty()
-        && object::strings(&object, "/spec/finalizers").is_empty();
+    let released = object::is_terminating(&object) && !object::is_held(&object);
     state.commit(key, object);
     if released {
         state.erase(key);
