@@ -112,8 +112,7 @@ fn ready_status(resource: &GroupResource, object: &Value) -> Value {
 
 /// A condition that holds since it first did.
 fn condition(object: &Value, (kind, reason, message): (&str, &str, String)) -> Value {
-    let before = object.pointer("/status/conditions").and_then(Value::as_array);
-    let before = before.into_iter().flatten().find(|condition| condition["type"] == json!(kind));
+    let before = object::items(object, "/status/conditions").iter().find(|condition| condition["type"] == json!(kind));
     let now = clock::now();
     let since = before.map(|condition| text(condition, "/lastTransitionTime")).filter(|moment| !moment.is_empty());
     json!({

@@ -106,8 +106,7 @@ pub(crate) fn selector_text(selector: &Value) -> String {
     let labels = selector.get("matchLabels").and_then(Value::as_object);
     let equal =
         labels.into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let tests = expressions.into_iter().flatten().map(|expression| {
+    let tests = object::items(selector, "/matchExpressions").iter().map(|expression| {
         let key = text(expression, "/key");
         let values = object::strings(expression, "/values").join(",");
         match text(expression, "/operator") {

@@ -95,8 +95,7 @@ fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn validate_columns(version: &Value, field: &str, causes: &mut Vec<Cause>) {
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    for (index, column) in columns.into_iter().flatten().enumerate() {
+    for (index, column) in object::items(version, "/additionalPrinterColumns").iter().enumerate() {
         let field = format!("{field}.additionalPrinterColumns[{index}]");
         if text(column, "/name").is_empty() {
             causes.push(Cause::required(format!("{field}.name"), ""));

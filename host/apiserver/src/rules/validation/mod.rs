@@ -50,8 +50,7 @@ fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
 }
 
 fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    let owners = owners.map_or(&[][..], Vec::as_slice);
+    let owners = object::items(object, "/metadata/ownerReferences");
     for (index, owner) in owners.iter().enumerate() {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{key}")).is_empty() {
@@ -123,7 +122,7 @@ fn workload(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
 }
 
 fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
-    let containers = pod.get("containers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let containers = object::items(pod, "/containers");
     let field = format!("{field}.containers");
     if containers.is_empty() {
         causes.push(Cause::required(field, ""));
@@ -149,8 +148,7 @@ fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
         if text(container, "/image").is_empty() {
             causes.push(Cause::required(format!("{field}[{index}].image"), ""));
         }
-        let ports = container.get("ports").and_then(Value::as_array);
-        for (position, port) in ports.into_iter().flatten().enumerate() {
+        for (position, port) in object::items(container, "/ports").iter().enumerate() {
             let place = format!("{field}[{index}].ports[{position}]");
             port_number(&port["containerPort"], &format!("{place}.containerPort"), causes);
         }
@@ -171,7 +169,7 @@ fn service(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
     if !kinds.contains(&kind.as_str().unwrap_or_default()) {
         causes.push(Cause::not_supported("spec.type", kind, &kinds));
     }
-    let ports = spec.get("ports").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let ports = object::items(spec, "/ports");
     let headless = spec["clusterIP"] == json!("None");
     if ports.is_empty() && !headless && kind != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));
