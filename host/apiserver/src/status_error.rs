@@ -6,6 +6,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::resources::resource::{GroupResource, ResourceType};
 
 /// A request that was refused, with everything its `Status` says.
@@ -16,46 +17,6 @@ pub(crate) struct ApiError {
     reason: &'static str,
     message: String,
     details: Option<Value>,
-}
-
-/// One reason for which an object is invalid: becomes an entry of `details.causes`.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Cause {
-    /// A reason such as `FieldValueRequired`.
-    pub(crate) reason: String,
-    /// The error without its field: `Required value: name or generateName is required`.
-    pub(crate) message: String,
-    /// The dotted path of the field.
-    pub(crate) field: String,
-}
-
-impl Cause {
-    /// A field that must be given and is not.
-    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Cause {
-        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Cause { reason: "FieldValueRequired".to_owned(), message, field: field.into() }
-    }
-
-    /// A field whose value is refused; `value` is shown as JSON.
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
-        let message = format!("Invalid value: {value}: {detail}");
-        Cause { reason: "FieldValueInvalid".to_owned(), message, field: field.into() }
-    }
-
-    /// A field that must not be set, or not be changed so.
-    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
-        Cause { reason: "FieldValueForbidden".to_owned(), message: format!("Forbidden: {detail}"), field: field.into() }
-    }
-
-    /// A value outside the set of those allowed.
-    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Cause {
-        let allowed: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
-        Cause {
-            reason: "FieldValueNotSupported".to_owned(),
-            message: format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
-            field: field.into(),
-        }
-    }
 }
 
 impl ApiError {
@@ -126,7 +87,7 @@ impl ApiError {
 
     /// The object is invalid for the reasons given (at least one).
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
-        let lines: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
         let what = match lines.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -150,7 +111,7 @@ impl ApiError {
 
     /// An option of the request is invalid; `kind` is `ListOptions` and the like.
     pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
-        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {cause}");
         let mut error = ApiError::unprocessable(message);
         error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": [cause] }));
         error

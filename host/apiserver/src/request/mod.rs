@@ -12,8 +12,9 @@ use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::json;
 
+use crate::cause::Cause;
 use crate::resources::resource::ResourceType;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 
 /// The query, with the last value of a repeated key.

@@ -4,13 +4,14 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Written, prepare};
+use crate::cause::Cause;
 use crate::clock;
 use crate::object;
 use crate::request::decode;
 use crate::request::{Target, WriteOptions};
 use crate::resources::builtin;
 use crate::rules::defaults;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::clock;
 use crate::object::{self, text};
 use crate::request::selector::Selectors;
@@ -12,7 +13,7 @@ use crate::resources::builtin;
 use crate::resources::convert;
 use crate::resources::crd;
 use crate::resources::resource::ResourceType;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare, update};
+use crate::cause::Cause;
 use crate::clock;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
 use crate::merge::strategic;
@@ -14,7 +15,7 @@ use crate::object;
 use crate::request::decode;
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// A real server's limits on a JSON patch: its operations, and the bytes that they copy.
@@ -194,7 +195,7 @@ fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Val
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
     let cause = |conflict: &Conflict| Cause {
-        reason: "FieldManagerConflict".to_owned(),
+        reason: "FieldManagerConflict",
         message: conflict.message(),
         field: conflict.field.clone(),
     };

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use super::create::Tracking;
 use super::{Written, patch, update};
+use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
 use crate::resources::resource::ScalePaths;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 pub(crate) fn get(state: &State, target: &Target) -> Result<Value, ApiError> {

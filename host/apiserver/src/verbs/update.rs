@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare};
+use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::decode;
 use crate::request::{Target, WriteOptions};
 use crate::rules::defaults;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// Metadata that no client changes.

@@ -5,10 +5,10 @@ mod definitions;
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::object::names;
 use crate::object::{self, text};
 use crate::resources::resource::ResourceType;
-use crate::status_error::Cause;
 
 /// Errors of the metadata.
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
@@ -140,7 +140,7 @@ fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
         }
         if containers[..index].iter().any(|earlier| earlier["name"] == *name) {
             causes.push(Cause {
-                reason: "FieldValueDuplicate".to_owned(),
+                reason: "FieldValueDuplicate",
                 message: format!("Duplicate value: {name}"),
                 field: format!("{field}[{index}].name"),
             });
