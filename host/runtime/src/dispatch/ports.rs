@@ -178,7 +178,7 @@ mod tests {
     use windlass_core::write::WriteOptions;
 
     use super::*;
-    use crate::dispatch::middleware::finalize::played::call;
+    use crate::tests::played::call;
 
     #[tokio::test]
     async fn long_work_leaves_the_thread_and_the_only_turn_to_who_waits() {

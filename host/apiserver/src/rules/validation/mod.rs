@@ -5,8 +5,7 @@ mod definitions;
 
 use serde_json::{Value, json};
 
-use crate::object::names;
-use crate::object::{self, text};
+use crate::object::{self, names, text};
 use crate::resources::resource::ResourceType;
 use crate::status_error::Cause;
 
