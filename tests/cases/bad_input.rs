@@ -4,11 +4,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use serde_json::json;
-use windlass_tests::chameleon;
 use windlass_tests::host::Host;
-use windlass_tests::paths;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
+use windlass_tests::{chameleon, paths};
 
 use crate::webapp::plugin_directory;
 

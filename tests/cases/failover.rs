@@ -18,11 +18,10 @@ use serde_json::json;
 use windlass_core::sharing;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
-use windlass_tests::paths;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::Server;
 use windlass_tests::wait::{until, until_within};
-use windlass_tests::{busy, cluster};
+use windlass_tests::{busy, cluster, paths};
 
 use crate::replicas::pod_set;
 

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 pub use self::cpu_permit::{CpuPermit, YieldedCpu};
 use self::cpu_permit::{CpuPermitInner, PermitReturn};
 use self::schedule::{CpuOrder, Schedule};
-pub use self::thread::leave_thread;
+pub use self::thread::{LEAVES_THREAD_AFTER, leave_thread};
 use crate::accounts::{AccountId, WaitTicket, Wants};
 
 /// The host's permits. Clones share them.

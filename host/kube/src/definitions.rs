@@ -18,8 +18,7 @@ use windlass_core::fence::LeaseLost;
 use windlass_core::principal::Principal;
 
 use crate::client::headers;
-use crate::client::request::SERVER_TIMEOUT;
-use crate::client::request::{self, Answer, Mutation, Query, RequestError};
+use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT};
 use crate::discovery::Discovery;
 use change::{DefinitionState, DefinitionStep};
 

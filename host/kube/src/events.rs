@@ -21,8 +21,7 @@ use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
 
 use crate::client::headers;
-use crate::client::request::{self, Mutation, Query, RequestError};
-use crate::client::request::{SERVER_TIMEOUT, STILL_POSSIBLE};
+use crate::client::request::{self, Mutation, Query, RequestError, SERVER_TIMEOUT, STILL_POSSIBLE};
 use crate::events::series::{Action, Correlator, SeriesKey};
 use crate::selector::is_dns_subdomain;
 

@@ -22,8 +22,7 @@ use windlass_core::principal::{Principal, Role};
 use windlass_core::watch::WatchSpec;
 
 use crate::client::headers;
-use crate::client::request::SERVER_TIMEOUT;
-use crate::client::request::{self, MOST_ANSWER, Mutation, Query, RequestError};
+use crate::client::request::{self, MOST_ANSWER, Mutation, Query, RequestError, SERVER_TIMEOUT};
 use crate::events::micro_time;
 
 /// Which installation a lease belongs to.

@@ -20,6 +20,8 @@ mod policies;
 mod rejections;
 mod settings;
 mod supervise;
+#[cfg(test)]
+mod tests;
 
 pub use dispatch::guards::GuardSettings;
 pub use dispatch::ports::call_slots;

@@ -11,9 +11,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::abi::v0_1_0;
-use crate::call;
 use crate::component::{check_imports, entry, imports};
-use crate::digest;
 use crate::load_error::{LoadError, LoadProblem, explained};
 use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::obtain::{Obtained, cached, obtain};
@@ -22,6 +20,7 @@ use crate::sandbox::{Sandbox, Shared, TaskError};
 use crate::state::DescribeWorld;
 use crate::text::single_line;
 use crate::trap::Stopped;
+use crate::{call, digest};
 
 /// The clocks and seeds of the two runs of `describe`: different, so that an answer that depends on them shows.
 const WORLDS: [(Duration, u64); 2] =

@@ -16,6 +16,7 @@ use futures::FutureExt;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
 
 use crate::abi::v0_1_0;
@@ -292,8 +293,7 @@ impl Shared {
 }
 
 async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
-    let mut task = AbortOnDrop(task);
-    (&mut task.0).await.map_err(|error| match error.try_into_panic() {
+    AbortOnDropHandle::new(task).await.map_err(|error| match error.try_into_panic() {
         Ok(panic) => TaskError::panicked(&*panic),
         Err(_) => TaskError::ShutDown,
     })
@@ -301,15 +301,6 @@ async fn joined<R>(task: JoinHandle<R>) -> Result<R, TaskError> {
 
 async fn in_place<R>(task: impl Future<Output = R>) -> Result<R, TaskError> {
     AssertUnwindSafe(task).catch_unwind().await.map_err(|panic| TaskError::panicked(&*panic))
-}
-
-/// A task that ends with whoever waits for it.
-pub(crate) struct AbortOnDrop<R>(pub(crate) JoinHandle<R>);
-
-impl<R> Drop for AbortOnDrop<R> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// The guests' own tokio runtime, which may be dropped anywhere, also within a task.

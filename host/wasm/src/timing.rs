@@ -4,7 +4,9 @@
 //! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so
 //! here, so that the call gives its CPU permit up meanwhile.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use windlass_core::fair::CpuPermit;
@@ -83,9 +85,13 @@ impl CallTime {
         self.0.cpu_permit.without(work).await
     }
 
-    /// Waits for `work`, which the call has asked for, without its CPU permit. The clock goes on, but stops while the
+    /// Waits for `work`, which the call has asked for, without its CPU permit if it is not done at once. The clock goes on, but stops while the
     /// call then waits for its CPU permit.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        if let Poll::Ready(output) = futures::poll!(work.as_mut()) {
+            return output;
+        }
         let waiting = self.0.cpu_permit.give_up();
         self.waits().asking_since = Some(Instant::now());
         let output = work.await;

@@ -1,6 +1,6 @@
 //! Why a guest did not answer: the class for metrics and the message for people, from wasmtime's error.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 
@@ -37,8 +37,8 @@ pub(crate) struct HostFailed {
 
 impl HostFailed {
     /// In `import`, because of `cause`.
-    pub(crate) fn in_import(import: &'static str, cause: &impl fmt::Display) -> wasmtime::Error {
-        Self { import, cause: cause.to_string() }.into()
+    pub(crate) fn in_import(import: &'static str, cause: &str) -> wasmtime::Error {
+        Self { import, cause: cause.to_owned() }.into()
     }
 }
 

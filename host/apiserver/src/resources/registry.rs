@@ -8,9 +8,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::object::text;
-use crate::resources::builtin;
-use crate::resources::crd;
 use crate::resources::resource::{GroupResource, ResourceType, version_rank};
+use crate::resources::{builtin, crd};
 
 pub(crate) struct Registry {
     builtin: Vec<Arc<ResourceType>>,

@@ -18,9 +18,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::request::Parts;
 
-use crate::request::decode;
 use crate::request::media::{self, Accepted, Encoding, PatchKind};
-use crate::request::{Query, Target, WriteOptions, user_agent};
+use crate::request::{Query, Target, WriteOptions, decode, user_agent};
 use crate::status_error::ApiError;
 use crate::storage::state::Shared;
 use crate::verbs::delete::DeleteOptions;

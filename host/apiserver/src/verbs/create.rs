@@ -5,15 +5,13 @@ use uuid::Uuid;
 
 use super::{Written, prepare};
 use crate::cause::Cause;
-use crate::clock;
-use crate::object;
-use crate::request::decode;
-use crate::request::{Target, WriteOptions};
+use crate::request::{Target, WriteOptions, decode};
 use crate::resources::builtin;
 use crate::rules::defaults;
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
+use crate::{clock, object};
 
 /// Whether `metadata.managedFields` is still to be written, or server-side apply has done it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,15 +8,13 @@ use serde_json::{Value, json};
 use super::create::{self, Tracking};
 use super::{Written, prepare, update};
 use crate::cause::Cause;
-use crate::clock;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
 use crate::merge::strategic;
-use crate::object;
-use crate::request::decode;
 use crate::request::media::PatchKind;
-use crate::request::{Target, WriteOptions};
+use crate::request::{Target, WriteOptions, decode};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
+use crate::{clock, object};
 
 /// A real server's limits on a JSON patch: its operations, and the bytes that they copy.
 const MOST_OPERATIONS: usize = 10_000;

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::delete;
-use crate::clock;
 use crate::merge::apply::{self, Manager};
-use crate::object;
 use crate::request::{FieldValidation, Target, WriteOptions};
-use crate::resources::convert;
-use crate::resources::crd;
 use crate::resources::resource::ResourceType;
-use crate::rules::defaults;
-use crate::rules::validation;
+use crate::resources::{convert, crd};
+use crate::rules::{defaults, validation};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
+use crate::{clock, object};
 
 /// Brings what the client sent into the form that is stored: unknown fields removed, defaults filled in. Answers the
 /// warnings; strict field validation makes them an error.

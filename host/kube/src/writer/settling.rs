@@ -11,8 +11,7 @@ use windlass_core::settle::{SettleLook, SettleStep, Settlement, after_look};
 
 use crate::backoff::Backoff;
 use crate::client::headers;
-use crate::client::request::STILL_POSSIBLE;
-use crate::client::request::{self, MOST_ANSWER, RequestError};
+use crate::client::request::{self, MOST_ANSWER, RequestError, STILL_POSSIBLE};
 use crate::writer::answer;
 use crate::writer::plan::Plan;
 

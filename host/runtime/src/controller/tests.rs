@@ -16,8 +16,8 @@ use crate::files::{Change, Content};
 use crate::leadership::LeaseMode;
 use crate::observe::status::PluginState;
 use crate::plugins::serve::{Generation, ServingState};
-use crate::plugins::stage::{Stage, until};
 use crate::policies::GrantMode;
+use crate::tests::stage::{Stage, until};
 
 /// Two generations of one controller in one term, which do nothing yet.
 struct Scene {

@@ -156,7 +156,7 @@ mod tests {
     use windlass_core::ports::EventType;
 
     use super::*;
-    use crate::dispatch::middleware::finalize::played;
+    use crate::tests::played;
 
     pub(crate) fn guards() -> Guards {
         Guards::new(GuardSettings { writes: WriteRate::default(), hot_loop_writes: 3 })

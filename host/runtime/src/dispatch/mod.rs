@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use windlass_core::breaker;
-use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, leave_thread};
+use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::gate::Gate;
 use windlass_core::mapping::PrimaryKind;
 use windlass_core::object::{Object, ObjectKey};
@@ -60,9 +60,6 @@ const LOG: &str = "windlass::dispatch";
 
 /// An outage that was over sooner puts off nobody for long.
 const SHORT_OUTAGE: Duration = Duration::from_secs(1);
-
-/// A worker whose keys, permits and calls are all there at once would never leave its thread to its neighbours.
-const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {

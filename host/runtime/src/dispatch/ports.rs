@@ -10,19 +10,18 @@
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio_util::task::AbortOnDropHandle;
-use tracing::Instrument as _;
 use windlass_core::error::ApiError;
-use windlass_core::fair::{CpuPermit, leave_thread};
+use windlass_core::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::http::{HttpError, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Claimed, Http, ListPage, Live, LiveQuery, Owners, Ports, Writes, Written};
 use windlass_core::write::Operation;
+use windlass_wasm::host_runtime::{NotDone, begin_here, run_on};
 
 /// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost
 /// address space; what they use of memory has a budget of its own.
@@ -46,9 +45,6 @@ pub(crate) fn waited_for(ports: Ports, host: &Handle) -> Ports {
         ..ports
     }
 }
-
-/// After so long in one go others get the thread.
-const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 
 /// Work of the host's own in a call's name, on the guests' threads, where nothing interrupts it.
 pub(crate) struct LongWork {
@@ -85,43 +81,23 @@ impl<P: ?Sized> WaitedFor<P> {
     /// `work`, without the CPU permit of the call if it is not done at once.
     fn without<T: Send + 'static>(&self, call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
         let (cpu_permit, host) = (call.cpu_permit.clone(), self.host.clone());
-        async move { cpu_permit.without(done_on(&host, work)).await }.boxed()
+        async move { cpu_permit.without(done(run_on(&host, work))).await }.boxed()
     }
 
-    /// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would
-    /// change nothing) wakes nobody.
-    fn begun_here<T: Send + 'static>(
-        &self,
-        call: &CallContext,
-        mut work: BoxFuture<'static, T>,
-    ) -> BoxFuture<'static, T> {
+    /// The same for work that ends at once or waits at once.
+    fn begun_here<T: Send + 'static>(&self, call: &CallContext, work: BoxFuture<'static, T>) -> BoxFuture<'static, T> {
         let (cpu_permit, host) = (call.cpu_permit.clone(), self.host.clone());
-        async move {
-            let begun = {
-                let _entered = host.enter();
-                work.as_mut().now_or_never()
-            };
-            match begun {
-                Some(done) => done,
-                None => cpu_permit.without(done_on(&host, work)).await,
-            }
-        }
-        .boxed()
+        async move { cpu_permit.without(done(begin_here(&host, work))).await }.boxed()
     }
 }
 
-/// `work`, which is done on `host`, wherever it is waited for, and ends with whoever waits.
-async fn done_on<T: Send + 'static>(host: &Handle, work: BoxFuture<'static, T>) -> T {
-    if Handle::current().id() == host.id() {
-        return work.await;
-    }
-    match AbortOnDropHandle::new(host.spawn(work.in_current_span())).await {
+/// The result of `work`, whose panic is the caller's.
+async fn done<T>(work: impl Future<Output = Result<T, NotDone>>) -> T {
+    match work.await {
         Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The host is going away, and nobody will ever do it.
-            Err(_) => pending().await,
-        },
+        Err(NotDone::Panicked(panic)) => resume_unwind(panic),
+        // Nobody will ever do it.
+        Err(NotDone::Gone) => pending().await,
     }
 }
 
@@ -171,6 +147,7 @@ mod tests {
     use std::num::NonZeroU32;
     use std::sync::mpsc::{Sender, channel};
     use std::thread::{self, ThreadId};
+    use std::time::Duration;
 
     use tokio::runtime;
     use windlass_core::fair::Fair;
@@ -178,7 +155,7 @@ mod tests {
     use windlass_core::write::WriteOptions;
 
     use super::*;
-    use crate::dispatch::middleware::finalize::played::call;
+    use crate::tests::played::call;
 
     #[tokio::test]
     async fn long_work_leaves_the_thread_and_the_only_turn_to_who_waits() {

@@ -38,8 +38,7 @@ use crate::dispatch::ports;
 use crate::dispatch::reconcile::Call;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
-use crate::phases::Phases;
-use crate::phases::{ControllerEnd, tracker};
+use crate::phases::{ControllerEnd, Phases, tracker};
 use crate::supervise::supervise;
 
 #[test]

@@ -12,8 +12,6 @@ pub(crate) mod reload;
 mod replicas;
 pub(crate) mod reports;
 pub(crate) mod serve;
-#[cfg(test)]
-pub(crate) mod stage;
 pub(crate) mod supplies;
 mod swap;
 mod swap_wait;

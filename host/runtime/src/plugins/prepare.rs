@@ -27,7 +27,7 @@ use crate::supervise::supervise;
 const DENIALS_AGAIN: Duration = Duration::from_mins(10);
 
 /// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
-pub(super) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
+pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     let plugin = sandbox.load(path).await.map_err(|error| {
         let reason = error.problem.reason();
         FileRefusal::NotLoaded { reason, message: explained(&error) }

@@ -81,7 +81,7 @@ pub(super) struct ProvenGeneration {
 impl Serving {
     /// Serves `plugin` until `phases` end it. Its newer generations are delivered by the sender; what becomes of those
     /// is told in `reports`.
-    pub(super) fn new(
+    pub(crate) fn new(
         host: &Arc<Host>,
         supplies: &Arc<Supplies>,
         plugin: &Arc<Plugin>,

@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
     use crate::observe::status::PluginStatus;
-    use crate::plugins::stage::Stage;
+    use crate::tests::stage::Stage;
 
     /// The part of a plugin that is shown whenever something is reported.
     #[derive(Clone)]

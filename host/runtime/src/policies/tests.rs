@@ -15,11 +15,11 @@ use windlass_core::ports::Absent;
 use windlass_wasm::{CallLimits, Called, Instances};
 
 use super::*;
-use crate::dispatch::middleware::finalize::played::call;
 use crate::dispatch::middleware::reuse::Reusable;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::PluginState;
-use crate::plugins::stage::Stage;
+use crate::tests::played::call;
+use crate::tests::stage::Stage;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: a\n";
 const RULES: &str = "rules: [{apiGroups: [\"*\"], resources: [\"*\"], verbs: [\"*\"]}]\n";

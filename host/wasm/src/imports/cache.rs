@@ -1,7 +1,8 @@
 //! `cache`: reads of the declared watches.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use windlass_core::fair::LEAVES_THREAD_AFTER;
 use windlass_core::{error, ports};
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::cache::{Host, ListQuery};
@@ -11,8 +12,6 @@ use crate::imports::{RAISE_RESPONSE, malformed, too_large};
 use crate::meter::Meter;
 use crate::state::CallState;
 
-/// After so long in one import call others get the thread.
-const LEAVES_THREAD_AFTER: Duration = Duration::from_millis(1);
 /// Objects of a page that are parsed in one go, and in all.
 const PART: u32 = 32;
 const MOST_PARSED: u32 = 1_000;

@@ -6,10 +6,8 @@ use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreRe
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_1_0::convert::milliseconds;
-use crate::imports::{RAISE_RESPONSE, waiting};
-use crate::sandbox::AbortOnDrop;
+use crate::imports::{RAISE_RESPONSE, elsewhere};
 use crate::state::CallState;
-use crate::trap::HostFailed;
 
 impl Host for CallState {
     async fn fetch(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
@@ -19,10 +17,7 @@ impl Host for CallState {
         // What comes after the call's end is of no use, so it need not be waited for.
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
         let (http, call) = (world.ports.http.clone(), world.call.clone());
-        let mut task = AbortOnDrop(world.host.spawn(async move { http.fetch(call, request).await }));
-        let answer = waiting(self, "http.fetch", &mut task.0)
-            .await
-            .map_err(|error| HostFailed::in_import("http.fetch", &error))?;
+        let answer = elsewhere(self, "http.fetch", async move { http.fetch(call, request).await }).await?;
         Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
     }
 }

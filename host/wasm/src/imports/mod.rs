@@ -12,15 +12,12 @@ mod owners;
 mod random;
 mod writes;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use futures::FutureExt as _;
-use tokio_util::task::AbortOnDropHandle;
-use tracing::Instrument as _;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::panics;
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::types;
 use crate::abi::v0_1_0::convert;
+use crate::host_runtime::{NotDone, begin_here, run_on};
 use crate::state::CallState;
 use crate::trap::HostFailed;
 
@@ -52,36 +49,32 @@ async fn elsewhere<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> wasmtime::Result<T> {
     let host = state.reconcile(import)?.host.clone();
-    let task = async move { AbortOnDropHandle::new(host.spawn(work.in_current_span())).await };
-    // A panic of a port's: what it has done is not known here, so the call must not go on.
-    waiting(state, import, task).await.map_err(|error| HostFailed::in_import(import, &error))
+    waiting(state, import, run_on(&host, work)).await
 }
 
-/// The same for work that ends at once or waits at once: it begins here, so that what ends (a write that would change
-/// nothing) wakes nobody.
+/// The same for work that ends at once or waits at once.
 async fn begun_here<T: Send + 'static>(
     state: &mut CallState,
     import: &'static str,
     work: impl Future<Output = T> + Send + 'static,
 ) -> wasmtime::Result<T> {
     let host = state.reconcile(import)?.host.clone();
-    let mut work = Box::pin(work);
-    let begun = {
-        let _entered = host.enter();
-        catch_unwind(AssertUnwindSafe(|| work.as_mut().now_or_never()))
-    };
-    match begun {
-        Ok(Some(done)) => Ok(done),
-        Ok(None) => elsewhere(state, import, work).await,
-        Err(_) => Err(HostFailed::in_import(import, &"it has panicked")),
-    }
+    waiting(state, import, begin_here(&host, work)).await
 }
 
 /// Waits for `work` of the host's, without the call's CPU permit.
-async fn waiting<F: Future>(state: &mut CallState, import: &'static str, work: F) -> F::Output {
+async fn waiting<T>(
+    state: &mut CallState,
+    import: &'static str,
+    work: impl Future<Output = Result<T, NotDone>>,
+) -> wasmtime::Result<T> {
     let time = state.meter.time().clone();
     state.waiting_in = Some(import);
     let done = time.going_on_for(work).await;
     state.waiting_in = None;
-    done
+    // What a port has done that panicked is not known here, so the call must not go on.
+    done.map_err(|error| match error {
+        NotDone::Panicked(panic) => HostFailed::in_import(import, panics::cause(&*panic)),
+        NotDone::Gone => HostFailed::in_import(import, "the host ends"),
+    })
 }

@@ -15,9 +15,8 @@ use windlass_core::settle::Hold;
 use windlass_wasm::{CallLimits, Instances, Plugin, Replay, Request};
 
 use crate::languages::RUNTIME;
-use crate::lines;
 use crate::ports::{Answers, Recorder};
-use crate::wire;
+use crate::{lines, wire};
 
 /// The time of calls: 2026-11-21T10:48:45.123456789Z.
 pub(crate) const NOW: Duration = Duration::new(1_795_258_125, 123_456_789);

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::{collect_all, rewrite};
 use crate::object;
-use crate::resources::builtin;
-use crate::resources::crd;
 use crate::resources::resource::GroupResource;
+use crate::resources::{builtin, crd};
 use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;

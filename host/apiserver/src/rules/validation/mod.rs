@@ -6,8 +6,7 @@ mod definitions;
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
-use crate::object::names;
-use crate::object::{self, text};
+use crate::object::{self, names, text};
 use crate::resources::resource::ResourceType;
 
 /// Errors of the metadata.

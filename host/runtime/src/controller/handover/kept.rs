@@ -17,8 +17,7 @@ use crate::controller::reporter::StatusReporter;
 use crate::dispatch::route::Stores;
 use crate::dispatch::setbacks::Setbacks;
 use crate::observe::status::ControllerStatus;
-use crate::phases::tracker;
-use crate::phases::{AtWork, Phases};
+use crate::phases::{AtWork, Phases, tracker};
 
 /// A controller's state that lasts as long as the plugin has a controller of that name.
 pub(crate) struct Handover {

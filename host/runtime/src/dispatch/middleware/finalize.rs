@@ -177,6 +177,4 @@ pub(crate) fn tell_left_behind(primaries: &Stores, plugin: &str) {
 }
 
 #[cfg(test)]
-pub(crate) mod played;
-#[cfg(test)]
 mod tests;

@@ -4,8 +4,6 @@
 pub(crate) mod breaker;
 pub(crate) mod finalize;
 pub(crate) mod pause;
-#[cfg(test)]
-pub(crate) mod played_events;
 pub(crate) mod reuse;
 pub(crate) mod slow_lane;
 

@@ -71,7 +71,7 @@ mod tests {
     use windlass_core::ports::Absent;
 
     use super::*;
-    use crate::dispatch::middleware::finalize::played::{Plugin, call, object};
+    use crate::tests::played::{Plugin, call, object};
 
     #[tokio::test]
     async fn nobody_is_called_about_a_paused_object_until_it_is_paused_no_more() {

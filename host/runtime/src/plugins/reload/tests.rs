@@ -17,9 +17,9 @@ use crate::leadership::LeaseMode;
 use crate::observe::status::LeaseView as _;
 use crate::observe::status::PluginState;
 use crate::plugins::directory::is_plugin;
-use crate::plugins::stage::{Stage, until};
 use crate::plugins::supplies::Supplies;
 use crate::policies::GrantMode;
+use crate::tests::stage::{Stage, until};
 
 /// The same, while `reload` runs.
 async fn meanwhile(reload: &mut Reload, condition: impl Fn() -> bool) {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::*;
-use crate::plugins::stage::{Stage, until};
+use crate::tests::stage::{Stage, until};
 
 #[tokio::test]
 async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_but_for_what_comes_later() {

@@ -7,10 +7,10 @@ use windlass_wasm::CallLimits;
 
 use super::*;
 use crate::dispatch::circuit::Pass;
-use crate::dispatch::middleware::finalize::played::{Plugin, call, object};
-use crate::dispatch::middleware::played_events::PlayedEvents;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
+use crate::tests::played::{Plugin, call, object};
+use crate::tests::played_events::PlayedEvents;
 
 #[tokio::test(start_paused = true)]
 async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {

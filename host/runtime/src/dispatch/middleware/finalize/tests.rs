@@ -6,7 +6,7 @@ use windlass_core::object::ObjectKind;
 use windlass_core::outcome::{self, Decision, Retry};
 use windlass_core::watch::Projection;
 
-use super::played::{Plugin, Writer, call, object, principal, text};
+use crate::tests::played::{Plugin, Writer, call, object, principal, text};
 use windlass_wasm::CallLimits;
 
 use super::*;

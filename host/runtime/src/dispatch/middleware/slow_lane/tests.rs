@@ -8,10 +8,10 @@ use windlass_kube::WriteRate;
 
 use super::*;
 use crate::dispatch::guards::GuardSettings;
-use crate::dispatch::middleware::finalize::played::{call, object};
-use crate::dispatch::middleware::played_events::PlayedEvents;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
+use crate::tests::played::{call, object};
+use crate::tests::played_events::PlayedEvents;
 use windlass_wasm::CallLimits;
 
 const LIMIT: u64 = 4;

@@ -15,9 +15,6 @@ use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_kube::{LiveBudget, WriteRate};
 use windlass_wasm::{Compiler, Limits, Plugin, Sandbox, SandboxOptions};
 
-use super::prepare;
-use super::reload::Reload;
-use super::supplies::Supplies;
 use crate::egress::tls::Trust;
 use crate::host::Host;
 use crate::leadership::{Leadership, LeaseMode, LeaseSettings};
@@ -25,8 +22,11 @@ use crate::observe::admin::Admin;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerState, Status};
 use crate::phases::Phases;
+use crate::plugins::prepare;
+use crate::plugins::reload::Reload;
 use crate::plugins::reports::Reports;
 use crate::plugins::serve::Serving;
+use crate::plugins::supplies::Supplies;
 use crate::policies::{GrantMode, Policies, PolicySettings};
 use crate::settings::Settings;
 use crate::{GuardSettings, call_slots};
@@ -111,7 +111,7 @@ impl Stage {
         Serving::new(&self.host, &self.supplies, plugin, reports, self.phases.of_plugin(stop))
     }
 
-    pub(super) fn reload(&self) -> Reload {
+    pub(crate) fn reload(&self) -> Reload {
         let (host, sandbox) = (self.host.clone(), self.sandbox.clone());
         Reload::new(host, sandbox, self.supplies.clone(), self.phases.clone(), None, mpsc::unbounded_channel().0, None)
     }

@@ -1,0 +1,5 @@
+//! Stand-ins that the unit tests of several modules share.
+
+pub(crate) mod played;
+pub(crate) mod played_events;
+pub(crate) mod stage;
