@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_componentize::ComponentizeError;
 use windlass_wasm::{LoadError, LoadProblem, Plugin, Sandbox};
 
-use windlass_policy::regular::read_whole;
+use windlass_policy::regular::{read_whole, replace};
 
 /// More than any language's plugin has, before the sandbox says what one may have.
 const LARGEST: u64 = 1 << 30;
@@ -85,13 +85,7 @@ fn put(component: &[u8], out: &Path) -> std::io::Result<bool> {
     }
     let directory = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    let name = out.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?.to_string_lossy();
-    let new = directory.join(format!(".{name}.{}", std::process::id()));
-    let written = std::fs::write(&new, component).and_then(|()| std::fs::rename(&new, out));
-    written.inspect_err(|_| {
-        // What could not be written is of no use to anybody.
-        let _ = std::fs::remove_file(&new);
-    })?;
+    replace(out, component)?;
     Ok(true)
 }
 

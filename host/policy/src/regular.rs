@@ -1,4 +1,5 @@
-//! Reads files that people write: regular ones only, and no more of them than somebody would write.
+//! Reads files that people write: regular ones only, and no more of them than somebody would write. Replaces a file in one
+//! step.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -21,6 +22,17 @@ pub fn open(path: &Path) -> std::io::Result<std::fs::File> {
         return Err(std::io::Error::other("it is not a regular file"));
     }
     std::fs::File::open(path)
+}
+
+/// Writes the file at `path` in one step, as a host may be reading it.
+pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let name = path.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?.to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::write(&new, content).and_then(|()| std::fs::rename(&new, path));
+    written.inspect_err(|_| {
+        // Do not leave half a file behind.
+        let _ = std::fs::remove_file(&new);
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use clap::Args;
 use super::examine::{self, ClusterArgs};
 use super::limits::LimitArgs;
 use windlass_policy::draft::draft;
+use windlass_policy::regular::replace;
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
 
@@ -67,7 +68,7 @@ impl GrantArgs {
                 return Ok(ExitCode::FAILURE);
             }
         }
-        replace(&output, &text)?;
+        replace(&output, text.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
         let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
         eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
         if !self.in_force {
@@ -75,16 +76,4 @@ impl GrantArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Replaces the file atomically, as a host may be reading it.
-fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?.to_string_lossy();
-    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
-    written.with_context(|| {
-        // Do not leave half a file behind.
-        let _ = std::fs::remove_file(&new);
-        format!("cannot write {}", path.display())
-    })
 }
