@@ -8,26 +8,20 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 
 /// Up to 253 characters of dot-separated labels: what most object names must be.
 pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
-    if name.len() > 253 {
-        return Err("must be no more than 253 characters".to_owned());
-    }
+    check_length(name, 253)?;
     let well_formed = !name.is_empty() && name.split('.').all(is_lower_label);
     well_formed.then_some(()).ok_or_else(|| DNS_SUBDOMAIN.to_owned())
 }
 
 /// Names of namespaces and the like.
 pub(crate) fn check_dns_label(name: &str) -> Result<(), String> {
-    if name.len() > 63 {
-        return Err("must be no more than 63 characters".to_owned());
-    }
+    check_length(name, 63)?;
     is_lower_label(name).then_some(()).ok_or_else(|| DNS_LABEL.to_owned())
 }
 
 /// Names of services: they become DNS names and may not begin with a digit.
 pub(crate) fn check_dns_1035_label(name: &str) -> Result<(), String> {
-    if name.len() > 63 {
-        return Err("must be no more than 63 characters".to_owned());
-    }
+    check_length(name, 63)?;
     let well_formed = is_lower_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase());
     well_formed.then_some(()).ok_or_else(|| DNS_1035.to_owned())
 }
@@ -60,12 +54,12 @@ pub(crate) fn check_label_key(key: &str) -> Result<(), String> {
 }
 
 pub(crate) fn check_label_value(value: &str) -> Result<(), String> {
-    match value {
-        "" => Ok(()),
-        value if value.len() > 63 => Err("must be no more than 63 characters".to_owned()),
-        value if is_qualified(value) => Ok(()),
-        _ => Err(LABEL_VALUE.to_owned()),
-    }
+    check_length(value, 63)?;
+    (value.is_empty() || is_qualified(value)).then_some(()).ok_or_else(|| LABEL_VALUE.to_owned())
+}
+
+fn check_length(text: &str, most: usize) -> Result<(), String> {
+    (text.len() <= most).then_some(()).ok_or_else(|| format!("must be no more than {most} characters"))
 }
 
 fn is_lower_label(label: &str) -> bool {

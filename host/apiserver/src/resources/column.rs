@@ -12,7 +12,7 @@ pub(crate) struct Column {
     format: String,
     description: String,
     /// Above 0 only `-o wide` shows it.
-    priority: i64,
+    pub(crate) priority: i64,
 }
 
 impl Column {
@@ -31,10 +31,6 @@ impl Column {
         "name".clone_into(&mut column.format);
         "Name must be unique within a namespace.".clone_into(&mut column.description);
         column
-    }
-
-    pub(crate) fn wide(name: &str, kind: &str) -> Column {
-        Column { priority: 1, ..Column::new(name, kind) }
     }
 
     /// From a CRD's `additionalPrinterColumns` entry.

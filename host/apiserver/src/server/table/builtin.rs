@@ -73,7 +73,9 @@ pub(super) fn printer(group: &str, kind: &str) -> Printer<'static> {
 fn column(text: &str) -> Column {
     let (wide, text) = text.strip_prefix('+').map_or((false, text), |text| (true, text));
     let (name, kind) = text.split_once(':').unwrap_or((text, "string"));
-    if wide { Column::wide(name, kind) } else { Column::new(name, kind) }
+    let mut column = Column::new(name, kind);
+    column.priority = i64::from(wide);
+    column
 }
 
 fn name(object: &Value) -> Value {
