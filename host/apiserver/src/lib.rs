@@ -17,7 +17,6 @@
 //! # }
 //! ```
 
-mod base64;
 mod cause;
 mod clock;
 mod controllers;

@@ -5,6 +5,8 @@
 
 mod messages;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use messages::{FieldType, MessageField};
@@ -115,7 +117,7 @@ fn add(result: &mut Map<String, Value>, field: &MessageField, wire: &WireValue) 
     if let (FieldType::Map | FieldType::BytesMap, WireValue::Bytes(entry)) = (&field.kind, wire) {
         let key = field_bytes(entry, 1)?.unwrap_or_default();
         let value = field_bytes(entry, 2)?.unwrap_or_default();
-        let value = if field.kind == FieldType::Map { text(value)? } else { json!(crate::base64::encode(value)) };
+        let value = if field.kind == FieldType::Map { text(value)? } else { json!(BASE64_STANDARD.encode(value)) };
         let map = result.entry(field.name).or_insert_with(|| json!({}));
         crate::object::as_map_mut(map).insert(String::from_utf8_lossy(key).into_owned(), value);
         return Ok(());

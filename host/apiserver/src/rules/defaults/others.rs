@@ -1,9 +1,10 @@
 //! Defaults of the built-ins that run no pods.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::{default, default_text, each};
-use crate::base64;
 use crate::object::{self, as_map_mut, text};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -42,7 +43,7 @@ pub(super) fn secret(secret: &mut Value) {
     let Some(Value::Object(texts)) = fields.remove("stringData") else { return };
     let data = object::map_mut(secret, "data");
     for (key, value) in texts {
-        data.insert(key, json!(base64::encode(value.as_str().unwrap_or_default().as_bytes())));
+        data.insert(key, json!(BASE64_STANDARD.encode(value.as_str().unwrap_or_default())));
     }
 }
 
