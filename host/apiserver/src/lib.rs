@@ -18,6 +18,7 @@
 //! ```
 
 mod base64;
+mod cause;
 mod clock;
 mod controllers;
 mod merge;

@@ -6,6 +6,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::resources::resource::{GroupResource, ResourceType};
 
 /// A request that was refused, with everything its `Status` says.
@@ -16,46 +17,6 @@ pub(crate) struct ApiError {
     reason: &'static str,
     message: String,
     details: Option<Value>,
-}
-
-/// One reason for which an object is invalid: becomes an entry of `details.causes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cause {
-    /// A reason such as `FieldValueRequired`.
-    pub(crate) reason: String,
-    /// The error without its field: `Required value: name or generateName is required`.
-    pub(crate) message: String,
-    /// The dotted path of the field.
-    pub(crate) field: String,
-}
-
-impl Cause {
-    /// A field that must be given and is not.
-    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Cause {
-        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Cause { reason: "FieldValueRequired".to_owned(), message, field: field.into() }
-    }
-
-    /// A field whose value is refused; `value` is shown as JSON.
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
-        let message = format!("Invalid value: {value}: {detail}");
-        Cause { reason: "FieldValueInvalid".to_owned(), message, field: field.into() }
-    }
-
-    /// A field that must not be set, or not be changed so.
-    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
-        Cause { reason: "FieldValueForbidden".to_owned(), message: format!("Forbidden: {detail}"), field: field.into() }
-    }
-
-    /// A value outside the set of those allowed.
-    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Cause {
-        let allowed: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
-        Cause {
-            reason: "FieldValueNotSupported".to_owned(),
-            message: format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
-            field: field.into(),
-        }
-    }
 }
 
 impl ApiError {
@@ -107,18 +68,26 @@ impl ApiError {
         ApiError::conflict(target, name, why)
     }
 
-    /// Server-side apply met fields of other managers: `(manager, field, one line)` of each.
-    pub(crate) fn apply_conflict(message: String, conflicts: &[(String, String)]) -> ApiError {
-        let causes = conflicts
-            .iter()
-            .map(|(message, field)| json!({ "reason": "FieldManagerConflict", "message": message, "field": field }))
-            .collect();
-        ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(causes)
+    /// The object is not the one that the request is for; `what` is `UID` or `ResourceVersion`.
+    pub(crate) fn precondition_failed(
+        target: &GroupResource,
+        name: &str,
+        what: &str,
+        given: &str,
+        found: &str,
+    ) -> ApiError {
+        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
+        ApiError::conflict(target, name, &why)
+    }
+
+    /// Server-side apply met fields of other managers, one cause each.
+    pub(crate) fn apply_conflict(message: String, causes: &[Cause]) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(json!(causes))
     }
 
     /// The object is invalid for the reasons given (at least one).
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
-        let lines: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
         let what = match lines.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -127,16 +96,12 @@ impl ApiError {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
-        let causes: Value = causes
-            .iter()
-            .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }))
-            .collect();
         let message = format!("{kind} \"{name}\" is invalid: {what}");
         let mut error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(&resource.id, name);
         if let Some(details) = &mut error.details {
             details["kind"] = json!(resource.kind);
         }
-        error.with_causes(causes)
+        error.with_causes(json!(causes))
     }
 
     /// A patch that is well-formed but cannot be carried out.
@@ -146,10 +111,9 @@ impl ApiError {
 
     /// An option of the request is invalid; `kind` is `ListOptions` and the like.
     pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
-        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
-        let causes = json!([{ "reason": cause.reason, "message": cause.message, "field": cause.field }]);
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {cause}");
         let mut error = ApiError::unprocessable(message);
-        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": causes }));
+        error.details = Some(json!({ "group": "meta.k8s.io", "kind": kind, "causes": [cause] }));
         error
     }
 

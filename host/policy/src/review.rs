@@ -41,43 +41,22 @@ pub fn review(plugin: &Plugin, asks: Vec<Ask>, layers: &[&Allowance]) -> PolicyR
     let lacks_name = |name: &String, of: fn(&Allowance) -> &[String]| {
         layers.iter().any(|layer| !lack::of_names(std::slice::from_ref(name), of(layer)).is_empty())
     };
+    let lacks_http = |asked: &HttpRule| layers.iter().find_map(|layer| lack::of_http(asked, &layer.http));
+    let others_finalizer = |name: &String| sensitive::of_finalizer(name, &own).into_iter().collect();
     PolicyReview {
-        rules: asks
-            .into_iter()
-            .map(|asked| Reviewed {
-                lacks: lacking_rules(&asked.rule, layers),
-                sensitive: sensitive::of_rule(&asked.rule),
-                asked,
-            })
-            .collect(),
-        http: rest
-            .http
-            .into_iter()
-            .map(|asked| Reviewed {
-                lacks: layers.iter().find_map(|layer| lack::of_http(&asked, &layer.http)),
-                sensitive: sensitive::of_http(&asked),
-                asked,
-            })
-            .collect(),
-        crds: rest
-            .crds
-            .into_iter()
-            .map(|asked| Reviewed {
-                lacks: lacks_name(&asked, |layer| &layer.crds),
-                sensitive: vec![sensitive::CRDS],
-                asked,
-            })
-            .collect(),
-        finalizers: rest
-            .finalizers
-            .into_iter()
-            .map(|asked| Reviewed {
-                lacks: lacks_name(&asked, |layer| &layer.finalizers),
-                sensitive: sensitive::of_finalizer(&asked, &own).into_iter().collect(),
-                asked,
-            })
-            .collect(),
+        rules: each(asks, |ask| lacking_rules(&ask.rule, layers), |ask| sensitive::of_rule(&ask.rule)),
+        http: each(rest.http, lacks_http, sensitive::of_http),
+        crds: each(rest.crds, |name| lacks_name(name, |layer| &layer.crds), |_| vec![sensitive::CRDS]),
+        finalizers: each(rest.finalizers, |name| lacks_name(name, |layer| &layer.finalizers), others_finalizer),
     }
+}
+
+fn each<T, L>(
+    asked: Vec<T>,
+    lacks: impl Fn(&T) -> L,
+    sensitive: impl Fn(&T) -> Vec<&'static str>,
+) -> Vec<Reviewed<T, L>> {
+    asked.into_iter().map(|asked| Reviewed { lacks: lacks(&asked), sensitive: sensitive(&asked), asked }).collect()
 }
 
 fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {

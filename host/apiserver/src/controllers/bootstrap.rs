@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::request::{FieldValidation, Target, WriteOptions};
+use crate::request::{Target, WriteOptions};
 use crate::storage::state::State;
 use crate::verbs::create;
 
@@ -27,13 +27,7 @@ pub(crate) fn populate(state: &mut State, address: SocketAddr) {
 }
 
 fn add(state: &mut State, plural: &str, namespace: Option<&str>, object: Value) {
-    let options = WriteOptions {
-        dry_run: false,
-        force: false,
-        explicit_manager: None,
-        manager: "kube-apiserver".to_owned(),
-        field_validation: FieldValidation::Ignore,
-    };
+    let options = WriteOptions::of_component("kube-apiserver");
     let Some(resource) = state.registry.find("", "v1", plural) else { return };
     let target = Target {
         resource: Arc::clone(resource),

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::object::{self, text};
-use crate::request::{FieldValidation, Target, WriteOptions};
+use crate::request::{Target, WriteOptions};
 use crate::resources::builtin;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
@@ -32,14 +32,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut changes: mpsc::UnboundedReceive
             add_service_account(&mut shared.lock(), object::name(&change.object));
         }
         if change.kind != ChangeKind::Deleted && needs_status(&resource, &change.object) {
-            tokio::spawn(make_ready(Arc::clone(&shared), key_of(resource, &change.object)));
+            tokio::spawn(make_ready(Arc::clone(&shared), ObjectKey::of(&resource, &change.object)));
         }
     }
-}
-
-fn key_of(resource: GroupResource, object: &Value) -> ObjectKey {
-    let (namespace, name) = (object::namespace(object).to_owned(), object::name(object).to_owned());
-    ObjectKey { resource, namespace, name }
 }
 
 /// A workload whose status speaks of an older spec.
@@ -63,7 +58,7 @@ async fn make_ready(shared: Arc<Shared>, key: ObjectKey) {
     let mut object = Value::clone(&stored);
     object["status"] = ready_status(&key.resource, &stored);
     let result = target(&state, &key, Some("status"))
-        .and_then(|target| update::update(&mut state, &target, &options("kube-controller-manager"), object).ok());
+        .and_then(|target| update::update(&mut state, &target, &options(), object).ok());
     if result.is_none() {
         tracing::debug!(name = key.name, "a stand-in could not write a status");
     }
@@ -78,14 +73,8 @@ fn target(state: &State, key: &ObjectKey, subresource: Option<&str>) -> Option<T
     })
 }
 
-fn options(manager: &str) -> WriteOptions {
-    WriteOptions {
-        dry_run: false,
-        force: false,
-        explicit_manager: None,
-        manager: manager.to_owned(),
-        field_validation: FieldValidation::Ignore,
-    }
+fn options() -> WriteOptions {
+    WriteOptions::of_component("kube-controller-manager")
 }
 
 /// The status of a workload whose pods are all up.
@@ -123,8 +112,7 @@ fn ready_status(resource: &GroupResource, object: &Value) -> Value {
 
 /// A condition that holds since it first did.
 fn condition(object: &Value, (kind, reason, message): (&str, &str, String)) -> Value {
-    let before = object.pointer("/status/conditions").and_then(Value::as_array);
-    let before = before.into_iter().flatten().find(|condition| condition["type"] == json!(kind));
+    let before = object::items(object, "/status/conditions").iter().find(|condition| condition["type"] == json!(kind));
     let now = clock::now();
     let since = before.map(|condition| text(condition, "/lastTransitionTime")).filter(|moment| !moment.is_empty());
     json!({
@@ -143,7 +131,7 @@ fn add_service_account(state: &mut State, namespace: &str) {
     let account = json!({ "metadata": { "name": "default" } });
     let created = target(state, &key, None)
         .map(|target| Target { name: None, ..target })
-        .map(|target| create::create(state, &target, &options("kube-controller-manager"), account));
+        .map(|target| create::create(state, &target, &options(), account));
     if let Some(Err(error)) = created {
         tracing::debug!(namespace, %error, "the default service account was not made");
     }

@@ -83,15 +83,29 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     strings(object, "/metadata/finalizers")
 }
 
+/// True if finalizers hold the object, its own or those of a namespace's content.
+pub(crate) fn is_held(object: &Value) -> bool {
+    !finalizers(object).is_empty() || !strings(object, "/spec/finalizers").is_empty()
+}
+
+/// The items of the list at `pointer`; none where there is no list.
+pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 pub(crate) fn strings<'a>(object: &'a Value, pointer: &str) -> Vec<&'a str> {
-    let list = object.pointer(pointer).and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).collect()
+    items(object, pointer).iter().filter_map(Value::as_str).collect()
+}
+
+/// True if the object has a condition of this type whose status is `True`.
+pub(crate) fn condition_holds(object: &Value, kind: &str) -> bool {
+    let conditions = items(object, "/status/conditions");
+    conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
 pub(crate) fn owner_references(object: &Value) -> Vec<OwnerReference> {
-    let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
+    items(object, "/metadata/ownerReferences")
+        .iter()
         .map(|owner| OwnerReference {
             uid: text(owner, "/uid").to_owned(),
             blocks_deletion: owner["blockOwnerDeletion"] == json!(true),

@@ -12,8 +12,9 @@ use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::json;
 
+use crate::cause::Cause;
 use crate::resources::resource::ResourceType;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 
 /// The query, with the last value of a repeated key.
@@ -102,6 +103,17 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
+    /// The options of the server's own writes, as the component `manager` of a cluster would make them.
+    pub(crate) fn of_component(manager: &str) -> WriteOptions {
+        WriteOptions {
+            dry_run: false,
+            force: false,
+            explicit_manager: None,
+            manager: manager.to_owned(),
+            field_validation: FieldValidation::Ignore,
+        }
+    }
+
     pub(crate) fn read(query: &Query, headers: &HeaderMap) -> Result<WriteOptions, ApiError> {
         let explicit = query.get("fieldManager");
         let agent = user_agent(headers);

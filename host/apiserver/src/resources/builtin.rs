@@ -16,235 +16,133 @@ pub(crate) fn custom_resource_definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
+/// All built-in resources, in the order of discovery: API version, plural, kind, and what sets it apart from most of
+/// them, which are cluster-scoped and have no subresource. [`tell`] says what each word means.
+const RESOURCES: [(&str, &str, &str, &str); 42] = [
+    ("v1", "configmaps", "ConfigMap", "namespaced short:cm"),
+    ("v1", "endpoints", "Endpoints", "namespaced singular:endpoints short:ep create-on-update"),
+    ("v1", "events", "Event", "namespaced short:ev create-on-update"),
+    ("v1", "namespaces", "Namespace", "short:ns status finalize"),
+    ("v1", "nodes", "Node", "short:no status"),
+    ("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "namespaced short:pvc status returned"),
+    ("v1", "persistentvolumes", "PersistentVolume", "short:pv status returned"),
+    ("v1", "pods", "Pod", "namespaced short:po category:all status generation returned"),
+    ("v1", "podtemplates", "PodTemplate", "namespaced generation"),
+    (
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        "namespaced short:rc category:all status scale generation",
+    ),
+    ("v1", "limitranges", "LimitRange", "namespaced short:limits"),
+    ("v1", "resourcequotas", "ResourceQuota", "namespaced short:quota status"),
+    ("v1", "secrets", "Secret", "namespaced"),
+    ("v1", "serviceaccounts", "ServiceAccount", "namespaced short:sa returned"),
+    ("v1", "services", "Service", "namespaced short:svc category:all status returned"),
+    ("apps/v1", "controllerrevisions", "ControllerRevision", "namespaced"),
+    ("apps/v1", "daemonsets", "DaemonSet", "namespaced short:ds category:all status generation"),
+    (
+        "apps/v1",
+        "deployments",
+        "Deployment",
+        "namespaced short:deploy category:all status scale:spec.selector generation",
+    ),
+    ("apps/v1", "replicasets", "ReplicaSet", "namespaced short:rs category:all status scale:spec.selector generation"),
+    (
+        "apps/v1",
+        "statefulsets",
+        "StatefulSet",
+        "namespaced short:sts category:all status scale:spec.selector generation",
+    ),
+    ("batch/v1", "jobs", "Job", "namespaced category:all status generation"),
+    ("batch/v1", "cronjobs", "CronJob", "namespaced short:cj category:all status generation"),
+    ("events.k8s.io/v1", "events", "Event", "namespaced short:ev create-on-update"),
+    ("authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview", "create-only"),
+    ("authorization.k8s.io/v1", "localsubjectaccessreviews", "LocalSubjectAccessReview", "namespaced create-only"),
+    ("authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", "create-only"),
+    ("authorization.k8s.io/v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", "create-only"),
+    ("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", "create-only"),
+    (
+        "autoscaling/v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        "namespaced short:hpa category:all status",
+    ),
+    ("coordination.k8s.io/v1", "leases", "Lease", "namespaced versioned-updates create-on-update"),
+    ("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", "namespaced generation"),
+    ("networking.k8s.io/v1", "ingresses", "Ingress", "namespaced short:ing status generation"),
+    ("networking.k8s.io/v1", "ingressclasses", "IngressClass", "generation"),
+    ("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", "namespaced short:netpol generation"),
+    ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "namespaced short:pdb status generation"),
+    ("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", "create-on-update"),
+    ("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", "create-on-update"),
+    ("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", "namespaced create-on-update"),
+    ("rbac.authorization.k8s.io/v1", "roles", "Role", "namespaced create-on-update"),
+    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "short:pc generation"),
+    ("storage.k8s.io/v1", "storageclasses", "StorageClass", "short:sc"),
+    (
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "short:crd short:crds category:api-extensions status generation versioned-updates",
+    ),
+];
+
 /// All built-in resources, in the order of discovery.
 pub(crate) fn resources() -> Vec<ResourceType> {
-    let mut all = core();
-    all.extend(workloads());
-    all.extend(others());
-    all
+    RESOURCES.iter().map(|(api_version, plural, kind, facts)| resource(api_version, plural, kind, facts)).collect()
 }
 
-fn core() -> Vec<ResourceType> {
-    let core = |plural, kind| Builtin::new("", plural, kind);
-    vec![
-        core("configmaps", "ConfigMap").namespaced().short(&["cm"]).done(),
-        core("endpoints", "Endpoints").singular("endpoints").namespaced().short(&["ep"]).create_on_update().done(),
-        core("events", "Event").namespaced().short(&["ev"]).create_on_update().done(),
-        core("namespaces", "Namespace").short(&["ns"]).status().other_subresources(&["finalize"]).done(),
-        core("nodes", "Node").short(&["no"]).status().done(),
-        core("persistentvolumeclaims", "PersistentVolumeClaim").namespaced().short(&["pvc"]).status().returned().done(),
-        core("persistentvolumes", "PersistentVolume").short(&["pv"]).status().returned().done(),
-        core("pods", "Pod").namespaced().short(&["po"]).in_all().status().generation().returned().done(),
-        core("podtemplates", "PodTemplate").namespaced().generation().done(),
-        core("replicationcontrollers", "ReplicationController")
-            .namespaced()
-            .short(&["rc"])
-            .in_all()
-            .status()
-            .scale("status.replicas", None)
-            .generation()
-            .done(),
-        core("limitranges", "LimitRange").namespaced().short(&["limits"]).done(),
-        core("resourcequotas", "ResourceQuota").namespaced().short(&["quota"]).status().done(),
-        core("secrets", "Secret").namespaced().done(),
-        core("serviceaccounts", "ServiceAccount").namespaced().short(&["sa"]).returned().done(),
-        core("services", "Service").namespaced().short(&["svc"]).in_all().status().returned().done(),
-    ]
+fn resource(api_version: &str, plural: &str, kind: &str, facts: &str) -> ResourceType {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let storage = if plural == "events" { event_storage() } else { GroupResource::new(group, plural) };
+    let mut resource = ResourceType {
+        id: GroupResource::new(group, plural),
+        storage,
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        list_kind: format!("{kind}List"),
+        singular: kind.to_lowercase(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: false,
+        has_status: false,
+        scale: None,
+        other_subresources: &[],
+        has_generation: false,
+        unconditional_update: true,
+        create_on_update: false,
+        create_only: false,
+        returns_deleted: false,
+        custom: None,
+    };
+    for fact in facts.split_whitespace() {
+        tell(&mut resource, fact);
+    }
+    resource
 }
 
-fn workloads() -> Vec<ResourceType> {
-    let apps = |plural, kind| Builtin::new("apps", plural, kind).namespaced();
-    let batch = |plural, kind| Builtin::new("batch", plural, kind).namespaced().in_all().status().generation();
-    let selector = Some("spec.selector");
-    vec![
-        apps("controllerrevisions", "ControllerRevision").done(),
-        apps("daemonsets", "DaemonSet").short(&["ds"]).in_all().status().generation().done(),
-        apps("deployments", "Deployment")
-            .short(&["deploy"])
-            .in_all()
-            .status()
-            .scale("status.replicas", selector)
-            .generation()
-            .done(),
-        apps("replicasets", "ReplicaSet")
-            .short(&["rs"])
-            .in_all()
-            .status()
-            .scale("status.replicas", selector)
-            .generation()
-            .done(),
-        apps("statefulsets", "StatefulSet")
-            .short(&["sts"])
-            .in_all()
-            .status()
-            .scale("status.replicas", selector)
-            .generation()
-            .done(),
-        batch("jobs", "Job").done(),
-        batch("cronjobs", "CronJob").short(&["cj"]).done(),
-    ]
-}
-
-fn others() -> Vec<ResourceType> {
-    let rbac = |plural, kind| Builtin::new("rbac.authorization.k8s.io", plural, kind).create_on_update();
-    let review = |group, plural, kind| Builtin::new(group, plural, kind).create_only();
-    let authorization = "authorization.k8s.io";
-    vec![
-        Builtin::new("events.k8s.io", "events", "Event").namespaced().short(&["ev"]).create_on_update().done(),
-        review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview").done(),
-        review(authorization, "localsubjectaccessreviews", "LocalSubjectAccessReview").namespaced().done(),
-        review(authorization, "selfsubjectaccessreviews", "SelfSubjectAccessReview").done(),
-        review(authorization, "selfsubjectrulesreviews", "SelfSubjectRulesReview").done(),
-        review(authorization, "subjectaccessreviews", "SubjectAccessReview").done(),
-        Builtin::new("autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-            .version("v2")
-            .namespaced()
-            .short(&["hpa"])
-            .in_all()
-            .status()
-            .done(),
-        Builtin::new("coordination.k8s.io", "leases", "Lease")
-            .namespaced()
-            .create_on_update()
-            .versioned_updates()
-            .done(),
-        Builtin::new("discovery.k8s.io", "endpointslices", "EndpointSlice").namespaced().generation().done(),
-        Builtin::new("networking.k8s.io", "ingresses", "Ingress")
-            .namespaced()
-            .short(&["ing"])
-            .status()
-            .generation()
-            .done(),
-        Builtin::new("networking.k8s.io", "ingressclasses", "IngressClass").generation().done(),
-        Builtin::new("networking.k8s.io", "networkpolicies", "NetworkPolicy")
-            .namespaced()
-            .short(&["netpol"])
-            .generation()
-            .done(),
-        Builtin::new("policy", "poddisruptionbudgets", "PodDisruptionBudget")
-            .namespaced()
-            .short(&["pdb"])
-            .status()
-            .generation()
-            .done(),
-        rbac("clusterrolebindings", "ClusterRoleBinding").done(),
-        rbac("clusterroles", "ClusterRole").done(),
-        rbac("rolebindings", "RoleBinding").namespaced().done(),
-        rbac("roles", "Role").namespaced().done(),
-        Builtin::new("scheduling.k8s.io", "priorityclasses", "PriorityClass").short(&["pc"]).generation().done(),
-        Builtin::new("storage.k8s.io", "storageclasses", "StorageClass").short(&["sc"]).done(),
-        Builtin::new("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
-            .short(&["crd", "crds"])
-            .category("api-extensions")
-            .status()
-            .generation()
-            .versioned_updates()
-            .done(),
-    ]
-}
-
-/// Describes one built-in, starting from what most of them are: v1, cluster-scoped, no subresource.
-struct Builtin(ResourceType);
-
-impl Builtin {
-    fn new(group: &str, plural: &str, kind: &str) -> Builtin {
-        let storage = if plural == "events" { event_storage() } else { GroupResource::new(group, plural) };
-        Builtin(ResourceType {
-            id: GroupResource::new(group, plural),
-            storage,
-            version: "v1".to_owned(),
-            kind: kind.to_owned(),
-            list_kind: format!("{kind}List"),
-            singular: kind.to_lowercase(),
-            short_names: Vec::new(),
-            categories: Vec::new(),
-            namespaced: false,
-            has_status: false,
-            scale: None,
-            other_subresources: &[],
-            has_generation: false,
-            unconditional_update: true,
-            create_on_update: false,
-            create_only: false,
-            returns_deleted: false,
-            custom: None,
-        })
-    }
-
-    fn done(self) -> ResourceType {
-        self.0
-    }
-
-    fn version(mut self, version: &str) -> Builtin {
-        version.clone_into(&mut self.0.version);
-        self
-    }
-
-    fn singular(mut self, singular: &str) -> Builtin {
-        singular.clone_into(&mut self.0.singular);
-        self
-    }
-
-    fn short(mut self, names: &[&str]) -> Builtin {
-        self.0.short_names = names.iter().map(|&name| name.to_owned()).collect();
-        self
-    }
-
-    fn category(mut self, name: &str) -> Builtin {
-        self.0.categories.push(name.to_owned());
-        self
-    }
-
-    fn in_all(self) -> Builtin {
-        self.category("all")
-    }
-
-    fn namespaced(mut self) -> Builtin {
-        self.0.namespaced = true;
-        self
-    }
-
-    fn status(mut self) -> Builtin {
-        self.0.has_status = true;
-        self
-    }
-
-    fn scale(mut self, status_replicas: &str, label_selector: Option<&str>) -> Builtin {
-        self.0.scale = Some(ScalePaths {
-            spec_replicas: "spec.replicas".to_owned(),
-            status_replicas: status_replicas.to_owned(),
-            label_selector: label_selector.map(str::to_owned),
-        });
-        self
-    }
-
-    fn other_subresources(mut self, names: &'static [&'static str]) -> Builtin {
-        self.0.other_subresources = names;
-        self
-    }
-
-    fn generation(mut self) -> Builtin {
-        self.0.has_generation = true;
-        self
-    }
-
-    fn versioned_updates(mut self) -> Builtin {
-        self.0.unconditional_update = false;
-        self
-    }
-
-    fn create_on_update(mut self) -> Builtin {
-        self.0.create_on_update = true;
-        self
-    }
-
-    fn create_only(mut self) -> Builtin {
-        self.0.create_only = true;
-        self
-    }
-
-    fn returned(mut self) -> Builtin {
-        self.0.returns_deleted = true;
-        self
+/// Writes one word of the table into the resource.
+fn tell(resource: &mut ResourceType, fact: &str) {
+    match fact.split_once(':').unwrap_or((fact, "")) {
+        ("namespaced", _) => resource.namespaced = true,
+        ("singular", name) => name.clone_into(&mut resource.singular),
+        ("short", name) => resource.short_names.push(name.to_owned()),
+        ("category", name) => resource.categories.push(name.to_owned()),
+        ("status", _) => resource.has_status = true,
+        ("scale", selector) => {
+            resource.scale = Some(ScalePaths {
+                spec_replicas: "spec.replicas".to_owned(),
+                status_replicas: "status.replicas".to_owned(),
+                label_selector: (!selector.is_empty()).then(|| selector.to_owned()),
+            });
+        }
+        ("finalize", _) => resource.other_subresources = &["finalize"],
+        ("generation", _) => resource.has_generation = true,
+        ("versioned-updates", _) => resource.unconditional_update = false,
+        ("create-on-update", _) => resource.create_on_update = true,
+        ("create-only", _) => resource.create_only = true,
+        ("returned", _) => resource.returns_deleted = true,
+        _ => unreachable!("{fact:?} is no word of the table"),
     }
 }

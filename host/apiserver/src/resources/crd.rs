@@ -26,7 +26,7 @@ pub(crate) fn resource_types(definition: &Value) -> Vec<ResourceType> {
 
 /// The entries of `spec.versions`.
 pub(crate) fn versions(definition: &Value) -> &[Value] {
-    definition.pointer("/spec/versions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    object::items(definition, "/spec/versions")
 }
 
 fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
@@ -63,10 +63,8 @@ fn resource_type(definition: &Value, version: &Value) -> Option<ResourceType> {
 fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> {
     let openapi = version.pointer("/schema/openAPIV3Schema")?.clone();
     let schema = Schema::parse(&openapi).ok()?;
-    let selectable = version.get("selectableFields").and_then(Value::as_array);
-    let selectable_fields = selectable
-        .into_iter()
-        .flatten()
+    let selectable_fields = object::items(version, "/selectableFields")
+        .iter()
         .map(|field| text(field, "/jsonPath").trim_start_matches('.').to_owned())
         .collect();
     let deprecated = version["deprecated"] == json!(true);
@@ -87,11 +85,11 @@ fn custom_version(definition: &Value, version: &Value) -> Option<CustomVersion> 
 
 /// Name and age are always there; a version that declares no column of its own shows just these.
 fn columns(version: &Value) -> Vec<(Column, JsonPath)> {
-    let declared = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    let Some(declared) = declared.filter(|columns| !columns.is_empty()) else {
+    let declared = object::items(version, "/additionalPrinterColumns");
+    if declared.is_empty() {
         let path = JsonPath::parse(".metadata.creationTimestamp").ok();
         return path.map(|path| (Column::new("Age", "date"), path)).into_iter().collect();
-    };
+    }
     declared
         .iter()
         .filter_map(|column| {
@@ -191,9 +189,5 @@ pub(crate) fn is_definition(resource: &GroupResource) -> bool {
 
 /// Whether the definition's names were accepted, so that it is served.
 pub(crate) fn is_established(definition: &Value) -> bool {
-    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == json!("Established") && condition["status"] == json!("True"))
+    object::condition_holds(definition, "Established")
 }

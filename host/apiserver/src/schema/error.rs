@@ -3,9 +3,9 @@
 //! The texts follow `k8s.io/apimachinery/pkg/util/validation/field/errors.go`: people grep for them, and tools parse
 //! them, so they are reproduced exactly.
 
-use std::fmt;
-
 use serde_json::{Number, Value};
+
+use crate::cause::Cause;
 
 /// A schema that is not structural, or not a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,133 +17,62 @@ pub(crate) struct SchemaError {
     pub(crate) reason: String,
 }
 
-/// Why a field is refused; the `reason` of a cause in a `Status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    Required,
-    Duplicate,
-    Invalid,
-    TypeInvalid,
-    NotSupported,
-    TooLong,
-    TooMany,
+/// A field that must be there and is not.
+pub(super) fn required(field: &str) -> Cause {
+    cause(field, "FieldValueRequired", "Required value", None, String::new())
 }
 
-impl Reason {
-    fn cause(self) -> &'static str {
-        match self {
-            Self::Required => "FieldValueRequired",
-            Self::Duplicate => "FieldValueDuplicate",
-            Self::Invalid => "FieldValueInvalid",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
-            Self::NotSupported => "FieldValueNotSupported",
-            Self::TooLong => "FieldValueTooLong",
-            Self::TooMany => "FieldValueTooMany",
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Required => "Required value",
-            Self::Duplicate => "Duplicate value",
-            Self::Invalid | Self::TypeInvalid => "Invalid value",
-            Self::NotSupported => "Unsupported value",
-            Self::TooLong => "Too long",
-            Self::TooMany => "Too many",
-        }
-    }
+/// A value that breaks a rule, which `detail` states.
+pub(super) fn invalid(field: &str, value: &Value, detail: String) -> Cause {
+    cause(field, "FieldValueInvalid", "Invalid value", Some(shown(value)), detail)
 }
 
-/// One thing that is wrong with an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FieldError {
-    field: String,
-    reason: Reason,
-    value: Option<String>,
-    detail: String,
+/// A value of another type than the schema's; `found` names the type, or is the text that has not the right format.
+pub(super) fn type_invalid(field: &str, expected: &str, found: &str) -> Cause {
+    let quoted = quote(found);
+    let detail = format!("{field} in body must be of type {expected}: {quoted}");
+    cause(field, "FieldValueTypeInvalid", "Invalid value", Some(quoted), detail)
 }
 
-impl FieldError {
-    /// A field that must be there and is not.
-    pub(crate) fn required(field: &str) -> Self {
-        Self::new(field, Reason::Required, None, String::new())
-    }
-
-    /// A value that breaks a rule, which `detail` states.
-    pub(crate) fn invalid(field: &str, value: &Value, detail: String) -> Self {
-        Self::new(field, Reason::Invalid, Some(shown(value)), detail)
-    }
-
-    /// A value of another type than the schema's; `found` names the type, or is the text that has not the right format.
-    pub(crate) fn type_invalid(field: &str, expected: &str, found: &str) -> Self {
-        let quoted = quote(found);
-        let detail = format!("{field} in body must be of type {expected}: {quoted}");
-        Self::new(field, Reason::TypeInvalid, Some(quoted), detail)
-    }
-
-    /// A value that is not one of the enumerated ones.
-    pub(crate) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> Self {
-        let plain = |value: &Value| match value {
-            Value::String(text) => quote(text),
-            other => quote(&other.to_string()),
-        };
-        let names: Vec<String> = supported.iter().map(plain).collect();
-        let detail = format!("supported values: {}", names.join(", "));
-        Self::new(field, Reason::NotSupported, Some(shown(value)), detail)
-    }
-
-    /// A second item with the same identity in a set or a map.
-    pub(crate) fn duplicate(field: &str, value: &Value) -> Self {
-        Self::new(field, Reason::Duplicate, Some(shown(value)), String::new())
-    }
-
-    /// A text longer than allowed.
-    pub(crate) fn too_long(field: &str, most: u64) -> Self {
-        let unit = if most == 1 { "byte" } else { "bytes" };
-        Self::new(field, Reason::TooLong, None, format!("may not be more than {most} {unit}"))
-    }
-
-    /// More items or properties than allowed.
-    pub(crate) fn too_many(field: &str, found: usize, most: u64) -> Self {
-        let unit = if most == 1 { "item" } else { "items" };
-        Self::new(field, Reason::TooMany, Some(found.to_string()), format!("must have at most {most} {unit}"))
-    }
-
-    /// A rule whose failure Kubernetes does not pin to a field: logical operators and ranges of number formats.
-    pub(crate) fn unplaced(detail: String) -> Self {
-        Self::new("", Reason::Invalid, Some(quote("")), detail)
-    }
-
-    fn new(field: &str, reason: Reason, value: Option<String>, detail: String) -> Self {
-        let field = if field.is_empty() { "<nil>" } else { field };
-        Self { field: field.to_owned(), reason, value, detail }
-    }
-
-    /// The dotted path of the field; `<nil>` for the object itself, as Kubernetes prints it.
-    pub(crate) fn field(&self) -> &str {
-        &self.field
-    }
-
-    /// The reason of the cause: `FieldValueInvalid` and the like.
-    pub(crate) fn reason(&self) -> &'static str {
-        self.reason.cause()
-    }
-
-    /// The message of the cause, without the field.
-    pub(crate) fn message(&self) -> String {
-        let mut message = self.reason.words().to_owned();
-        for part in self.value.iter().chain(Some(&self.detail).filter(|detail| !detail.is_empty())) {
-            message.push_str(": ");
-            message.push_str(part);
-        }
-        message
-    }
+/// A value that is not one of the enumerated ones.
+pub(super) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> Cause {
+    let plain = |value: &Value| match value {
+        Value::String(text) => quote(text),
+        other => quote(&other.to_string()),
+    };
+    let names: Vec<String> = supported.iter().map(plain).collect();
+    let detail = format!("supported values: {}", names.join(", "));
+    cause(field, "FieldValueNotSupported", "Unsupported value", Some(shown(value)), detail)
 }
 
-impl fmt::Display for FieldError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.field, self.message())
-    }
+/// A second item with the same identity in a set or a map.
+pub(super) fn duplicate(field: &str, value: &Value) -> Cause {
+    cause(field, "FieldValueDuplicate", "Duplicate value", Some(shown(value)), String::new())
+}
+
+/// A text longer than allowed.
+pub(super) fn too_long(field: &str, most: u64) -> Cause {
+    let unit = if most == 1 { "byte" } else { "bytes" };
+    cause(field, "FieldValueTooLong", "Too long", None, format!("may not be more than {most} {unit}"))
+}
+
+/// More items or properties than allowed.
+pub(super) fn too_many(field: &str, found: usize, most: u64) -> Cause {
+    let unit = if most == 1 { "item" } else { "items" };
+    cause(field, "FieldValueTooMany", "Too many", Some(found.to_string()), format!("must have at most {most} {unit}"))
+}
+
+/// A rule whose failure Kubernetes does not pin to a field: logical operators and ranges of number formats.
+pub(super) fn unplaced(detail: String) -> Cause {
+    cause("", "FieldValueInvalid", "Invalid value", Some(quote("")), detail)
+}
+
+/// A cause without a field is about the object itself, which Kubernetes prints as `<nil>`.
+fn cause(field: &str, reason: &'static str, words: &str, value: Option<String>, detail: String) -> Cause {
+    let field = if field.is_empty() { "<nil>" } else { field };
+    let detail = Some(detail).filter(|detail| !detail.is_empty());
+    let parts: Vec<String> = std::iter::once(words.to_owned()).chain(value).chain(detail).collect();
+    Cause { reason, message: parts.join(": "), field: field.to_owned() }
 }
 
 /// A value as an error message shows it.

@@ -5,11 +5,12 @@
 
 use serde_json::Value;
 
-use super::{Checks, FieldError, Node, validate};
+use super::{Checks, Node, error, validate};
+use crate::cause::Cause;
 
 /// Appends what the logical operators of a schema find wrong with the value at `path`.
-pub(super) fn check(checks: &Checks, value: &Value, path: &str, found: &mut Vec<FieldError>) {
-    let unplaced = |what: &str| FieldError::unplaced(format!("\"{path}\" must {what}"));
+pub(super) fn check(checks: &Checks, value: &Value, path: &str, found: &mut Vec<Cause>) {
+    let unplaced = |what: &str| error::unplaced(format!("\"{path}\" must {what}"));
 
     let (fitting, closest) = fit(&checks.any_of, value, path);
     if !checks.any_of.is_empty() && fitting == 0 {
@@ -42,9 +43,9 @@ pub(super) fn check(checks: &Checks, value: &Value, path: &str, found: &mut Vec<
 }
 
 /// How many alternatives accept the value, and what the closest of the others misses.
-fn fit(alternatives: &[Node], value: &Value, path: &str) -> (usize, Vec<FieldError>) {
+fn fit(alternatives: &[Node], value: &Value, path: &str) -> (usize, Vec<Cause>) {
     let mut fitting = 0;
-    let mut closest: Option<Vec<FieldError>> = None;
+    let mut closest: Option<Vec<Cause>> = None;
     for node in alternatives {
         let failures = failures(node, value, path);
         if failures.is_empty() {
@@ -56,7 +57,7 @@ fn fit(alternatives: &[Node], value: &Value, path: &str) -> (usize, Vec<FieldErr
     (fitting, closest.unwrap_or_default())
 }
 
-fn failures(node: &Node, value: &Value, path: &str) -> Vec<FieldError> {
+fn failures(node: &Node, value: &Value, path: &str) -> Vec<Cause> {
     let mut found = Vec::new();
     validate::check(node, value, path, &mut found);
     found

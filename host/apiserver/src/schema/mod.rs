@@ -22,8 +22,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Number, Value};
 
-pub(crate) use error::{FieldError, SchemaError};
+pub(crate) use error::SchemaError;
 use pattern::Pattern;
+
+use crate::cause::Cause;
 
 /// A parsed structural schema. Cloning is cheap.
 #[derive(Clone, Debug)]
@@ -52,7 +54,7 @@ impl Schema {
     }
 
     /// Everything that is wrong with the object, in the order in which a reader meets it.
-    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate(&self, object: &Value) -> Vec<Cause> {
         validate::run(&self.root, object)
     }
 

@@ -153,10 +153,7 @@ fn a_cause_has_its_field_reason_and_message_apart() {
     let schema = schema(&json!({"type": "object", "required": ["image"]}));
     let errors = schema.validate(&json!({"spec": {}}));
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
-    assert_eq!(
-        (error.field(), error.reason(), &*error.message()),
-        ("spec.image", "FieldValueRequired", "Required value")
-    );
+    assert_eq!((&*error.field, error.reason, &*error.message), ("spec.image", "FieldValueRequired", "Required value"));
 }
 
 #[test]

@@ -9,25 +9,26 @@ use std::{cmp::Ordering, collections::BTreeSet};
 use serde_json::{Map, Number, Value};
 
 use super::{
-    Bound, Checks, FieldError, Kind, ListKind, Mark, Node, Range,
-    error::{float_text, number_text},
+    Bound, Checks, Kind, ListKind, Mark, Node, Range,
+    error::{self, float_text, number_text},
     format, logic,
 };
+use crate::cause::Cause;
 use crate::object::canonical;
 
 /// Everything that is wrong with the value.
-pub(super) fn run(node: &Node, value: &Value) -> Vec<FieldError> {
+pub(super) fn run(node: &Node, value: &Value) -> Vec<Cause> {
     let mut found = Vec::new();
     check(node, value, "", &mut found);
     found
 }
 
 /// Appends what is wrong with the value at `path`.
-pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<FieldError>) {
+pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
     if value.is_null() {
         if node.refuses_null() {
             let expected = node.kind.map_or("integer or string", Kind::name);
-            found.push(FieldError::type_invalid(path, expected, "null"));
+            found.push(error::type_invalid(path, expected, "null"));
         }
         return;
     }
@@ -43,18 +44,18 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Fiel
     if let Some(allowed) = &node.checks.one_of_values
         && !allowed.iter().any(|one| canonical(one) == canonical(value))
     {
-        found.push(FieldError::not_supported(path, value, allowed));
+        found.push(error::not_supported(path, value, allowed));
     }
 }
 
-fn check_type(node: &Node, value: &Value, path: &str, found: &mut Vec<FieldError>) {
+fn check_type(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
     let actual = type_of(value);
     match node.kind {
         Some(expected) if !is_a(actual, expected) => {
-            found.push(FieldError::type_invalid(path, expected.name(), actual.name()));
+            found.push(error::type_invalid(path, expected.name(), actual.name()));
         }
         None if node.is(Mark::IntOrString) && !matches!(actual, Kind::Integer | Kind::String) => {
-            found.push(FieldError::type_invalid(path, "integer,string", actual.name()));
+            found.push(error::type_invalid(path, "integer,string", actual.name()));
         }
         _ => {}
     }
@@ -81,8 +82,8 @@ fn is_whole(number: &Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-fn check_text(checks: &Checks, text: &str, path: &str, found: &mut Vec<FieldError>) {
-    let mut refuse = |detail| found.push(FieldError::invalid(path, &Value::from(text), detail));
+fn check_text(checks: &Checks, text: &str, path: &str, found: &mut Vec<Cause>) {
+    let mut refuse = |detail| found.push(error::invalid(path, &Value::from(text), detail));
     // Characters, not bytes, although the message says bytes.
     let length = text.chars().count() as u64;
     if let Some(least) = checks.length.least.filter(|least| length < *least) {
@@ -92,16 +93,16 @@ fn check_text(checks: &Checks, text: &str, path: &str, found: &mut Vec<FieldErro
         refuse(format!("{path} in body should match '{}'", pattern.source()));
     }
     if let Some(most) = checks.length.most.filter(|most| length > *most) {
-        found.push(FieldError::too_long(path, most));
+        found.push(error::too_long(path, most));
     }
     if let Some(format) = checks.format.as_deref().filter(|format| !format::matches(format, text)) {
-        found.push(FieldError::type_invalid(path, format, text));
+        found.push(error::type_invalid(path, format, text));
     }
 }
 
-fn check_number(node: &Node, number: &Number, path: &str, found: &mut Vec<FieldError>) {
+fn check_number(node: &Node, number: &Number, path: &str, found: &mut Vec<Cause>) {
     let checks = &node.checks;
-    let mut refuse = |detail| found.push(FieldError::invalid(path, &Value::Number(number.clone()), detail));
+    let mut refuse = |detail| found.push(error::invalid(path, &Value::Number(number.clone()), detail));
     if let Some(factor) = checks.multiple_of.as_ref().filter(|factor| !is_multiple(number, factor)) {
         refuse(format!("{path} in body should be a multiple of {}", bound_text(factor)));
     }
@@ -118,7 +119,7 @@ fn check_number(node: &Node, number: &Number, path: &str, found: &mut Vec<FieldE
         && let Some(format) = checks.format.as_deref().filter(|format| !fits(number, format))
     {
         let detail = format!("Checked value must be of type integer with format {format} in {path}");
-        found.push(FieldError::unplaced(detail));
+        found.push(error::unplaced(detail));
     }
 }
 
@@ -161,7 +162,7 @@ fn fits(number: &Number, format: &str) -> bool {
     }
 }
 
-fn check_list(node: &Node, list: &[Value], path: &str, found: &mut Vec<FieldError>) {
+fn check_list(node: &Node, list: &[Value], path: &str, found: &mut Vec<Cause>) {
     let checks = &node.checks;
     if let Some(items) = &node.items {
         for (index, item) in list.iter().enumerate() {
@@ -173,7 +174,7 @@ fn check_list(node: &Node, list: &[Value], path: &str, found: &mut Vec<FieldErro
 }
 
 /// No two items of a set are equal, and no two items of a map have the same keys.
-fn check_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec<FieldError>) {
+fn check_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec<Cause>) {
     let identity = |item: &Value| -> Option<Value> {
         match &node.list {
             ListKind::Atomic => None,
@@ -189,16 +190,16 @@ fn check_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec<Fie
         if let Some(identity) = identity(item)
             && !seen.insert(canonical(&identity))
         {
-            found.push(FieldError::duplicate(&format!("{path}[{index}]"), &identity));
+            found.push(error::duplicate(&format!("{path}[{index}]"), &identity));
         }
     }
 }
 
-fn check_object(node: &Node, fields: &Map<String, Value>, path: &str, found: &mut Vec<FieldError>) {
+fn check_object(node: &Node, fields: &Map<String, Value>, path: &str, found: &mut Vec<Cause>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     check_size(node.checks.properties, fields.len(), "properties", &Value::Object(fields.clone()), path, found);
     for name in node.checks.required.iter().filter(|name| !fields.contains_key(*name)) {
-        found.push(FieldError::required(&below(name)));
+        found.push(error::required(&below(name)));
     }
     for (name, field) in fields {
         if let Some(property) = node.properties.get(name).or_else(|| node.additional.node()) {
@@ -207,17 +208,17 @@ fn check_object(node: &Node, fields: &Map<String, Value>, path: &str, found: &mu
     }
     if node.is(Mark::EmbeddedResource) {
         for name in ["apiVersion", "kind"].into_iter().filter(|name| !fields.contains_key(*name)) {
-            found.push(FieldError::required(&below(name)));
+            found.push(error::required(&below(name)));
         }
     }
 }
 
-fn check_size(range: Range, size: usize, what: &str, value: &Value, path: &str, found: &mut Vec<FieldError>) {
+fn check_size(range: Range, size: usize, what: &str, value: &Value, path: &str, found: &mut Vec<Cause>) {
     if let Some(least) = range.least.filter(|least| (size as u64) < *least) {
         let detail = format!("{path} in body should have at least {least} {what}");
-        found.push(FieldError::invalid(path, value, detail));
+        found.push(error::invalid(path, value, detail));
     }
     if let Some(most) = range.most.filter(|most| (size as u64) > *most) {
-        found.push(FieldError::too_many(path, size, most));
+        found.push(error::too_many(path, size, most));
     }
 }

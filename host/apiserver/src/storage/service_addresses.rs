@@ -74,8 +74,7 @@ fn allocate_node_ports(service: &mut Value, others: &[&Value]) {
 }
 
 fn node_ports(service: &Value) -> Vec<u64> {
-    let ports = service.pointer("/spec/ports").and_then(Value::as_array);
-    ports.into_iter().flatten().filter_map(|port| port["nodePort"].as_u64()).collect()
+    object::items(service, "/spec/ports").iter().filter_map(|port| port["nodePort"].as_u64()).collect()
 }
 
 #[cfg(test)]

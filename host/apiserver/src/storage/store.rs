@@ -22,6 +22,14 @@ pub(crate) struct ObjectKey {
     pub(crate) name: String,
 }
 
+impl ObjectKey {
+    /// The place of an object of this resource.
+    pub(crate) fn of(resource: &GroupResource, object: &Value) -> ObjectKey {
+        let (namespace, name) = (object::namespace(object).to_owned(), object::name(object).to_owned());
+        ObjectKey { resource: resource.clone(), namespace, name }
+    }
+}
+
 /// The objects of one resource in order of namespace and name, which is the order of lists.
 struct Table {
     objects: BTreeMap<(String, String), Arc<Value>>,

@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Written, prepare};
+use crate::cause::Cause;
 use crate::request::{Target, WriteOptions, decode};
 use crate::resources::builtin;
 use crate::rules::defaults;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 use crate::{clock, object};

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::clock;
 use crate::object::{self, text};
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target, dry_run};
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert, crd};
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 
@@ -104,9 +105,7 @@ pub(crate) fn delete_collection(
         .filter(|object| selectors.matches(object))
         .collect();
     for object in &chosen {
-        let namespace = object::namespace(object).to_owned();
-        let name = object::name(object).to_owned();
-        remove(state, resource, &ObjectKey { resource: resource.storage.clone(), namespace, name }, options);
+        remove(state, resource, &ObjectKey::of(&resource.storage, object), options);
     }
     chosen
 }
@@ -175,8 +174,7 @@ fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -
 
 fn check_preconditions(resource: &ResourceType, current: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let conflict = |what: &str, given: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}");
-        ApiError::conflict(&resource.id, object::name(current), &why)
+        ApiError::precondition_failed(&resource.id, object::name(current), what, given, found)
     };
     let (uid, version) = (object::uid(current), object::resource_version(current));
     match (&options.uid, &options.resource_version) {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::request::selector::Selectors;
 use crate::request::{Query, Target};
 use crate::resources::convert;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::{Snapshot, State};
 
 /// The options of a list request.

@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare, update};
+use crate::cause::Cause;
 use crate::merge::apply::{self, Conflict, Manager, conflict_message};
 use crate::merge::strategic;
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions, decode};
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::{clock, object};
 
@@ -181,11 +182,7 @@ fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Val
         }
         None if !version.is_empty() => Err(ApiError::not_found(id, name)),
         Some(current) if !uid.is_empty() && uid != object::uid(current) => {
-            let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                object::uid(current)
-            );
-            Err(ApiError::conflict(id, name, &why))
+            Err(ApiError::precondition_failed(id, name, "UID", &uid, object::uid(current)))
         }
         Some(current) if !version.is_empty() && version != object::resource_version(current) => {
             Err(ApiError::modified(id, name))
@@ -195,7 +192,11 @@ fn check_version(target: &Target, current: Option<&Arc<Value>>, config: &mut Val
 }
 
 fn refused(conflicts: &[Conflict]) -> ApiError {
-    let causes: Vec<(String, String)> =
-        conflicts.iter().map(|conflict| (conflict.message(), conflict.field.clone())).collect();
+    let cause = |conflict: &Conflict| Cause {
+        reason: "FieldManagerConflict",
+        message: conflict.message(),
+        field: conflict.field.clone(),
+    };
+    let causes: Vec<Cause> = conflicts.iter().map(cause).collect();
     ApiError::apply_conflict(conflict_message(conflicts), &causes)
 }

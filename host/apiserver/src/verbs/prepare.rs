@@ -10,7 +10,7 @@ use crate::request::{FieldValidation, Target, WriteOptions};
 use crate::resources::resource::ResourceType;
 use crate::resources::{convert, crd};
 use crate::rules::{defaults, validation};
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::{clock, object};
 
@@ -90,11 +90,7 @@ pub(super) fn track(target: &Target, options: &WriteOptions, live: Option<&Value
 pub(super) fn validate(resource: &ResourceType, object: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
     let mut causes = validation::metadata(resource, object);
     match &resource.custom {
-        Some(custom) => causes.extend(custom.schema.validate(object).iter().map(|error| Cause {
-            reason: error.reason().to_owned(),
-            message: error.message().clone(),
-            field: error.field().to_owned(),
-        })),
+        Some(custom) => causes.extend(custom.schema.validate(object)),
         None => causes.extend(validation::builtin(resource, object, previous)),
     }
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, object::name(object), &causes)) }

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use super::create::Tracking;
 use super::{Written, patch, update};
+use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
 use crate::request::{Target, WriteOptions};
 use crate::resources::resource::ScalePaths;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 pub(crate) fn get(state: &State, target: &Target) -> Result<Value, ApiError> {
@@ -106,8 +107,7 @@ pub(crate) fn selector_text(selector: &Value) -> String {
     let labels = selector.get("matchLabels").and_then(Value::as_object);
     let equal =
         labels.into_iter().flatten().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    let tests = expressions.into_iter().flatten().map(|expression| {
+    let tests = object::items(selector, "/matchExpressions").iter().map(|expression| {
         let key = text(expression, "/key");
         let values = object::strings(expression, "/values").join(",");
         match text(expression, "/operator") {

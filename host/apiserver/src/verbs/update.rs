@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::create::{self, Tracking};
 use super::{Written, prepare};
+use crate::cause::Cause;
 use crate::object::{self, text};
 use crate::request::{Target, WriteOptions, decode};
 use crate::rules::defaults;
-use crate::status_error::{ApiError, Cause};
+use crate::status_error::ApiError;
 use crate::storage::state::State;
 
 /// Metadata that no client changes.
@@ -38,9 +39,8 @@ pub(crate) fn update(
     };
     let uid = object::uid(&object);
     if !uid.is_empty() && uid != object::uid(&current) {
-        let found = object::uid(&current);
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
-        return Err(ApiError::conflict(&target.resource.id, target.name(), &why));
+        let (id, found) = (&target.resource.id, object::uid(&current));
+        return Err(ApiError::precondition_failed(id, target.name(), "UID", uid, found));
     }
     if object::resource_version(&object).is_empty() && !target.resource.unconditional_update {
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
@@ -84,9 +84,7 @@ pub(super) fn replace(
 
 /// Stores the new state; a terminating object that nothing holds any more goes with it.
 fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Arc<Value> {
-    let released = object::is_terminating(&object)
-        && object::finalizers(&object).is_empty()
-        && object::strings(&object, "/spec/finalizers").is_empty();
+    let released = object::is_terminating(&object) && !object::is_held(&object);
     if !released || options.dry_run {
         return prepare::commit(state, target, options, object);
     }

@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::{collect, rewrite};
+use super::{collect_all, rewrite};
 use crate::object;
 use crate::resources::resource::GroupResource;
 use crate::resources::{builtin, crd};
 use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
-use crate::verbs::delete::Propagation;
 
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
     let definition = if crd::is_definition(resource) {
@@ -29,24 +28,8 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
 
 fn clean_up(state: &mut State, key: &ObjectKey, definition: &Value) {
     let resource = crd::defined_resource(definition);
-    let objects: Vec<(ObjectKey, bool)> = state
-        .store
-        .list(&resource, None)
-        .map(|object| {
-            let place = ObjectKey {
-                resource: resource.clone(),
-                namespace: object::namespace(object).to_owned(),
-                name: object::name(object).to_owned(),
-            };
-            (place, object::is_terminating(object))
-        })
-        .collect();
-    for (place, terminating) in &objects {
-        if !terminating {
-            collect(state, place, Some(Propagation::Background));
-        }
-    }
-    if objects.is_empty() {
+    let objects: Vec<_> = state.store.list(&resource, None).map(|object| (resource.clone(), object.clone())).collect();
+    if collect_all(state, &objects) {
         let mut released = definition.clone();
         let finalizers = object::finalizers(definition);
         let kept: Vec<&str> = finalizers.into_iter().filter(|name| *name != crd::CLEANUP_FINALIZER).collect();

@@ -10,9 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::object;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::Change;
@@ -54,11 +56,17 @@ fn collect(state: &mut State, key: &ObjectKey, propagation: Option<Propagation>)
     delete::remove(state, &resource, key, &DeleteOptions { propagation, ..DeleteOptions::default() });
 }
 
+/// Deletes those of the objects that are not yet terminating. True if there are none at all.
+fn collect_all(state: &mut State, objects: &[(GroupResource, Arc<Value>)]) -> bool {
+    for (resource, object) in objects.iter().filter(|(_, object)| !object::is_terminating(object)) {
+        collect(state, &ObjectKey::of(resource, object), Some(Propagation::Background));
+    }
+    objects.is_empty()
+}
+
 /// Writes an object that the collector changed; one that nothing holds any more goes.
-fn rewrite(state: &mut State, key: &ObjectKey, object: serde_json::Value) {
-    let released = crate::object::is_terminating(&object)
-        && crate::object::finalizers(&object).is_empty()
-        && crate::object::strings(&object, "/spec/finalizers").is_empty();
+fn rewrite(state: &mut State, key: &ObjectKey, object: Value) {
+    let released = object::is_terminating(&object) && !object::is_held(&object);
     state.commit(key, object);
     if released {
         state.erase(key);

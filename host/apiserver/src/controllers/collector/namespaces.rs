@@ -1,15 +1,16 @@
 //! The end of a namespace: its content is deleted, and when nothing is left its own finalizer is removed.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{collect, rewrite};
+use super::{collect_all, rewrite};
 use crate::object;
 use crate::resources::builtin;
 use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
-use crate::verbs::delete::Propagation;
 
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) {
     let namespace = if *resource == builtin::namespaces() {
@@ -28,14 +29,9 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
 
 fn empty(state: &mut State, key: &ObjectKey, namespace: &Value) {
     let content = content(state, &key.name);
-    for (place, terminating) in &content {
-        if !terminating {
-            collect(state, place, Some(Propagation::Background));
-        }
-    }
     let finalizers = object::strings(namespace, "/spec/finalizers");
     // What finalizers hold is seen again when it goes, and so is what just went.
-    if !content.is_empty() || !finalizers.contains(&"kubernetes") {
+    if !collect_all(state, &content) || !finalizers.contains(&"kubernetes") {
         return;
     }
     let kept: Vec<&str> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
@@ -44,20 +40,12 @@ fn empty(state: &mut State, key: &ObjectKey, namespace: &Value) {
     rewrite(state, key, finalized);
 }
 
-/// The objects in the namespace, and whether each is already terminating.
-fn content(state: &State, namespace: &str) -> Vec<(ObjectKey, bool)> {
+/// The objects in the namespace.
+fn content(state: &State, namespace: &str) -> Vec<(GroupResource, Arc<Value>)> {
     let mut found = Vec::new();
     for resource in state.store.resources() {
-        for object in
-            state.store.list(&resource, Some(namespace)).filter(|object| object::namespace(object) == namespace)
-        {
-            let key = ObjectKey {
-                resource: resource.clone(),
-                namespace: namespace.to_owned(),
-                name: object::name(object).to_owned(),
-            };
-            found.push((key, object::is_terminating(object)));
-        }
+        let objects = state.store.list(&resource, Some(namespace));
+        found.extend(objects.map(|object| (resource.clone(), object.clone())));
     }
     found
 }

@@ -13,11 +13,7 @@ use crate::verbs::delete::{FOREGROUND, ORPHAN, Propagation};
 
 /// Reacts to a change; answers the objects that have lost an owner, to be reviewed a little later.
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) -> Vec<ObjectKey> {
-    let key = ObjectKey {
-        resource: resource.clone(),
-        namespace: object::namespace(&change.object).to_owned(),
-        name: object::name(&change.object).to_owned(),
-    };
+    let key = ObjectKey::of(resource, &change.object);
     let abandoned = if change.kind == ChangeKind::Deleted {
         state.store.dependents(object::uid(&change.object))
     } else {

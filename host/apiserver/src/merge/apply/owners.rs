@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Manager;
 use crate::merge::fields::{FieldsError, Set};
+use crate::object::items;
 
 /// How a manager came to own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +70,8 @@ const ANCIENT_CHANGES: &str = "ancient-changes";
 impl Owners {
     /// Reads the entries of an object.
     pub(super) fn of(object: &Value) -> Result<Self, FieldsError> {
-        let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         let mut found = BTreeMap::new();
-        for entry in entries.into_iter().flatten() {
+        for entry in items(object, "/metadata/managedFields") {
             let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
                 "Apply" => Operation::Apply,

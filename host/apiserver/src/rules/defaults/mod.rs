@@ -128,7 +128,7 @@ fn keep_addresses(service: &mut Value, current: &Value) {
             default(spec, key, value.clone());
         }
     }
-    let old_ports: Vec<Value> = current.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let old_ports = object::items(current, "/spec/ports");
     let wants_node_ports = matches!(spec.get("type").and_then(Value::as_str), Some("NodePort" | "LoadBalancer"));
     if !wants_node_ports {
         return;

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::object::json_path::JsonPath;
 use crate::object::{self, names, text};
 use crate::resources::crd::{defined_resource, versions};
 use crate::schema::Schema;
-use crate::status_error::Cause;
 
 /// Returns all errors of a definition.
 pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Cause> {
@@ -84,7 +84,7 @@ fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
                 if let Err(error) = Schema::parse(schema) {
                     let path = if error.path.is_empty() { String::new() } else { format!(".{}", error.path) };
                     causes.push(Cause {
-                        reason: "FieldValueInvalid".to_owned(),
+                        reason: "FieldValueInvalid",
                         message: error.reason,
                         field: format!("{schema_field}.openAPIV3Schema{path}"),
                     });
@@ -95,8 +95,7 @@ fn validate_versions(definition: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn validate_columns(version: &Value, field: &str, causes: &mut Vec<Cause>) {
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    for (index, column) in columns.into_iter().flatten().enumerate() {
+    for (index, column) in object::items(version, "/additionalPrinterColumns").iter().enumerate() {
         let field = format!("{field}.additionalPrinterColumns[{index}]");
         if text(column, "/name").is_empty() {
             causes.push(Cause::required(format!("{field}.name"), ""));

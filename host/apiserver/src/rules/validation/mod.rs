@@ -5,9 +5,9 @@ mod definitions;
 
 use serde_json::{Value, json};
 
+use crate::cause::Cause;
 use crate::object::{self, names, text};
 use crate::resources::resource::ResourceType;
-use crate::status_error::Cause;
 
 /// Errors of the metadata.
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
@@ -49,8 +49,7 @@ fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
 }
 
 fn owner_references(object: &Value, causes: &mut Vec<Cause>) {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    let owners = owners.map_or(&[][..], Vec::as_slice);
+    let owners = object::items(object, "/metadata/ownerReferences");
     for (index, owner) in owners.iter().enumerate() {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{key}")).is_empty() {
@@ -122,7 +121,7 @@ fn workload(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
 }
 
 fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
-    let containers = pod.get("containers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let containers = object::items(pod, "/containers");
     let field = format!("{field}.containers");
     if containers.is_empty() {
         causes.push(Cause::required(field, ""));
@@ -140,7 +139,7 @@ fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
         }
         if containers[..index].iter().any(|earlier| earlier["name"] == *name) {
             causes.push(Cause {
-                reason: "FieldValueDuplicate".to_owned(),
+                reason: "FieldValueDuplicate",
                 message: format!("Duplicate value: {name}"),
                 field: format!("{field}[{index}].name"),
             });
@@ -148,8 +147,7 @@ fn containers(pod: &Value, field: &str, causes: &mut Vec<Cause>) {
         if text(container, "/image").is_empty() {
             causes.push(Cause::required(format!("{field}[{index}].image"), ""));
         }
-        let ports = container.get("ports").and_then(Value::as_array);
-        for (position, port) in ports.into_iter().flatten().enumerate() {
+        for (position, port) in object::items(container, "/ports").iter().enumerate() {
             let place = format!("{field}[{index}].ports[{position}]");
             port_number(&port["containerPort"], &format!("{place}.containerPort"), causes);
         }
@@ -170,7 +168,7 @@ fn service(object: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
     if !kinds.contains(&kind.as_str().unwrap_or_default()) {
         causes.push(Cause::not_supported("spec.type", kind, &kinds));
     }
-    let ports = spec.get("ports").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let ports = object::items(spec, "/ports");
     let headless = spec["clusterIP"] == json!("None");
     if ports.is_empty() && !headless && kind != "ExternalName" {
         causes.push(Cause::required("spec.ports", ""));

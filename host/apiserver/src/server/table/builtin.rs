@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Printer;
 use crate::clock;
-use crate::object::{self, text};
+use crate::object::{self, condition_holds, items, text};
 use crate::resources::column::Column;
 use crate::verbs::scale::selector_text;
 
@@ -88,10 +88,6 @@ fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
 fn or_none(text: &str) -> Value {
     json!(if text.is_empty() { "<none>" } else { text })
 }
@@ -163,15 +159,10 @@ fn daemon_set(object: &Value) -> Vec<Value> {
 }
 
 fn job(object: &Value) -> Vec<Value> {
-    let holds = |kind: &str| {
-        items(object, "/status/conditions")
-            .iter()
-            .any(|one| one["type"] == json!(kind) && one["status"] == json!("True"))
-    };
     let status = match () {
-        () if holds("Complete") => "Complete",
-        () if holds("Failed") => "Failed",
-        () if holds("Suspended") => "Suspended",
+        () if condition_holds(object, "Complete") => "Complete",
+        () if condition_holds(object, "Failed") => "Failed",
+        () if condition_holds(object, "Suspended") => "Suspended",
         () => "Running",
     };
     let completions = format!("{}/{}", number(object, "/status/succeeded"), number(object, "/spec/completions"));
@@ -270,9 +261,7 @@ fn endpoints(object: &Value) -> Vec<Value> {
 }
 
 fn node(object: &Value) -> Vec<Value> {
-    let ready = items(object, "/status/conditions")
-        .iter()
-        .any(|condition| condition["type"] == json!("Ready") && condition["status"] == json!("True"));
+    let ready = condition_holds(object, "Ready");
     let version = text(object, "/status/nodeInfo/kubeletVersion");
     vec![name(object), json!(if ready { "Ready" } else { "NotReady" }), json!("<none>"), age(object), json!(version)]
 }

@@ -1,0 +1,44 @@
+//! The reasons for which an object is invalid, in the words of the Kubernetes API server.
+
+use serde_json::Value;
+
+/// One reason for which an object is invalid: becomes an entry of `details.causes`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
+#[error("{field}: {message}")]
+pub(crate) struct Cause {
+    /// A reason such as `FieldValueRequired`.
+    pub(crate) reason: &'static str,
+    /// The error without its field: `Required value: name or generateName is required`.
+    pub(crate) message: String,
+    /// The dotted path of the field.
+    pub(crate) field: String,
+}
+
+impl Cause {
+    /// A field that must be given and is not.
+    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Cause {
+        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        Cause { reason: "FieldValueRequired", message, field: field.into() }
+    }
+
+    /// A field whose value is refused; `value` is shown as JSON.
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
+        let message = format!("Invalid value: {value}: {detail}");
+        Cause { reason: "FieldValueInvalid", message, field: field.into() }
+    }
+
+    /// A field that must not be set, or not be changed so.
+    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
+        Cause { reason: "FieldValueForbidden", message: format!("Forbidden: {detail}"), field: field.into() }
+    }
+
+    /// A value outside the set of those allowed.
+    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Cause {
+        let allowed: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
+        Cause {
+            reason: "FieldValueNotSupported",
+            message: format!("Unsupported value: {value}: supported values: {}", allowed.join(", ")),
+            field: field.into(),
+        }
+    }
+}
