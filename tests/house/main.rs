@@ -1,11 +1,10 @@
 //! The house rules of CONTRIBUTING.md that a program can check, and the checks. `make test` runs them; so does
-//! `cargo test --workspace --test house`; `-- --nocapture tree` shows every breach.
+//! `cargo test --workspace --test house`.
 
 mod circles;
 mod exceptions;
 mod findings;
 mod glossary;
-mod left;
 mod modules;
 mod names;
 mod pages;

@@ -26,7 +26,7 @@ use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
 use crate::timing::CallTime;
 use crate::trap::{self, Stopped};
 
-/// What is called, and within what.
+/// The callee, and the limits of the call.
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) code: &'a v0_1_0::LinkedPlugin,

@@ -1,5 +1,5 @@
-//! What a component is, before any of its code runs: a component at all, for which version of the interface, and with
-//! imports that can be given.
+//! Checks a component before any of its code runs: that it is one at all, for which version of the interface, and that
+//! its imports can be given.
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -13,7 +13,7 @@ const PACKAGE: &str = "windlass:plugin/";
 const RECONCILER: &str = "windlass:plugin/reconciler@";
 const COMPOSER: &str = "windlass:plugin/composer@";
 
-/// What a composer may import; `types` has no functions.
+/// The interfaces that a composer may import; `types` has no functions.
 const OF_COMPOSERS: [&str; 5] = ["types", "log", "clock", "random", "config"];
 
 /// Names in messages are the author's, and may be many.
@@ -39,7 +39,7 @@ pub enum ComponentError {
         AbiVersion::V0_1_0, exported(.exports)
     )]
     NoExport {
-        /// What it exports.
+        /// The exports that it has.
         exports: Vec<String>,
     },
     /// Built for another version of the interface.
@@ -90,7 +90,7 @@ pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
     }
 }
 
-/// What `component` is asked for, and for which version of the interface it is built.
+/// The entry point of `component`, and the version of the interface that it is built for.
 pub(crate) fn entry(engine: &Engine, component: &Component) -> Result<(EntryPoint, AbiVersion), ComponentError> {
     let ty = component.component_type();
     let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();

@@ -1,4 +1,4 @@
-//! What the file of a plugin says of itself, before anything of it is compiled or run: what it was made with, what it imports and
+//! Reads the file of a plugin before anything of it is compiled or run: what it was made with, what it imports and
 //! exports, and how much of each limit it needs. For people (`windlass inspect`); the host decides nothing by it.
 
 use std::path::Path;
@@ -17,7 +17,8 @@ use crate::text::single_line;
 const MOST_NAMES: usize = 64;
 const NAME_BYTES: usize = 80;
 
-/// What tells of a language, by how its name begins. What is itself written in another language, as interpreters are, comes first.
+/// Marks of languages, by how a name begins. Tools that are themselves written in another language, as interpreters
+/// are, come first.
 const SPEAKS: [(&str, &str); 10] = [
     ("componentize-py", "Python"),
     ("libpython", "Python"),
@@ -31,12 +32,12 @@ const SPEAKS: [(&str, &str); 10] = [
     ("clang", "C"),
 ];
 
-/// What kind of WebAssembly a file is.
+/// The kind of WebAssembly that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// As plugins are.
     Component,
-    /// What compilers write, and components are made of.
+    /// A module as compilers write it; components are made of them.
     CoreModule,
     /// None that can be read.
     Unknown,
@@ -51,34 +52,34 @@ pub struct MadeWith {
     pub version: String,
 }
 
-/// What a file says of itself.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The SHA-256 of its bytes.
     pub digest: String,
     /// Its size.
     pub bytes: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// The languages that its producers sections name, those of nested modules too.
     pub languages: Vec<MadeWith>,
     /// The tools that they name.
     pub tools: Vec<MadeWith>,
-    /// What it imports.
+    /// Its imports.
     pub imports: Vec<String>,
-    /// What it exports.
+    /// Its exports.
     pub exports: Vec<String>,
-    /// What its modules are called, as far as they have names.
+    /// The names of its modules, as far as they have any.
     modules: Vec<String>,
     /// Core instances that it says it makes, each component within it counted once.
     instances: u64,
     size: Size,
 }
 
-/// What a file needs of one limit.
+/// A file's need of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// What is counted.
+    /// The thing that is counted.
     pub what: &'static str,
     /// How `--limit` calls the limit.
     pub limit: &'static str,
@@ -196,7 +197,7 @@ impl Contents {
         known.map(|(_, language)| (*language).to_owned()).or_else(said)
     }
 
-    /// What it needs of the `limits` that bound what plugins are made of.
+    /// Its needs of the `limits` that bound the parts of plugins.
     #[must_use]
     pub fn needs(&self, limits: &Limits) -> Vec<Need> {
         let count = |what, limit, needs, most| Need { what, limit, is_bytes: false, needs, most };

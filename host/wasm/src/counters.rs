@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::log_budget::LogBudget;
 use crate::memory::{GuestMemory, Share};
 
-/// What a plugin has lost to limits since it was loaded.
+/// A plugin's losses to limits since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginStats {
     /// Log lines beyond a call's limit, or the plugin's.
@@ -23,9 +23,9 @@ pub(crate) struct Counters {
     log_lines: AtomicU64,
     metric_values: AtomicU64,
     log_budget: LogBudget,
-    /// What a call is expected to need, in bytes.
+    /// The memory that a call is expected to need, in bytes.
     memory: AtomicUsize,
-    /// What its calls may have together.
+    /// The share of its calls together.
     share: OnceLock<Share>,
 }
 
@@ -46,12 +46,12 @@ impl Counters {
         self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// What its calls may have of `memory` together.
+    /// The share of `memory` that its calls may have together.
     pub(crate) fn share(&self, memory: &GuestMemory) -> &Share {
         self.share.get_or_init(|| memory.share())
     }
 
-    /// What the next call will probably need.
+    /// The memory that the next call will probably need, in bytes.
     pub(crate) fn memory_expected(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
     }

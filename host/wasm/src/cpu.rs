@@ -1,9 +1,9 @@
-//! What a call costs: the processor time of the guest's thread while it worked for the call.
+//! The cost of a call: the processor time of the guest's thread while it worked for the call.
 //!
 //! A guest runs on a fibre within one poll of its call's future, and a poll stays on its thread; so the thread's time
-//! before and after each poll, summed up, is the call's. What the host does for it on that thread, such as reading the cache or finding that
-//! a write would change nothing, is in it. What it does on its own runtime, such as sending writes, is not, nor is the time that a call
-//! waits.
+//! before and after each poll, summed up, is the call's. What the host does for it on that thread, such as reading the
+//! cache or finding that a write would change nothing, is in it. What it does on its own runtime, such as sending
+//! writes, is not, nor is the time that a call waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ struct Figures {
 }
 
 impl CpuTime {
-    /// What was used by polls that have ended.
+    /// The time that was used by polls that have ended.
     #[must_use]
     pub fn used(&self) -> Duration {
         Duration::from_nanos(self.0.used.load(Ordering::Relaxed))
     }
 
-    /// What was used up to now, for who is within a poll: on its thread.
+    /// The time that was used up to now; to be asked within a poll, on its thread.
     pub(crate) fn used_within_poll(&self) -> Duration {
         let since = Duration::from_nanos(self.0.since.load(Ordering::Relaxed));
         self.used() + thread_time().saturating_sub(since)
@@ -40,8 +40,8 @@ impl CpuTime {
 
     /// Runs `future` and counts its polls.
     ///
-    /// It is kept on the heap: a call has room for all that a guest may wait in, and would otherwise be copied, several times as
-    /// large, at each step of its way to the thread that runs it.
+    /// It is kept on the heap: a call has room for all that a guest may wait in, and would otherwise be copied, several
+    /// times as large, at each step of its way to the thread that runs it.
     pub fn metered<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         let mut future = Box::pin(future);
         poll_fn(move |context| {

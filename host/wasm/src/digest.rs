@@ -12,7 +12,7 @@ pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What is `Hash`, as a name that is the same in every process of this build.
+/// A value that implements `Hash`, as a name that is the same in every process of this build.
 #[derive(Default)]
 pub(crate) struct Hasher(Sha256);
 

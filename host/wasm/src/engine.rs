@@ -16,15 +16,15 @@ const KEEP_RESIDENT: usize = 512 << 10;
 /// The same of a slot's table: giving a page back is a system call, and the next call's first look a fault.
 const KEEP_TABLE: usize = 64 << 10;
 
-/// Slots that are kept warm for each processor while no call uses them, 32 MiB at the most. A plugin whose slot is among them
-/// finds its image mapped; else mapping it costs twice as much as the rest of a small call. wasmtime divides them among the
-/// threads that call, so that a plugin has one for each.
+/// Slots that are kept warm for each processor while no call uses them, 32 MiB at the most. A plugin whose slot is
+/// among them finds its image mapped; else mapping it costs twice as much as the rest of a small call. wasmtime divides
+/// them among the threads that call, so that a plugin has one for each.
 const WARM_SLOTS: usize = 64;
 
-/// What a slot for a table has room for: Go's largest programs have tens of thousands of functions.
+/// The elements that a slot for a table has room for: Go's largest programs have tens of thousands of functions.
 pub(crate) const MOST_OF_A_TABLE: usize = 40_000;
 
-/// What the host's own code may need of a fibre's stack beyond the guest's.
+/// The stack that the host's own code may need of a fibre's beyond the guest's.
 const HOST_STACK: usize = 1536 << 10;
 
 /// The engine cannot be made on this machine.
@@ -38,7 +38,7 @@ pub enum EngineError {
     Pool {
         /// How many calls the pool was to hold.
         concurrent_calls: u32,
-        /// What wasmtime says.
+        /// The error of wasmtime.
         source: wasmtime::Error,
     },
     /// The engine that runs without a pool cannot be made either: this machine cannot run plugins.
@@ -82,7 +82,8 @@ fn base(limits: &Limits) -> Config {
         // Backtraces of guests follow frame pointers; this is for native debuggers, and costs time at each load.
         .native_unwind_info(cfg!(windows));
     deterministic(&mut config);
-    // Several memories in one module stay on: without them nothing can be linked that is made of components, as QuickJS's is.
+    // Several memories in one module stay on: without them nothing can be linked that is made of components, as
+    // QuickJS's is.
     for feature in [
         WasmFeatures::MEMORY64,
         WasmFeatures::CUSTOM_PAGE_SIZES,
@@ -99,10 +100,10 @@ fn deterministic(config: &mut Config) {
     config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
 }
 
-/// Slots for `instances` at a time, of whichever components: who has a permit, or the place of a parked instance, finds what
-/// the largest component may need. (Go, Python and `SpiderMonkey` components are made of up to 40 core instances with as many
-/// tables.) So the pool is never exhausted; what is scarce are the permits, and they are waited for. It is address space, and
-/// no memory before it is used.
+/// Slots for `instances` at a time, of whichever components: who has a permit, or the place of a parked instance, finds
+/// what the largest component may need. (Go, Python and `SpiderMonkey` components are made of up to 40 core instances
+/// with as many tables.) So the pool is never exhausted; what is scarce are the permits, and they are waited for. It is
+/// address space, and no memory before it is used.
 fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     let memories = instances.saturating_mul(limits.memories);

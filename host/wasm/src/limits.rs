@@ -1,4 +1,4 @@
-//! What a plugin may use: one number each, and for each the label and the message of its overrun.
+//! The limits of a plugin: one number each, with the label and the message of its overrun.
 //!
 //! Limits are values here; `meter` counts against them, and `call` and `loader` turn an overrun into a result.
 //!
@@ -30,7 +30,7 @@ use windlass_core::outcome;
 
 use crate::machine;
 
-/// What a call may use, what all of them may together, and what a file may be. The defaults suit plugins in any language.
+/// The limits of one call, of all calls together, and of a file. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of a call, all memories of the component together.
@@ -51,9 +51,9 @@ pub struct Limits {
     pub cpu: Duration,
     /// Wall time of one `describe`.
     pub describe_deadline: Duration,
-    /// What a guest may hand to the host in one import call or as its result, all strings and lists together.
+    /// The bytes that a guest may hand to the host in one import call or as its result, all strings and lists together.
     pub transfer_bytes: usize,
-    /// What the host hands to a guest as the result of one import call.
+    /// The bytes that the host hands to a guest as the result of one import call.
     pub response_bytes: usize,
     /// The body of a write; the API server itself takes no more.
     pub write_bytes: usize,
@@ -100,7 +100,7 @@ pub struct Limits {
     pub function_bytes: u32,
     /// Types, imports, exports, instances and aliases of a component together.
     pub definitions: u32,
-    /// What `describe` answers.
+    /// The bytes that `describe` may answer.
     pub manifest_bytes: usize,
 }
 
@@ -151,7 +151,7 @@ impl Limits {
         self.guest_memory_bytes.unwrap_or_else(machine::half_of_memory)
     }
 
-    /// What a `describe` may use.
+    /// The limits of a `describe`.
     pub(crate) fn of_describe(&self) -> Self {
         Self { deadline: self.describe_deadline, transfer_bytes: self.manifest_bytes, ..self.clone() }
     }
@@ -184,7 +184,7 @@ pub enum Limit {
     Cpu,
     /// Wall time of a `describe`.
     DescribeDeadline,
-    /// What it hands over in one go.
+    /// The bytes that it hands over in one go.
     Transfer,
     /// The same of a `describe`.
     Manifest,
@@ -196,7 +196,7 @@ pub enum Limit {
     WrittenBytes,
     /// Random bytes in one import call.
     RandomBytes,
-    /// What it is called with.
+    /// The bytes that it is called with.
     Request,
 }
 

@@ -14,7 +14,7 @@ use crate::text::single_line;
 pub struct LoadError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it, and what to do.
+    /// The problem, and what to do about it.
     pub problem: LoadProblem,
 }
 
@@ -65,7 +65,7 @@ pub enum LoadProblem {
     Link {
         /// The version by the name of the export.
         abi: AbiVersion,
-        /// What does not fit.
+        /// The reason why it does not fit.
         reason: String,
     },
     /// `describe` did not answer.
@@ -73,7 +73,7 @@ pub enum LoadProblem {
     Describe {
         /// The class, a fixed label: `trap`, `deadline`, ….
         reason: &'static str,
-        /// What happened.
+        /// The error.
         message: String,
     },
     /// `describe` answers one thing now and another then.

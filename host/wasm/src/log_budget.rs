@@ -1,4 +1,4 @@
-//! What one plugin may log over all its calls: so many lines and bytes a second, in the long run.
+//! The budget of one plugin's log lines over all its calls: so many lines and bytes a second, in the long run.
 //!
 //! A call's own limits do not bound a plugin that is called a thousand times a second; and what fills the host's log hides
 //! what others say there.
@@ -20,7 +20,7 @@ pub(crate) struct LogBudget(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was logged, as seconds of what may be; it wears off with time.
+    /// The lines that were logged, in seconds of the budget; they wear off with time.
     lines: f64,
     bytes: f64,
     at: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What a plugin says of itself: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
+//! A plugin's manifest: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
 //!
 //! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is quietly
 //! ignored is found out in production.
@@ -42,7 +42,7 @@ pub struct Manifest {
     /// Whole `CustomResourceDefinition` objects that the plugin brings.
     #[serde(default)]
     pub crds: Vec<Map<String, Value>>,
-    /// What it needs beyond what its watches imply.
+    /// The permissions that it needs beyond those that its watches imply.
     #[serde(default)]
     pub permissions: Vec<Permission>,
     /// Finalizers of others that its own writes add or remove; `*` for all.
@@ -51,7 +51,7 @@ pub struct Manifest {
     /// Metrics that it keeps.
     #[serde(default)]
     pub metrics: Vec<Metric>,
-    /// What the operator may configure.
+    /// The configuration that an operator may set.
     pub config: Option<ConfigSchema>,
     /// Hosts that it calls.
     #[serde(default)]
@@ -92,7 +92,7 @@ pub struct Watch {
     pub label_selector: Option<String>,
     /// In Kubernetes' syntax.
     pub field_selector: Option<String>,
-    /// What of the objects is kept.
+    /// The part of the objects that is kept.
     #[serde(default)]
     pub projection: Projection,
     /// By what they can be listed.
@@ -119,7 +119,7 @@ pub enum UpdateStrategy {
     OnDelete,
 }
 
-/// What of an object the cache keeps.
+/// The part of an object that the cache keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Projection {
@@ -150,7 +150,7 @@ pub struct Index {
     pub source: IndexSource,
 }
 
-/// What an index is over.
+/// The subject of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum IndexSource {
@@ -231,7 +231,7 @@ pub struct Options {
     pub deadline_ms: u32,
     /// Whether the host keeps a finalizer on primaries.
     pub finalizer: bool,
-    /// What happens to a key that has waited too long for its own writes.
+    /// The fate of a key that has waited too long for its own writes.
     pub expectation_timeout: ExpectationTimeout,
 }
 
@@ -265,7 +265,7 @@ impl Default for Backoff {
     }
 }
 
-/// What happens to a key that has waited too long for its own writes.
+/// The fate of a key that has waited too long for its own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExpectationTimeout {
@@ -275,7 +275,7 @@ pub enum ExpectationTimeout {
     Run,
 }
 
-/// What a plugin needs beyond what its watches imply; as RBAC writes it.
+/// A permission that a plugin needs beyond those that its watches imply; as RBAC writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Permission {
@@ -299,7 +299,7 @@ pub struct Permission {
 pub struct Metric {
     /// In Prometheus' syntax.
     pub name: String,
-    /// What it counts like.
+    /// The way in which it counts.
     #[serde(rename = "type")]
     pub metric_type: MetricType,
     /// For people.
@@ -324,7 +324,7 @@ pub enum MetricType {
     Histogram,
 }
 
-/// What the operator may configure.
+/// The configuration that an operator may set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigSchema {

@@ -8,14 +8,15 @@
 //! holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no two wait for each other.
 //! While a call waits here, its deadline does not come nearer (`timing`).
 //!
-//! What calls share is a [`SharedBudget`]: where memory is scarce, plugins whose calls do not end would else have all their neighbours
-//! wait. One plugin has at most half of it, two leave a quarter, three an eighth. A plugin that holds nothing begins in the part that
-//! is kept back if it needs more than is left to it; and of the calls of one plugin, one at a time waits for that part or
-//! has it, so that who wants it waits for one call of each other plugin at most.
+//! What calls share is a [`SharedBudget`]: where memory is scarce, plugins whose calls do not end would else have all
+//! their neighbours wait. One plugin has at most half of it, two leave a quarter, three an eighth. A plugin that holds
+//! nothing begins in the part that is kept back if it needs more than is left to it; and of the calls of one plugin,
+//! one at a time waits for that part or has it, so that who wants it waits for one call of each other plugin at most.
 //!
-//! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to wait; and the
-//! bodies of writes while the host has them. Those are there when they are asked for, so a plugin that has never sent any before
-//! can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB a call at most) and stacks are not counted.
+//! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to
+//! wait; and the bodies of writes while the host has them. Those are there when they are asked for, so a plugin that
+//! has never sent any before can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB a call
+//! at most) and stacks are not counted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use windlass_core::shared_budget::{self, Portion, SharedBudget, Wants};
 
 use crate::timing::CallTime;
 
-/// What linear memories grow by.
+/// The unit by which linear memories grow.
 const PAGE: usize = 64 << 10;
 
 /// Memory that is kept only because it may save work later: that of parked instances.
@@ -48,8 +49,8 @@ pub(crate) struct GuestMemory {
 }
 
 impl GuestMemory {
-    /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough. Calls that wait take
-    /// what is `idle`, which counts too.
+    /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough. Calls that wait
+    /// take what is `idle`, which counts too.
     pub(crate) fn new(budget: usize, of_call: usize, idle: Arc<dyn IdleMemory>) -> Arc<Self> {
         Arc::new(Self {
             shared: SharedBudget::new(pages(budget.saturating_sub(of_call))),
@@ -59,13 +60,13 @@ impl GuestMemory {
         })
     }
 
-    /// What one plugin may have of it.
+    /// One plugin's share of it.
     pub(crate) fn share(&self) -> Share {
         Share { pages: self.shared.share(), kept_back: Arc::new(Semaphore::new(1)) }
     }
 
-    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has them, or all that
-    /// the plugin may have, or what is kept back.
+    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has them, or
+    /// all that the plugin may have, or what is kept back.
     pub(crate) async fn reserve(self: &Arc<Self>, share: &Share, bytes: usize) -> Account {
         let wanted = pages(bytes).min(self.shared.most_of_one());
         let mut account = Account {
@@ -92,7 +93,7 @@ impl GuestMemory {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// What is free, or can be made free, without waiting.
+    /// The pages that are free, or can be made free, without waiting.
     fn at_once(&self, share: &Share, pages: u32, wants: Wants) -> Option<Portion> {
         let mut taken = share.pages.try_take(pages, wants);
         while taken.is_none() && self.idle.evict_oldest() {
@@ -102,7 +103,7 @@ impl GuestMemory {
     }
 }
 
-/// What one plugin may have of the budget. Clones are the same.
+/// One plugin's share of the budget. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pages: shared_budget::BudgetShare,
@@ -133,7 +134,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What one instance has of the budget, and uses of it. Dropping it gives all of it back.
+/// The memory that one instance has of the budget, and uses of it. Dropping it gives all of it back.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<GuestMemory>,
@@ -209,7 +210,7 @@ impl Account {
     }
 }
 
-/// What the host has for a call whose guest has ended.
+/// The memory that the host has for a call whose guest has ended.
 #[derive(Debug)]
 pub struct Held {
     _account: Account,

@@ -1,4 +1,4 @@
-//! What one call has used so far, counted against its limits. The only place that says no.
+//! Counts the use of one call against its limits. The only place that says no.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub(crate) struct Meter {
     used: Used,
 }
 
-/// What an instance has, over all calls that it serves.
+/// The counts of an instance over all calls that it serves.
 #[derive(Debug)]
 struct OfInstance {
     memory: Account,
     table_elements: usize,
 }
 
-/// What one call has used so far.
+/// The use of one call so far.
 #[derive(Debug, Default)]
 struct Used {
     host_calls: u32,

@@ -19,12 +19,12 @@ use crate::sandbox::{Shared, TaskError};
 /// For what is done beside compiling within its deadline: reading, hashing, writing.
 const BESIDE: Duration = Duration::from_secs(30);
 
-/// What the cache of compiled plugins has to do with a plugin.
+/// A plugin's part of the cache of compiled plugins.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// It was not compiled for this plugin.
     pub(crate) found: bool,
-    /// What it holds in the cache. None: there is no cache.
+    /// Its hold on a file of the cache. None: there is no cache.
     pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Obtained {
     pub(crate) digest: String,
     /// Of its file.
     pub(crate) size: u64,
-    /// What `describe` answered when it was asked. None: it is to be asked.
+    /// The answer of `describe`, if it was asked before. None: it is to be asked.
     pub(crate) manifest: Option<String>,
     pub(crate) kept: Kept,
 }
@@ -98,7 +98,7 @@ impl PluginFile {
         Ok(Self { shared, bytes, digest })
     }
 
-    /// What is known of it already: its code, or that it has none.
+    /// The cache's knowledge of it: its code, or that it has none.
     fn found(&self) -> Result<Option<Obtained>, LoadProblem> {
         let Self { shared, digest, .. } = self;
         let artefacts = shared.artefacts.as_deref();

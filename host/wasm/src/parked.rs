@@ -1,8 +1,9 @@
 //! Instances between two calls, of plugins whose operator wants them used again.
 //!
-//! Bounded in number for each plugin and for all, in how long they wait, in how many calls one serves and in how far it grows; what
-//! memory they have counts (`memory`), and they are given up as soon as a call waits for memory. A store that is parked knows nothing of
-//! the call before: its state has been put aside (`CallState::parked`), or a key would never come to rest.
+//! Bounded in number for each plugin and for all, in how long they wait, in how many calls one serves and in how far it
+//! grows; what memory they have counts (`memory`), and they are given up as soon as a call waits for memory. A store
+//! that is parked knows nothing of the call before: its state has been put aside (`CallState::parked`), or a key would
+//! never come to rest.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ use crate::counters::Counters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;
 
-/// What an operator has said that a plugin may know and do. What an instance has kept of a call is of those times, so it serves no
-/// call of others. (Mostly they are not just equal but the same, which is what is looked at first.)
+/// The operator's terms for a plugin: what it may know and do. An instance keeps things of a call under its terms, so
+/// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.)
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Terms {
     config: Confidential,
@@ -33,7 +34,7 @@ impl Terms {
     }
 }
 
-/// What an instance has served.
+/// The calls that an instance has served.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Service {
     calls: u32,
@@ -42,8 +43,9 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// One call more, which has left `room` bytes. None: it serves no other. That is so after `most` calls, and when less than half
-    /// is left of what there was in the beginning: what a language forgets to free costs a fresh instance then, and no call.
+    /// One call more, which has left `room` bytes. None: it serves no other. That is so after `most` calls, and when
+    /// less than half is left of what there was in the beginning: what a language forgets to free costs a fresh
+    /// instance then, and no call.
     pub(crate) fn and_one(self, room: usize, most: u32) -> Option<Self> {
         let first = if self.calls == 0 { room } else { self.room };
         let served = Self { calls: self.calls + 1, room: first };
@@ -103,8 +105,8 @@ impl ParkingLot {
         found
     }
 
-    /// Keeps `one` if there is room, unless `is_needed` says that its memory is needed. The answer is taken while nothing can
-    /// be evicted, so that who waits sees either the instance or its memory.
+    /// Keeps `one` if there is room, unless `is_needed` says that its memory is needed. The answer is taken while
+    /// nothing can be evicted, so that who waits sees either the instance or its memory.
     pub(crate) fn park(&self, one: Parked, is_needed: impl FnOnce() -> bool) {
         let mut parked = self.parked();
         let of_one = parked.iter().filter(|other| Arc::ptr_eq(&other.owner, &one.owner)).count();

@@ -33,7 +33,7 @@ pub struct Called {
 /// A call of `compose` that has ended.
 #[derive(Debug)]
 pub struct Composed {
-    /// What the plugin answered. Err: it failed, and how.
+    /// The plugin's answer. Err: it failed, and how.
     pub answer: Result<Composition, CallResult>,
     /// The processor time of the guest's thread that it used.
     pub cpu: Duration,
@@ -63,7 +63,7 @@ pub struct Plugin {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What is called.
+/// The code to call.
 #[derive(Clone)]
 pub(crate) struct Code(pub(crate) v0_1_0::LinkedPlugin);
 
@@ -129,7 +129,7 @@ impl Plugin {
         &self.imports
     }
 
-    /// What it says of itself.
+    /// Its manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -148,7 +148,7 @@ impl Plugin {
         self.kept.pinned.is_some()
     }
 
-    /// What it has lost to limits since it was loaded.
+    /// Its losses to limits since it was loaded.
     #[must_use]
     pub fn stats(&self) -> PluginStats {
         self.counters.snapshot()
@@ -221,7 +221,7 @@ impl Plugin {
     }
 }
 
-/// What the guest answered; else how it was stopped.
+/// The guest's answer; else how it was stopped.
 fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
     let (reason, message) = match call {
         Ok(Ok(answer)) => return Ok(answer),

@@ -1,5 +1,5 @@
-//! Which components are not run, remembered by their digest: a file that cost the compiler a minute is not worth another one
-//! whenever it is delivered again, or the host restarted.
+//! Which components are not run, remembered by their digest: a file that cost the compiler a minute is not worth
+//! another one whenever it is delivered again, or the host restarted.
 //!
 //! Only what follows from the bytes and the limits is remembered: with another limit the file is tried again. And not for
 //! ever, for a compiler that fell over a file may have fallen over the state of the machine. `obtain` asks and tells.
@@ -21,7 +21,7 @@ const REMEMBERED: Duration = Duration::from_hours(1);
 /// More than a directory of plugins has of them.
 const MOST: usize = 1_000;
 
-/// What is remembered within the limits of one sandbox.
+/// The refusals that are remembered within the limits of one sandbox.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     terms: String,
@@ -68,7 +68,8 @@ impl Refusals {
         Self { terms: terms(limits), known: Mutex::default() }
     }
 
-    /// Why the component with `digest` is refused, if that was found not long ago: by this host, or by one with the same cache.
+    /// Why the component with `digest` is refused, if that was found not long ago: by this host, or by one with the
+    /// same cache.
     pub(crate) fn of(&self, digest: &str, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
         self.at(Instant::now(), digest, artefacts)
     }

@@ -25,7 +25,7 @@ pub struct Request {
     pub trace_id: Arc<str>,
 }
 
-/// What a composer is asked; as `composer.composition-request` in WIT.
+/// The request to a composer; as `composer.composition-request` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositionRequest {
     /// Which object, and why now. Its `object` is None: it is the `parent`.
@@ -40,14 +40,14 @@ pub struct CompositionRequest {
     pub config: Confidential,
 }
 
-/// What a single call has instead of what the sandbox has for all.
+/// The limits of a single call instead of the sandbox's for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
     /// Wall time, host calls included; at most the sandbox's `most_deadline`.
     pub deadline: Option<Duration>,
     /// In which instance it takes place.
     pub instances: Instances,
-    /// What it sees of time and chance. None: the real thing.
+    /// The time and chance that it sees. None: the real ones.
     pub replay: Option<Replay>,
 }
 
@@ -56,7 +56,7 @@ pub struct CallLimits {
 pub struct Replay {
     /// The time since 1970, which stands still.
     pub now: Duration,
-    /// What randomness follows from. In `compose` it follows from the request in any case.
+    /// The seed of randomness. In `compose` it follows from the request in any case.
     pub seed: [u8; 32],
 }
 
@@ -66,6 +66,7 @@ pub enum Instances {
     /// Each in an instance of its own, which is gone when the call has ended.
     #[default]
     Fresh,
-    /// In one that has served calls before, if one is free: quicker, and what the plugin keeps in its memory is still there.
+    /// In one that has served calls before, if one is free: quicker, and what the plugin keeps in its memory is still
+    /// there.
     Reuse,
 }

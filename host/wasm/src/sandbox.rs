@@ -1,9 +1,9 @@
 //! The guests' house: threads of their own, one engine, and a permit per call.
 //!
-//! Guests never run on the host's runtime, so that a busy one cannot delay leases, informers or the writer; what they ask for
-//! is carried out on the host's runtime, so that it never waits for them. Who calls a plugin from its own threads
-//! ([`Plugin::threads`](crate::Plugin::threads)) has it called in place: to hand a call to another thread and to be woken by that
-//! costs several times what the call does (ADR 16).
+//! Guests never run on the host's runtime, so that a busy one cannot delay leases, informers or the writer; what they
+//! ask for is carried out on the host's runtime, so that it never waits for them. Who calls a plugin from its own
+//! threads ([`Plugin::threads`](crate::Plugin::threads)) has it called in place: to hand a call to another thread and
+//! to be woken by that costs several times what the call does (ADR 16).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -40,13 +40,13 @@ const READERS: usize = 4;
 /// How a sandbox is laid out.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
-    /// What each call may use.
+    /// The limits of each call.
     pub limits: Limits,
     /// Threads that run guests, at least 1.
     pub threads: usize,
     /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
     pub concurrent_calls: u32,
-    /// Who compiles plugins.
+    /// The compiler of plugins.
     pub compiler: Compiler,
     /// The directory where compiled plugins are kept. None: nowhere, and each is compiled whenever it is loaded.
     pub cache: Option<PathBuf>,
@@ -75,7 +75,7 @@ pub enum SandboxError {
     Imports(#[source] wasmtime::Error),
 }
 
-/// What the plugins of a sandbox use together.
+/// The use of a sandbox by all its plugins together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SandboxStats {
     /// Linear memory that calls and parked instances have, or have reserved, in bytes.
@@ -86,7 +86,7 @@ pub struct SandboxStats {
     pub parked_instances: usize,
     /// Slots of memory that no instance uses and that are kept for the next.
     pub warm_slots: usize,
-    /// What these hold of the machine's memory, in bytes.
+    /// The machine's memory that these hold, in bytes.
     pub warm_bytes: usize,
 }
 
@@ -103,8 +103,9 @@ impl Sandbox {
         Self::with_at_least(all, options)
     }
 
-    /// The same where the address space of so many concurrent calls may not be had (`ulimit -v`, small machines): with half as
-    /// many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how many.
+    /// The same where the address space of so many concurrent calls may not be had (`ulimit -v`, small machines): with
+    /// half as many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how
+    /// many.
     pub fn with_at_least(least: u32, options: SandboxOptions) -> Result<Self, SandboxError> {
         let SandboxOptions { limits, threads, concurrent_calls, compiler, cache } = options;
         let least = least.clamp(1, concurrent_calls.max(1));
@@ -146,7 +147,7 @@ impl Sandbox {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What all plugins use now.
+    /// The use of all plugins now.
     #[must_use]
     pub fn stats(&self) -> SandboxStats {
         let pool = self.shared.engine.pooling_allocator_metrics();
@@ -184,7 +185,7 @@ fn open_cache(path: &Path, engine: &Engine) -> Option<Artefacts> {
     }
 }
 
-/// What the plugins of a sandbox share.
+/// The parts that the plugins of a sandbox share.
 pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) engine: Engine,
@@ -236,8 +237,8 @@ impl TaskError {
 }
 
 impl Shared {
-    /// Waits for a permit, runs `call` on a guest thread, which may be this one, and returns its result. Dropping the future
-    /// drops `call`, and with it its instance, at the guest's next yield.
+    /// Waits for a permit, runs `call` on a guest thread, which may be this one, and returns its result. Dropping the
+    /// future drops `call`, and with it its instance, at the guest's next yield.
     pub(crate) async fn run<F, R>(&self, call: F) -> Result<R, TaskError>
     where
         F: Future<Output = R> + Send + 'static,

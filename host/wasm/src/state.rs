@@ -1,4 +1,4 @@
-//! What the host knows of a running call: the data of its store, which each import sees.
+//! The host's knowledge of a running call: the data of its store, which each import sees.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,11 +22,12 @@ pub(crate) struct CallState {
     pub(crate) world: World,
     /// The import that the guest waits in, for the message of a deadline.
     pub(crate) waiting_in: Option<&'static str>,
-    /// The last thing that the guest logged as an error, or the first that `describe` did: with a trap behind it, the reason of the trap.
+    /// The last thing that the guest logged as an error, or the first that `describe` did: with a trap behind it, the
+    /// reason of the trap.
     pub(crate) last_error: Option<String>,
 }
 
-/// What the imports give access to.
+/// The world to which the imports give access.
 pub(crate) enum World {
     /// `describe`: time stands still, randomness is known, everything else is refused.
     Describe(Box<DescribeWorld>),
@@ -48,7 +49,7 @@ impl World {
         }
     }
 
-    /// What is counted of the plugin.
+    /// The counters of the plugin.
     pub(crate) fn counters(&self) -> Option<&Counters> {
         match self {
             Self::Describe(_) | Self::Parked => None,

@@ -29,7 +29,7 @@ struct Clock {
     cpu_permit: CpuPermit,
 }
 
-/// What does not count, and what tells of others.
+/// The waits that do not count, and those that tell of others.
 #[derive(Debug, Default)]
 struct Waits {
     over: Duration,
@@ -57,7 +57,7 @@ impl CallTime {
         self.deadline().saturating_duration_since(Instant::now())
     }
 
-    /// What is said when it has not ended by then.
+    /// The overrun of a call that has not ended by then.
     pub(crate) fn overrun(&self) -> Overrun {
         let (limit, allowed) = self.0.allowed;
         let waits = self.waits();
@@ -85,8 +85,8 @@ impl CallTime {
         self.0.cpu_permit.without(work).await
     }
 
-    /// Waits for `work`, which the call has asked for, without its CPU permit if it is not done at once. The clock goes on, but stops while the
-    /// call then waits for its CPU permit.
+    /// Waits for `work`, which the call has asked for, without its CPU permit if it is not done at once. The clock goes
+    /// on, but stops while the call then waits for its CPU permit.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         if let Poll::Ready(output) = futures::poll!(work.as_mut()) {

@@ -1,6 +1,7 @@
-//! What the fuzz targets of `fuzz/` begin with: small components, and manifests of this project's own guests.
+//! The seeds of the fuzz targets of `fuzz/`: small components, and manifests of this project's own guests.
 //!
-//! `WINDLASS_FUZZ_SEEDS=DIR` has them written to DIR/loader and DIR/manifest, as `tools/fuzz` does; here each is only tried once.
+//! `WINDLASS_FUZZ_SEEDS=DIR` has them written to DIR/loader and DIR/manifest, as `tools/fuzz` does; here each is only
+//! tried once.
 
 mod support;
 
@@ -66,7 +67,7 @@ async fn the_manifests_that_fuzzing_begins_with_are_those_of_real_guests() {
     }
 }
 
-/// What the only plugin of a cache said of itself.
+/// The manifest of the only plugin of a cache.
 fn answered(cache: &Path) -> String {
     let files = std::fs::read_dir(cache).expect("readable").map(|entry| entry.expect("readable").path());
     let kept = files.into_iter().find(|path| path.extension().is_some_and(|it| it == "manifest")).expect("it is kept");

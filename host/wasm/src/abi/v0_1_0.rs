@@ -102,7 +102,7 @@ impl Linker {
 }
 
 impl LinkedPlugin {
-    /// What it is linked from.
+    /// The component that it is linked from.
     pub(crate) fn component(&self) -> &Component {
         match self {
             Self::Reconciler(linked) => linked.instance_pre().component(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// What may stay.
+/// The bounds of the cache.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) bytes: u64,

@@ -33,7 +33,7 @@ pub enum CacheError {
     Use {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Others could put code there.
@@ -44,7 +44,7 @@ pub enum CacheError {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// Who could.
+        /// The reason why others could.
         why: &'static str,
     },
     /// Its key cannot be read or made.
@@ -52,7 +52,7 @@ pub enum CacheError {
     Key {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -109,8 +109,8 @@ impl Directory {
         self.read_key()?.ok_or_else(|| io::Error::other("it was removed as soon as it was made"))
     }
 
-    /// The key, if it is there and could be one. One that others may read is removed. What never was one is somebody else's: a
-    /// key is there whole or not at all.
+    /// The key, if it is there and could be one. One that others may read is removed. What never was one is somebody
+    /// else's: a key is there whole or not at all.
     fn read_key(&self) -> io::Result<Option<Key>> {
         let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
         let metadata = file.metadata()?;
@@ -157,7 +157,8 @@ impl Directory {
         Ok(openat(&self.open, name, flags, mode)?.into())
     }
 
-    /// Writes the file `name`, which nobody may write to from then on. It is there with all of `parts`, or as it was before.
+    /// Writes the file `name`, which nobody may write to from then on. It is there with all of `parts`, or as it was
+    /// before.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         let unfinished = unfinished_name();
         let mut file = self.create(&unfinished, Mode::RUSR)?;
@@ -180,7 +181,7 @@ impl Directory {
         }
     }
 
-    /// What hosts have written here, the key left out.
+    /// The files that hosts have written here, without the key.
     pub(super) fn entries(&self) -> io::Result<Vec<CachedFile>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(self.open.as_fd())? {

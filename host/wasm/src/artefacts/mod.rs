@@ -1,4 +1,4 @@
-//! What plugins were compiled to and what they said of themselves, kept from one run of the host to the next.
+//! Keeps compiled plugins and their manifests from one run of the host to the next.
 //!
 //! Machine code is only ever read from here: from a directory that nobody else may write to, and only if a seal shows that
 //! a host with this directory's key wrote exactly these bytes for exactly this component and engine. What is not so is
@@ -48,12 +48,12 @@ pub(crate) struct Pinned {
     names: [String; 2],
 }
 
-/// What was found.
+/// A find in the cache.
 pub(crate) struct Found {
     pub(crate) component: Component,
     /// The size of the component's file.
     pub(crate) size: u64,
-    /// What `describe` answered. None: it is not known here.
+    /// The answer of `describe`. None: it is not known here.
     pub(crate) manifest: Option<String>,
     pub(crate) pinned: Arc<Pinned>,
 }
@@ -82,7 +82,7 @@ impl Artefacts {
         self.directory.path()
     }
 
-    /// What is known of the component with `digest`, if its code is.
+    /// Finds the component with `digest`, if its code is here.
     pub(crate) fn find(&self, engine: &Engine, digest: &str) -> Option<Found> {
         let name = self.code_name(digest);
         let unsealed = self.unsealed(&name)?;
@@ -101,8 +101,9 @@ impl Artefacts {
         Some(Found { component, size: unsealed.note(), manifest, pinned })
     }
 
-    /// Keeps the code of the component with `digest`, whose file has `size` bytes, and returns it as it is found from now
-    /// on: mapped from the file, so that the system may drop what is not used. None: it could not be kept, which is told of.
+    /// Keeps the code of the component with `digest`, whose file has `size` bytes, and returns it as it is found from
+    /// now on: mapped from the file, so that the system may drop what is not used. None: it could not be kept, which is
+    /// told of.
     pub(crate) fn keep(&self, engine: &Engine, digest: &str, code: &[u8], size: u64) -> Option<Found> {
         self.write(&self.code_name(digest), code, size)?;
         self.find(engine, digest)

@@ -54,7 +54,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// What stands after `content` in the file `name`; `note` is a number that belongs to it.
+    /// The seal behind `content` in the file `name`; `note` is a number that belongs to it.
     pub(super) fn seal(&self, name: &str, content: &[u8], note: u64) -> [u8; END_BYTES] {
         let mut mac = self.mac(name);
         mac.update(content);

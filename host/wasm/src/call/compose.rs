@@ -27,7 +27,7 @@ impl Question for CompositionRequest {
     }
 }
 
-/// What a composed object takes while it is read, compared and sent, in lengths of its text.
+/// The memory that a composed object takes while it is read, compared and sent, in lengths of its text.
 const WORKED_WITH: usize = 5;
 
 /// Calls `compose` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's

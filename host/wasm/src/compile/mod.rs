@@ -28,7 +28,7 @@ use order::{Order, Refusal};
 pub(crate) use size::Size;
 pub use size::TooMuch;
 
-/// Who compiles plugins.
+/// The compiler of plugins.
 #[derive(Clone, Debug)]
 pub enum Compiler {
     /// A process for each, which must do nothing but call [`compile_child`].
@@ -90,7 +90,7 @@ pub enum CompileFailure {
     Fell {
         /// Such as `signal SEGV`.
         how: String,
-        /// What it said last.
+        /// Its last words.
         said: String,
     },
 }
@@ -141,7 +141,8 @@ pub(crate) enum CompileError {
     Host(String),
 }
 
-/// Compiles `bytes` for `engine`. May block until `compile_deadline`; ends early when the other end of `cancelled` is closed.
+/// Compiles `bytes` for `engine`. May block until `compile_deadline`; ends early when the other end of `cancelled` is
+/// closed.
 pub(crate) fn compile(
     compiler: &Compiler,
     engine: &Engine,

@@ -1,5 +1,5 @@
-//! What the host and its compiler say to each other, over pipes: one line of JSON and the component's bytes there, and
-//! one answer back, whose length is said first, so that half an answer is none.
+//! The talk of the host and its compiler over pipes: one line of JSON and the component's bytes there, and one answer
+//! back. The answer's length is said first, so that half an answer is none.
 
 use std::io::{self, BufRead, Read as _, Write};
 
@@ -15,7 +15,7 @@ const ARTEFACT: u8 = b'A';
 const REFUSAL: u8 = b'R';
 const HEADER_BYTES: usize = 9;
 
-/// What is to be compiled, and within which limits.
+/// The component to compile, and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Order {

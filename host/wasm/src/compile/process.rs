@@ -26,7 +26,7 @@ fn most_answered(component: usize) -> usize {
     (64_usize << 20).saturating_add(component.saturating_mul(16))
 }
 
-/// What is kept of what it says beside its answer.
+/// The most that is kept of its words beside the answer.
 const SAID_BYTES: usize = 4096;
 /// More share a machine badly: with the guests, and with each other in what they allocate.
 const MOST_THREADS: usize = 4;
@@ -121,7 +121,7 @@ impl Drop for Process {
     }
 }
 
-/// What is going over the pipes.
+/// The data that goes over the pipes.
 struct Pipes<'a> {
     /// None: all has been said.
     input: Option<ChildStdin>,
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(failed(1 << 8, ""), "compile-crash");
     }
 
-    /// What becomes of an order to `script`, within `deadline`.
+    /// The fate of an order to `script`, within `deadline`.
     fn ordered(script: &str, bytes: &[u8], deadline: Duration, cancelled: &UnixStream) -> Result<Vec<u8>, Ended> {
         let arguments = ["-c".into(), script.into()];
         let order = Order::new(&Limits::default(), bytes.len());

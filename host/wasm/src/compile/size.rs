@@ -1,5 +1,5 @@
-//! What a component is made of, counted before anything of it is compiled: some work grows faster than the bytes that
-//! cause it, and a count says more clearly than a timeout what is wrong.
+//! Counts the parts of a component before anything of it is compiled: some work grows faster than the bytes that cause
+//! it, and a count says more clearly than a timeout what is wrong.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{MemoryType, Parser, Payload};
@@ -43,7 +43,7 @@ pub enum TooMuch {
         /// `Limits::memories`
         limit: u32,
     },
-    /// What one memory begins with.
+    /// One memory is too large at its beginning.
     #[error(
         "one of its memories begins with {} bytes, and {} are allowed (raise it with `--limit memory=SIZE`)",
         .found, Bytes(*.limit)
@@ -78,7 +78,7 @@ fn of_a_table(limit: u64) -> &'static str {
     }
 }
 
-/// What a component is made of, all modules and components within it together.
+/// The size of a component, with all modules and components within it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) functions: u64,
@@ -87,12 +87,12 @@ pub(crate) struct Size {
     /// Types, imports, exports and the like.
     pub(crate) definitions: u64,
     pub(crate) memories: u64,
-    /// What the largest memory begins with.
+    /// The bytes with which the largest memory begins.
     pub(crate) memory_bytes: u64,
-    /// What all of them begin with.
+    /// The bytes with which all of them begin.
     pub(crate) all_memory_bytes: u64,
     pub(crate) tables: u64,
-    /// What the largest table begins with.
+    /// The elements with which the largest table begins.
     pub(crate) table_elements: u64,
 }
 
@@ -145,8 +145,8 @@ impl Size {
     }
 }
 
-/// Checks what `bytes` is made of, section by section. What cannot be read is left to the compiler, which says what is wrong with
-/// it.
+/// Checks what `bytes` is made of, section by section. What cannot be read is left to the compiler, which says what is
+/// wrong with it.
 pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
     let mut size = Size::default();
     for payload in Parser::new(0).parse_all(bytes) {
@@ -157,7 +157,7 @@ pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
     Ok(())
 }
 
-/// What a memory begins with.
+/// The bytes with which a memory begins.
 fn first_bytes(memory: &MemoryType) -> u64 {
     let page = 1_u64.checked_shl(memory.page_size_log2.unwrap_or(16)).unwrap_or(u64::MAX);
     memory.initial.saturating_mul(page)

@@ -1,4 +1,4 @@
-//! What a guest can call, one file per interface of `wit/`. Each counts the call, checks what came, and asks a port.
+//! The imports of a guest, one file per interface of `wit/`. Each counts the call, checks what came, and asks a port.
 
 mod cache;
 mod clock;
@@ -21,7 +21,7 @@ use crate::host_runtime::{NotDone, begin_here, run_on};
 use crate::state::CallState;
 use crate::trap::HostFailed;
 
-/// What to do where one import call would return too much.
+/// The advice where one import call would return too much.
 const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
 
 // The interface has types only.

@@ -39,7 +39,7 @@ impl Host for CallState {
     }
 }
 
-/// What a reference takes, by and large.
+/// The bytes that a reference takes, by and large.
 fn size(object: &ObjectRef) -> usize {
     let uid = object.uid.as_deref().map_or(0, str::len);
     let namespace = object.key.namespace.as_deref().map_or(0, str::len);

@@ -12,7 +12,7 @@ use crate::imports::{RAISE_RESPONSE, begun_here, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
-/// What the guest gets back: the new object, none if nothing is left.
+/// The guest's answer: the new object, or none if nothing is left.
 type Answer = Result<Option<String>, ApiError>;
 
 impl Host for CallState {

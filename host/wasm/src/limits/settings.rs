@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Limits;
 
-/// What the number of a setting is.
+/// The unit of a setting's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -22,13 +22,13 @@ pub enum Unit {
 pub struct Setting {
     /// As it is called, for the most part like the label of its overrun.
     pub name: &'static str,
-    /// What its number is.
+    /// The unit of its number.
     pub unit: Unit,
     /// The least that it may be.
     pub least: u64,
     /// The most that it may be.
     pub most: u64,
-    /// What it bounds.
+    /// The thing that it bounds.
     pub about: &'static str,
     field: fn(&mut Limits) -> Field<'_>,
 }
@@ -142,7 +142,7 @@ impl Setting {
         ALL.iter().find(|setting| setting.name == name)
     }
 
-    /// What it is in `limits`. None: it follows from the machine.
+    /// Its number in `limits`. None: it follows from the machine.
     #[must_use]
     pub fn value(&self, limits: &Limits) -> Option<u64> {
         let mut limits = limits.clone();

@@ -1,5 +1,5 @@
-//! What a controller asks for by watching and owning, by kind: manifests know kinds, grants know resources in plural, and
-//! only discovery knows which belong together.
+//! The access that a controller asks for by watching and owning, by kind: manifests know kinds, grants know resources
+//! in plural, and only discovery knows which belong together.
 
 use windlass_core::object::ObjectKind;
 
@@ -23,7 +23,7 @@ pub struct ImpliedAccess {
 }
 
 impl Controller {
-    /// What the watches imply: reading what is watched, all of what is owned, and the status of primaries.
+    /// The access that the watches imply: reading what is watched, all of what is owned, and the status of primaries.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
         let primary = [access(&self.primary, None, READ), access(&self.primary, Some("status"), STATUS)];

@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// What of the objects is kept: what the manifest says, and what the host itself reads of them for it.
+    /// The part of the objects that is kept: what the manifest says, and what the host itself reads of them for it.
     fn core_projection(&self) -> watch::Projection {
         match &self.projection {
             Projection::Full {} => watch::Projection::Full,

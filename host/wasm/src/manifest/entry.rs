@@ -1,4 +1,4 @@
-//! What makes sense for a composer and not for a reconciler, and the other way round.
+//! Checks the fields that make sense for a composer and not for a reconciler, and the other way round.
 
 use std::collections::HashSet;
 

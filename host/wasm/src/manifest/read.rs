@@ -30,9 +30,9 @@ pub enum ManifestError {
     Shape {
         /// Where, such as `controllers[0].options`.
         path: String,
-        /// What is wrong.
+        /// The error.
         message: String,
-        /// What was probably meant.
+        /// The probable meaning.
         hint: Option<String>,
     },
     /// Of the right shape, with values that make no sense; all of them.
@@ -75,8 +75,8 @@ fn shape_error(error: &serde_path_to_error::Error<serde_json::Error>) -> Manifes
     }
 }
 
-/// What was probably meant, if `message` is serde's of an unknown field or variant: it names in backticks what it found and,
-/// after "expected", what it would have taken, with backticks or without.
+/// Guesses what was probably meant, if `message` is serde's of an unknown field or variant: it names in backticks what
+/// it found and, after "expected", what it would have taken, with backticks or without.
 #[must_use]
 pub fn did_you_mean(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;

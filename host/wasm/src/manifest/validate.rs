@@ -117,8 +117,8 @@ impl Manifest {
     }
 }
 
-/// What the server would refuse, or what would be somebody else's. The rest of a definition is the host's to check, when it
-/// installs it.
+/// Finds what the server would refuse, or what would be somebody else's. The rest of a definition is the host's to
+/// check, when it installs it.
 fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
     let text = |pointer: &str| {
         let mut steps = pointer.split('/');

@@ -21,7 +21,7 @@ use crate::{lines, wire};
 /// The time of calls: 2026-11-21T10:48:45.123456789Z.
 pub(crate) const NOW: Duration = Duration::new(1_795_258_125, 123_456_789);
 
-/// What a call is given.
+/// The inputs of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) namespace: Option<&'static str>,
@@ -102,7 +102,7 @@ impl Call {
         ObjectKey { namespace: self.namespace.map(Arc::from), name: self.name.as_str().into() }
     }
 
-    /// What the call's imports are told beside it.
+    /// The context for the call's imports.
     pub(crate) fn context(&self, plugin: &Plugin) -> Arc<CallContext> {
         let controller = &plugin.manifest().controllers[0];
         Arc::new(CallContext {
@@ -141,10 +141,10 @@ pub(crate) fn primary(steps: &str) -> String {
     )
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
-    /// What it asked for, in order; without the report.
+    /// The requests that it made, in order; without the report.
     pub(crate) asked: Vec<Value>,
     /// The write of the report.
     pub(crate) report: Option<Value>,

@@ -1,5 +1,5 @@
-//! A case: what a probe is told, and what must come of it. Each call is made twice, with the same answers, time and chance, and
-//! must come out the same.
+//! A case: what a probe is told, and what must come of it. Each call is made twice, with the same answers, time and
+//! chance, and must come out the same.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub(crate) struct Case {
     pub(crate) lines: Option<Vec<Value>>,
     /// None: done.
     pub(crate) ended: Option<Value>,
-    /// What comes of it depends on the instance's past.
+    /// The result depends on the instance's past.
     pub(crate) keeps: bool,
 }
 
@@ -92,7 +92,7 @@ impl Case {
         })
     }
 
-    /// What its steps call.
+    /// The calls that its steps make.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &str> {
         self.steps.as_array().into_iter().flatten().filter_map(|step| step["call"].as_str())
     }
@@ -134,7 +134,7 @@ fn is_unsupported(seen: &Seen) -> bool {
     results.into_iter().any(verdict::is_unsupported)
 }
 
-/// What an SDK's author looks at first where a call has failed that should not.
+/// The first thing that an SDK's author looks at where a call has failed that should not.
 fn told(seen: &Seen) -> String {
     let errors = seen.lines.iter().filter(|line| line["level"] == "error").take(3);
     errors.flat_map(|line| ["\n      logged: ".to_owned(), shown(line)]).collect()

@@ -14,7 +14,7 @@ use crate::languages::{Language, Part, RUNTIME, selected};
 use crate::verdict::{Findings, same, shown};
 use crate::{lines, wire};
 
-/// What a composer is told, and what must come of it.
+/// A composer's request, and the answer that must come of it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
@@ -37,7 +37,7 @@ pub(crate) struct Around {
     pub(crate) related: Vec<Value>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Composed {
     /// The composition; else how the call ended.

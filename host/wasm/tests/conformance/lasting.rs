@@ -19,7 +19,7 @@ fn soak() -> Option<u64> {
 
 const CALLS: u64 = 2_000;
 
-/// What an instance may grow by when it has warmed up.
+/// The growth that an instance may have after it has warmed up.
 const GROWTH: usize = 1 << 19;
 
 fn for_each(case: &str, check: impl Fn(&Language) -> Result<(), String>) {
@@ -167,8 +167,8 @@ fn count_and_rest(case: &Case, call: &Call, plugin: &Arc<Plugin>, instances: Ins
     (count, seen.all())
 }
 
-/// Makes every case's call in a fresh instance, and all of them in one that is used on and on. A call that fails reports no count, but
-/// it has counted: the next one tells whether it was in the same instance.
+/// Makes every case's call in a fresh instance, and all of them in one that is used on and on. A call that fails
+/// reports no count, but it has counted: the next one tells whether it was in the same instance.
 fn compare_cases(language: &Language, findings: &mut Findings) -> Result<(), String> {
     // A call in a fresh instance takes the place of a used one between two calls, so each kind has a sandbox.
     let (fresh_plugin, sandbox) = (language.plugin()?, sandbox(limits()));

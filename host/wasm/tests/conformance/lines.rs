@@ -1,4 +1,4 @@
-//! What plugins log, by trace. Guests run on threads of their own, so only a global subscriber hears them.
+//! The log lines of plugins, by trace. Guests run on threads of their own, so only a global subscriber hears them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(crate) fn listen() {
     LISTENING.call_once(|| tracing_subscriber::registry().with(Listener).init());
 }
 
-/// What was logged in a trace since this was asked for it last: `{level, message, fields}` each.
+/// The lines of a trace since they were last asked for: `{level, message, fields}` each.
 pub(crate) fn take(trace_id: &str) -> Vec<Value> {
     LINES.lock().expect("not poisoned").remove(trace_id).unwrap_or_default()
 }

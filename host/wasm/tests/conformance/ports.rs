@@ -22,7 +22,7 @@ use crate::wire;
 /// A timeout that is longer is what the call has left.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who answers: told what is asked, says `{"ok": VALUE}` or `{"error": {…}}`.
+/// The other side of the ports: told what is asked, it says `{"ok": VALUE}` or `{"error": {…}}`.
 pub(crate) type Answers = Box<dyn Fn(&Value) -> Value + Send + Sync>;
 
 /// Answers in order. Behind their end reads find nothing, and writes return their body.
@@ -45,7 +45,7 @@ pub(crate) fn usual(asked: &Value) -> Value {
 pub(crate) struct Recorder {
     answers: Answers,
     asked: Mutex<Vec<Value>>,
-    /// What the probe has created at the end of its steps.
+    /// The report that the probe has created at the end of its steps.
     report: Mutex<Option<Value>>,
 }
 
@@ -66,12 +66,12 @@ impl Recorder {
         }
     }
 
-    /// What was asked, in order, without the report.
+    /// The requests, in order, without the report.
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    /// What the probe has created at the end of its steps.
+    /// The report that the probe has created at the end of its steps.
     pub(crate) fn report(&self) -> Option<Value> {
         self.report.lock().expect("not poisoned").clone()
     }
@@ -105,7 +105,7 @@ fn object(answer: &Value) -> Written {
     }
 }
 
-/// What is no JSON, or is written in a way of its own, is `{"$json": TEXT}`.
+/// Text that is no JSON, or is written in a way of its own, is `{"$json": TEXT}`.
 fn text(value: &Value) -> Arc<str> {
     match value["$json"].as_str() {
         Some(text) => text.into(),

@@ -1,4 +1,4 @@
-//! What is expected and what came, compared as JSON; and what is told of all that differs.
+//! Compares the expected with the actual as JSON, and reports all that differs.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ const SHOWN: usize = 600;
 /// How many findings of one language are shown: one mistake is often behind many.
 const MOST: usize = 25;
 
-/// What was found of all languages, told at the end.
+/// The findings about all languages, reported at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<(String, String)>);
 
@@ -65,9 +65,10 @@ impl fmt::Display for Difference {
 
 /// Compares. Numbers are equal by value, so 1.0 is 1; what is null may be left out.
 ///
-/// What is expected may also be an object with one key: `$oneOf` of values, `$text` (any that is not empty), `$contains` a text, `$any`,
-/// `$exactly` (nulls are not left out), `$between` two numbers, `$numbers` (how many, from, to), `$distinct` (so many texts), `$truths` (an object
-/// of nothing but true), `$printed` and `$refused` (results of steps that a language need not have).
+/// What is expected may also be an object with one key: `$oneOf` of values, `$text` (any that is not empty),
+/// `$contains` a text, `$any`, `$exactly` (nulls are not left out), `$between` two numbers, `$numbers` (how many, from,
+/// to), `$distinct` (so many texts), `$truths` (an object of nothing but true), `$printed` and `$refused` (results of
+/// steps that a language need not have).
 pub(crate) fn same(expected: &Value, got: &Value) -> Result<(), String> {
     difference(expected, got, "").map_or(Ok(()), |difference| Err(difference.to_string()))
 }

@@ -1,5 +1,5 @@
-//! The WebApp plugins do the same in every language: told the same, they ask for the same, with the same bodies and events, and end
-//! alike. The one in Rust is what the others are compared with.
+//! The WebApp plugins do the same in every language: told the same, they ask for the same, with the same bodies and
+//! events, and end alike. The one in Rust is what the others are compared with.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::ports::Answers;
 use crate::verdict::{Findings, same};
 use crate::wire::REASONS;
 
-/// The suffix of a plugin's name, the language that it is written in as `WINDLASS_CONFORMANCE` names it, and whether it has a
-/// sister that composes.
+/// The suffix of a plugin's name, the language that it is written in as `WINDLASS_CONFORMANCE` names it, and whether it
+/// has a sister that composes.
 const SISTERS: [(&str, &str, bool); 4] =
     [("go", "go", true), ("python", "python", true), ("ts", "js", true), ("c", "c", false)];
 
@@ -35,7 +35,7 @@ fn sisters(name: &str, composing: bool) -> Vec<String> {
     selected.map(|(suffix, ..)| format!("{name}-{suffix}")).collect()
 }
 
-/// What a WebApp plugin finds, and what fails.
+/// The objects that a WebApp plugin finds, and the requests that fail.
 #[derive(Clone, Debug, Default)]
 struct Scenario {
     name: String,
@@ -127,7 +127,7 @@ fn applied(seen: &Seen, kind: &str) -> Value {
     found.unwrap_or_else(|| panic!("the plugin in Rust applies no {kind}: {:?}", seen.asked))["object"].clone()
 }
 
-/// What the scenarios are made of, by what the plugin in Rust wants.
+/// The objects that the scenarios are made of, by what the plugin in Rust wants.
 struct Stage {
     /// A WebApp whose status is what it should be.
     running: Value,
@@ -393,7 +393,7 @@ fn every_composing_webapp_plugin_answers_what_the_one_in_rust_answers() {
     findings.end();
 }
 
-/// What is done to the parent and its children.
+/// A change of the parent and its children.
 type Change<'a> = &'a dyn Fn(&mut Value, &mut Vec<Value>);
 
 /// A name, whether the parent is going, and what there is.

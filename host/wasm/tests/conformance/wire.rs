@@ -1,4 +1,4 @@
-//! What ports are asked and what they answer, as JSON: under the names of WIT, in camelCase.
+//! The requests to ports and their answers, as JSON: under the names of WIT, in camelCase.
 
 use std::sync::Arc;
 use std::time::Duration;

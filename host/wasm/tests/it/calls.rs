@@ -127,7 +127,7 @@ async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 1);
 }
 
-/// What the batch of the chameleon's is told: of an apply, of a delete, of what cannot be, of another apply.
+/// The answers to the batch of the chameleon's: of an apply, of a delete, of what cannot be, of another apply.
 async fn batched(limits: Limits) -> (Arc<FakePorts>, CallResult) {
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("batch")).await.expect("it loads");
     let ports = FakePorts::with_writes(WriteMode::Echo);

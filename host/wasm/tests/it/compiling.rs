@@ -98,8 +98,8 @@ async fn a_compiler_that_needs_too_much_time_is_ended() {
     assert!(message.contains("not ended after 50ms") && message.contains("`--limit compile-deadline="), "{message}");
 }
 
-/// What is refused by its count. What is packed is no way in: a component is not compressed, so
-/// its file is as large as what is read.
+/// Components that are refused by their counts. Packing is no way in: a component is not compressed, so its file is as
+/// large as what is read.
 #[tokio::test]
 async fn bombs_for_the_compiler_are_refused_by_what_they_are_made_of() {
     let one = |body: Vec<u8>| around_functions(&[body]);
@@ -129,7 +129,8 @@ async fn bombs_for_the_compiler_are_refused_by_what_they_are_made_of() {
     }
 }
 
-/// What is within the counts, and made to take long or to nest deep: it compiles, or a limit ends it; either is an answer.
+/// Components within the counts, made to take long or to nest deep: each compiles, or a limit ends it; either is an
+/// answer.
 #[tokio::test]
 async fn bombs_within_the_counts_end_within_the_limits() {
     let one = |body: Vec<u8>| around_functions(&[body]);

@@ -1,5 +1,5 @@
-//! Components that attack their host, each through the sandbox: it ends in its own class, within its limits, and a neighbour
-//! that behaves is called at the same time and right after.
+//! Components that attack their host, each through the sandbox: it ends in its own class, within its limits, and a
+//! neighbour that behaves is called at the same time and right after.
 //!
 //! Two kinds of attackers: the guest `hostile`, whose README has the table of all attacks, and guests made here in the
 //! canonical ABI's own terms, for what no compiler would make. Tables of cases; a message names the case. Where `reconcile`
@@ -22,10 +22,11 @@ use windlass_core::ports::{CallContext, Http, Ports};
 use windlass_core::write::Operation;
 use windlass_wasm::{Limits, Plugin, Sandbox};
 
-/// What a call of the neighbour's may take beside an attack: far more than it needs, far less than being shut out.
+/// The time that a call of the neighbour's may take beside an attack: far more than it needs, far less than being shut
+/// out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a component may take to be compiled here, where several tests do so at once: as long as any may.
+/// The time that a component may take to be compiled here, where several tests do so at once: as long as any may.
 const COMPILED: Duration = Duration::from_mins(2);
 
 /// The deadline of calls that do not end, and the processor time of those that work meanwhile.
@@ -525,7 +526,7 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
     scene.withstands_components(components.into()).await;
 }
 
-/// What `of` says of each number, one after the other.
+/// The text that `of` gives for each number, one after the other.
 fn each(count: u32, of: impl Fn(u32) -> String) -> String {
     (0..count).map(of).collect::<Vec<_>>().concat()
 }

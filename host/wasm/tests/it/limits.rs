@@ -10,7 +10,7 @@ use support::{called, limits, load, reconcile, reconcile_object, sandbox, trappe
 use windlass_core::outcome::CallResult;
 use windlass_wasm::{Called, Limits};
 
-/// What became of one call of `guest`, which is named `name`.
+/// The end of one call of `guest`, which is named `name`.
 async fn stopped(limits: Limits, name: &str, guest: &[u8]) -> (&'static str, String) {
     let plugin = load(&sandbox(limits), name, guest).await.expect("it loads");
     let (reason, message) = trapped(reconcile(&plugin, &quiet()).await);
@@ -251,7 +251,8 @@ async fn the_callers_runtime_goes_on_in_time_while_guests_spin_on_every_thread()
         late.push(due.elapsed());
     }
     late.sort();
-    // The middle one: the machine has other work too. A runtime that guests keep from its work is late by their processor time.
+    // The middle one: the machine has other work too. A runtime that guests keep from its work is late by their
+    // processor time.
     assert!(late[10] < Duration::from_millis(500), "{late:?}");
     // What a guest asks of the ports goes on there as well.
     let result = tokio::time::timeout(Duration::from_secs(10), reconcile(&writing, &slow.ports())).await;

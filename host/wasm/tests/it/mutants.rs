@@ -1,8 +1,8 @@
 //! Hostile bytes for the loader: components changed at random and made at random. Each is refused with a message or loads;
 //! nothing panics, and nothing hangs.
 //!
-//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others; `make soak STORIES=mutants` does. Of many it
-//! is also told what memory they leave behind: nothing that grows with their number.
+//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others; `make soak STORIES=mutants` does.
+//! Of many it is also told what memory they leave behind: nothing that grows with their number.
 
 use crate::support;
 
@@ -21,14 +21,15 @@ use windlass_wasm::{Limits, LoadProblem, Sandbox};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Of so many files the first are a warm-up: heaps, pools and caches reach their size.
 const WARM_UP: usize = 1_000;
-/// What may come on top of that, whatever the number of the others. A leak of one small file of each would be more.
+/// The memory that may come on top of that, whatever the number of the others. A leak of one small file of each would
+/// be more.
 const MOST_GROWTH: u64 = 48 << 20;
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
 }
 
-/// What became of files.
+/// The files that were tried, and how they ended.
 #[derive(Debug, Default)]
 struct Tried {
     /// How often each thing did.
@@ -56,7 +57,7 @@ impl Tried {
     }
 }
 
-/// What this process has in memory. None: the system does not tell.
+/// The memory of this process. None: the system does not tell.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

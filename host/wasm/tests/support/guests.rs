@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// What stands before the mode in a guest that is patched, and how many bytes the mode has.
+/// The text before the mode in a guest that is patched, and how many bytes the mode has.
 const CHAMELEON: (&[u8], usize) = (b"CHAMELEON-MODE=", 32);
 const HOSTILE: (&[u8], usize) = (b"HOSTILE-MODE=", 32);
 
@@ -54,7 +54,7 @@ pub(crate) const MANIFEST: &str = r#"{"apiVersion":"windlass.dev/v1alpha1","kind
 /// A guest in the canonical ABI's own terms. Strings for its calls start at 2048; at 512 stands the answer `done`.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
-    /// What `describe` answers.
+    /// The answer of `describe`.
     pub(crate) manifest: String,
     /// Core imports.
     pub(crate) imports: String,

@@ -1,4 +1,4 @@
-//! What the tests share: guests, a sandbox, and ports that answer from memory.
+//! The common parts of the tests: guests, a sandbox, and ports that answer from memory.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 

@@ -34,7 +34,7 @@ pub(crate) enum WriteMode {
 #[derive(Debug, Default)]
 pub(crate) struct FakePorts {
     pub(crate) mode: WriteMode,
-    /// What every read returns.
+    /// The object that every read returns.
     pub(crate) object: Option<Arc<str>>,
     pub(crate) reads: Mutex<Vec<ObjectRef>>,
     pub(crate) lists: Mutex<Vec<ListQuery>>,

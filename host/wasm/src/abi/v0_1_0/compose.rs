@@ -1,5 +1,5 @@
-//! What a composer is asked and what it answers, between the types of WIT and those of `windlass-core`. The children are
-//! not looked at here: `windlass_core::compose` checks an answer as a whole.
+//! Converts a composer's request and answer between the types of WIT and those of `windlass-core`. The children are not
+//! looked at here: `windlass_core::compose` checks an answer as a whole.
 
 use windlass_core::compose::Composition;
 use windlass_core::outcome::CallResult;

@@ -31,7 +31,7 @@ const MAX_TOKEN: usize = 128;
 /// Selectors, pointers and page tokens; and how many pointers a read may have.
 const MAX_TEXT: usize = 4 << 10;
 const MAX_FIELDS: usize = 64;
-/// What `events.k8s.io/v1` accepts.
+/// The longest reason that `events.k8s.io/v1` accepts.
 const MAX_EVENT_REASON: usize = 128;
 const MAX_EVENT_NOTE: usize = 1024;
 
