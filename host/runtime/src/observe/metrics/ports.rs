@@ -29,9 +29,9 @@ pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Port
             listed: totals(&metrics.reads).counter("list", "ok"),
             totals: totals(&metrics.reads),
         }),
-        live: Arc::new(CountedLive { live: ports.live, totals: totals(&metrics.live) }),
-        writes: Arc::new(CountedWrites { writes: ports.writes, totals: totals(&metrics.writes) }),
-        owners: Arc::new(CountedOwners { owners: ports.owners, totals: totals(&metrics.claims) }),
+        live: Arc::new(Counted { port: ports.live, totals: totals(&metrics.live) }),
+        writes: Arc::new(Counted { port: ports.writes, totals: totals(&metrics.writes) }),
+        owners: Arc::new(Counted { port: ports.owners, totals: totals(&metrics.claims) }),
         events: Arc::new(CountedEvents { events: ports.events, emitted: events }),
         ..ports
     }
@@ -117,32 +117,28 @@ impl Reads for CountedReads {
     }
 }
 
-struct CountedLive {
-    live: Arc<dyn Live>,
+/// A port whose results are counted as they come.
+struct Counted<P: ?Sized> {
+    port: Arc<P>,
     totals: Totals,
 }
 
-impl Live for CountedLive {
+impl Live for Counted<dyn Live> {
     fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
         let totals = self.totals.clone();
-        self.live.get(call, target).inspect(move |result| totals.count("get", result)).boxed()
+        self.port.get(call, target).inspect(move |result| totals.count("get", result)).boxed()
     }
 
     fn list(&self, call: Arc<CallContext>, query: LiveQuery) -> BoxFuture<'static, Result<ListPage, ApiError>> {
         let totals = self.totals.clone();
-        self.live.list(call, query).inspect(move |result| totals.count("list", result)).boxed()
+        self.port.list(call, query).inspect(move |result| totals.count("list", result)).boxed()
     }
 }
 
-struct CountedWrites {
-    writes: Arc<dyn Writes>,
-    totals: Totals,
-}
-
-impl Writes for CountedWrites {
+impl Writes for Counted<dyn Writes> {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let (totals, verb) = (self.totals.clone(), operation.verb());
-        self.writes.write(call, operation).inspect(move |written| totals.count_write(verb, written)).boxed()
+        self.port.write(call, operation).inspect(move |written| totals.count_write(verb, written)).boxed()
     }
 
     fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
@@ -153,16 +149,11 @@ impl Writes for CountedWrites {
                 totals.count_write(verb, written);
             }
         };
-        self.writes.batch(call, operations).inspect(count).boxed()
+        self.port.batch(call, operations).inspect(count).boxed()
     }
 }
 
-struct CountedOwners {
-    owners: Arc<dyn Owners>,
-    totals: Totals,
-}
-
-impl Owners for CountedOwners {
+impl Owners for Counted<dyn Owners> {
     fn claim(
         &self,
         call: Arc<CallContext>,
@@ -174,7 +165,7 @@ impl Owners for CountedOwners {
             let first = result.as_ref().err().and_then(|errors| errors.first());
             totals.counter("claim", first.map_or("ok", |error| error.reason.as_str())).inc();
         };
-        self.owners.claim(call, kind, label_selector).inspect(count).boxed()
+        self.port.claim(call, kind, label_selector).inspect(count).boxed()
     }
 }
 
