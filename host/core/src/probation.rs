@@ -1,5 +1,4 @@
-//! Decides whether a new generation may stay (ADR 13): by how its first calls end, beside those of
-//! the one before it.
+//! Decides whether a new generation may stay (ADR 13): by how its first calls end, beside those of the one before it.
 //!
 //! Nothing here knows the time or a plugin; the host counts and asks after each call.
 

@@ -39,12 +39,6 @@ impl Panics {
         let panics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         panics.iter().map(|(task, times)| (*task, *times)).collect()
     }
-
-    /// How often `task` has panicked.
-    #[cfg(test)]
-    pub(crate) fn of(&self, task: &str) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied().unwrap_or_default()
-    }
 }
 
 /// Runs `task` until it returns, whose result this is, or until `stop` is cancelled. When it panics, it starts again after
@@ -99,6 +93,13 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+
+    impl Panics {
+        /// How often `task` has panicked.
+        pub(crate) fn of(&self, task: &str) -> u64 {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied().unwrap_or_default()
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_runs_again_until_it_returns() {

@@ -45,27 +45,6 @@ impl Outages {
     }
 }
 
-/// A test's switch for outages.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct Switch(watch::Sender<Outage>);
-
-#[cfg(test)]
-impl Switch {
-    pub(crate) fn new() -> (Self, Outages) {
-        let (switch, outages) = watch::channel(Outage { number: 0, since: None });
-        (Self(switch), Outages::new(outages))
-    }
-
-    pub(crate) fn begin(&self) {
-        self.0.send_modify(|outage| *outage = Outage { number: outage.number + 1, since: Some(Instant::now()) });
-    }
-
-    pub(crate) fn end(&self) {
-        self.0.send_modify(|outage| outage.since = None);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -74,6 +53,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::tests::switch::Switch;
 
     #[tokio::test(start_paused = true)]
     async fn each_end_of_an_outage_is_told_with_its_beginning() {

@@ -33,13 +33,13 @@ use crate::clock::SystemClock;
 use crate::controller::running::Running;
 use crate::dispatch::call_record::Judged;
 use crate::dispatch::middleware::breaker::BreakerRecord;
-use crate::dispatch::outage::Switch;
 use crate::dispatch::ports;
 use crate::dispatch::reconcile::Call;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 use crate::phases::{ControllerEnd, Phases, tracker};
 use crate::supervise::supervise;
+use crate::tests::switch::Switch;
 
 #[test]
 fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {

@@ -67,12 +67,6 @@ impl HttpTotals {
     pub(crate) fn count(&self, plugin: &str, reason: &'static str) {
         self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).inc();
     }
-
-    /// How many there were.
-    #[cfg(test)]
-    pub(crate) fn of(&self, plugin: &str, reason: &'static str) -> u64 {
-        self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
-    }
 }
 
 /// The outcomes of one controller's calls.
@@ -242,6 +236,13 @@ impl HostMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl HttpTotals {
+        /// How many fetches of `plugin` ended for `reason`.
+        pub(crate) fn of(&self, plugin: &str, reason: &'static str) -> u64 {
+            self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
+        }
+    }
 
     #[test]
     fn all_that_is_counted_of_a_plugin_goes_with_it() {

@@ -21,11 +21,6 @@ impl JudgedAt {
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    #[cfg(test)]
-    pub(crate) fn from_millis(time: u64) -> Self {
-        Self(time)
-    }
-
     /// This, or right after `before` if that is later.
     pub(crate) fn after(self, before: Self) -> Self {
         self.max(Self(before.0.saturating_add(1)))

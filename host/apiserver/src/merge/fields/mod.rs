@@ -139,16 +139,6 @@ impl Set {
         Self { steps: steps.collect() }
     }
 
-    /// The fields that have no other field of the set beneath them.
-    #[cfg(test)]
-    pub(crate) fn leaves(&self) -> Self {
-        let steps = self.steps.iter().map(|(step, entry)| {
-            let is_member = entry.is_member && entry.below.is_empty();
-            (step.clone(), Entry { is_member, below: entry.below.leaves() })
-        });
-        Self { steps: steps.collect() }
-    }
-
     /// This set, and every declared field that has a field of this set beneath it.
     ///
     /// Removing the last owned field of a struct then removes the struct, which nobody owns as such.

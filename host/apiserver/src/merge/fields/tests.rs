@@ -6,6 +6,17 @@ use serde_json::json;
 use super::*;
 use crate::merge::lists::Place;
 
+impl Set {
+    /// The fields that have no other field of the set beneath them.
+    pub(crate) fn leaves(&self) -> Self {
+        let steps = self.steps.iter().map(|(step, entry)| {
+            let is_member = entry.is_member && entry.below.is_empty();
+            (step.clone(), Entry { is_member, below: entry.below.leaves() })
+        });
+        Self { steps: steps.collect() }
+    }
+}
+
 fn set(fields: &Value) -> Set {
     Set::parse(fields).expect("fieldsV1")
 }

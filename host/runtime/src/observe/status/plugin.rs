@@ -222,18 +222,6 @@ impl PluginStatus {
         locked(&self.controllers).insert(name.to_owned(), controller.clone());
     }
 
-    /// The controller `name`, which is known from now on.
-    #[cfg(test)]
-    pub(crate) fn controller(
-        &self,
-        name: &str,
-        workers: u32,
-        metrics: crate::observe::metrics::ControllerMetrics,
-    ) -> Arc<ControllerStatus> {
-        let new = || ControllerStatus::unlisted(&self.name, name, workers, metrics);
-        locked(&self.controllers).entry(name.to_owned()).or_insert_with(new).clone()
-    }
-
     /// Its controllers, by name.
     pub(crate) fn controllers(&self) -> Vec<Arc<ControllerStatus>> {
         locked(&self.controllers).values().cloned().collect()
@@ -280,6 +268,19 @@ impl PluginStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl PluginStatus {
+        /// The controller `name`, which is known from now on.
+        pub(crate) fn controller(
+            &self,
+            name: &str,
+            workers: u32,
+            metrics: crate::observe::metrics::ControllerMetrics,
+        ) -> Arc<ControllerStatus> {
+            let new = || ControllerStatus::unlisted(&self.name, name, workers, metrics);
+            locked(&self.controllers).entry(name.to_owned()).or_insert_with(new).clone()
+        }
+    }
 
     #[test]
     fn nobody_sets_another_state_between_what_a_policy_says_and_that_it_is_shown() {

@@ -8,6 +8,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::rejections::Rejections;
 
+impl JudgedAt {
+    pub(crate) fn from_millis(time: u64) -> Self {
+        Self(time)
+    }
+}
+
 fn rejection(digest: &str, time: u64) -> Rejection {
     Rejection { at: JudgedAt(time), ..Rejection::new(digest.into(), "it traps".into(), None) }
 }
