@@ -41,9 +41,6 @@ impl Composer for Plugin {
 
     fn compose(request: CompositionRequest) -> Result<Composition, Failures> {
         let app: WebApp = request.parent()?;
-        if request.request.deleting {
-            return Ok(Composition::new());
-        }
         let [deployment, service] = children(&app);
         let running: Option<Value> = request.child(&app.metadata.sibling("apps/v1", "Deployment"))?;
         let serving: Option<Value> = request.child(&app.metadata.sibling("v1", "Service"))?;

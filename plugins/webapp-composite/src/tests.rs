@@ -133,12 +133,3 @@ fn an_empty_image_keeps_the_children_and_is_reported_once() {
     assert_eq!((progressing.status, status.phase.as_str()), (ConditionStatus::False, "Pending"));
     assert!(compose(&reported(app, &composition), &[]).events().is_empty());
 }
-
-#[test]
-fn an_app_that_is_going_is_left_to_the_garbage_collector() {
-    let mut request = CompositionRequest::new(Request::new("webapp", "default", "shop"), &new_app()).unwrap();
-    request.request.deleting = true;
-    let composition = Plugin::compose(request).unwrap();
-    assert!(composition.children().unwrap().is_empty());
-    assert_eq!(composition.new_status::<Value>().unwrap(), None);
-}
