@@ -10,7 +10,7 @@ mod body;
 pub(crate) mod budget;
 mod carry_out;
 pub(crate) mod expecting;
-mod finalizer_guard;
+mod metadata_guard;
 mod plan;
 mod refusal;
 mod settling;

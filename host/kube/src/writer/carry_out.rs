@@ -20,7 +20,7 @@ use crate::client::request::{self, Answer, STILL_POSSIBLE};
 use crate::offload::LARGE;
 use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, Audit, WriteOutcome};
-use crate::writer::finalizer_guard::{FinalizerGuard, Lock};
+use crate::writer::metadata_guard::{Lock, MetadataGuard};
 use crate::writer::plan::{Plan, plan};
 use crate::writer::settling::Unsettled;
 
@@ -107,7 +107,7 @@ impl Writer {
                 return Stage::Unpaid(plan.subject, progress);
             }
             progress.paid = true;
-            let guard = FinalizerGuard { client: &self.client, skips: self.skips.as_ref(), offload: &self.offload };
+            let guard = MetadataGuard { client: &self.client, skips: self.skips.as_ref(), offload: &self.offload };
             let lock = match guard.judge(call, &mut plan).await {
                 Ok(lock) => lock,
                 Err(error) => return error.into(),

@@ -29,7 +29,7 @@ use crate::writer::skip::Skips;
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where the state before a write is known from.
-pub(crate) struct FinalizerGuard<'a> {
+pub(crate) struct MetadataGuard<'a> {
     pub(crate) client: &'a Client,
     /// The caches of the controller.
     pub(crate) skips: Option<&'a Arc<Skips>>,
@@ -46,7 +46,7 @@ pub(crate) enum Lock {
     Judged,
 }
 
-impl FinalizerGuard<'_> {
+impl MetadataGuard<'_> {
     /// Refuses `plan` if it adds or removes finalizers that the call may not.
     ///
     /// Who replaces the list may do so at the version only that was judged: else a finalizer that somebody adds meanwhile
