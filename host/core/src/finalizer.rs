@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub use touch::{MutationForm, Touch, touch};
+pub(crate) use touch::{PatchOperation, below_metadata, metadata_of};
 
 use crate::object::Object;
 

@@ -4,9 +4,13 @@
 //! A reference that crosses namespaces is not refused by the API server; the garbage collector deletes the child as an
 //! orphan minutes later. So it is refused here.
 
+mod added;
+
 use serde_json::{Value, json};
 
 use crate::object::{Header, ObjectKey, ObjectRef};
+
+pub use added::{AddedOwners, NamedOwner, added};
 
 /// Why an owner cannot own a child.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Which finalizers a write adds or removes, as far as its body tells, for the grants to judge. `keeping` of
+//! Which finalizers a write adds or removes, as far as its body tells, for the grants to judge. `metadata_guard` of
 //! `windlass-kube` asks before it sends a plugin's write.
 //!
 //! A plugin may be hostile, so what is not understood counts as touching all of them, and so does what lets a later apply
@@ -56,16 +56,12 @@ pub fn touch(form: MutationForm, body: &str) -> Touch {
     touched.unwrap_or(Touch::Any)
 }
 
-type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+pub(crate) type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// None: it is not understood.
 fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     let top: Fields<'_> = serde_json::from_str(body).ok()?;
-    let metadata: Option<Fields<'_>> = match top.get("metadata") {
-        Some(raw) => serde_json::from_str(raw.get()).ok()?,
-        None => None,
-    };
-    let metadata = metadata.unwrap_or_default();
+    let metadata = metadata_of(&top)?;
     let is_directed = |fields: &Fields<'_>| fields.contains_key("$patch") || fields.contains_key("$retainKeys");
     if form == MutationForm::Strategic && (is_directed(&top) || is_directed(&metadata)) {
         return None; // It may replace the whole object or its metadata, or keep of them what it names.
@@ -88,20 +84,30 @@ fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     })
 }
 
+/// The fields of the metadata in a body with the fields `top`. None: it is not understood.
+pub(crate) fn metadata_of<'a>(top: &Fields<'a>) -> Option<Fields<'a>> {
+    let metadata: Option<Fields<'a>> = match top.get("metadata") {
+        Some(raw) => serde_json::from_str(raw.get()).ok()?,
+        None => None,
+    };
+    Some(metadata.unwrap_or_default())
+}
+
 fn of_names(names: BTreeSet<String>) -> Touch {
     if names.is_empty() { Touch::Nothing } else { Touch::Names(names) }
 }
 
+/// An operation of a JSON patch.
 #[derive(Default, Deserialize)]
-struct PatchOperation {
+pub(crate) struct PatchOperation {
     #[serde(default)]
-    op: String,
+    pub(crate) op: String,
     #[serde(default)]
-    path: String,
+    pub(crate) path: String,
     #[serde(default)]
     from: String,
     #[serde(default)]
-    value: Value,
+    pub(crate) value: Value,
 }
 
 /// Understands the two operations that name a finalizer: adding it to the end of the list, and removing one that has
@@ -125,15 +131,20 @@ fn by_json_patch(patch: &str) -> Option<Touch> {
     Some(of_names(names))
 }
 
-/// Whether what a JSON pointer leads to holds finalizers, or says who owns them. The API server's library looks at nothing
-/// before the first slash.
+/// Whether what a JSON pointer leads to holds finalizers, or says who owns them.
 fn concerns(pointer: &str) -> bool {
+    let below = below_metadata(pointer);
+    below.is_some_and(|below| below.first().is_none_or(|field| matches!(*field, "finalizers" | "managedFields")))
+}
+
+/// The steps that a JSON pointer takes within the metadata; none, if it leads to all of them or to the whole object. None:
+/// it leads elsewhere. The API server's library looks at nothing before the first slash.
+pub(crate) fn below_metadata(pointer: &str) -> Option<Vec<&str>> {
     let pointer = pointer.split_once('/').map_or("", |(_, pointer)| pointer).trim_end_matches('/');
-    let mut names = pointer.split('/');
-    match (names.next().unwrap_or_default(), names.next()) {
-        ("" | "metadata", None) => true,
-        ("metadata", Some(field)) => matches!(field, "finalizers" | "managedFields"),
-        _ => false,
+    match pointer.split_once('/') {
+        None if matches!(pointer, "" | "metadata") => Some(Vec::new()),
+        Some(("metadata", below)) => Some(below.split('/').collect()),
+        _ => None,
     }
 }
 

@@ -1,6 +1,10 @@
-//! Judges the finalizers that a plugin's own writes add or remove (ADR 8). Its own is the host's to keep, and others
-//! are other controllers', unless the grants name them. What a body does to them is told in `core::finalizer`; here is
-//! found out what there was before, where that matters, and the grants are asked.
+//! Judges what a plugin's own writes do to metadata on which an object's life depends.
+//!
+//! The finalizers that they add or remove (ADR 8): the plugin's own is the host's to keep, and others are other
+//! controllers', unless the grants name them. The owners that they add: an owner other than the primary may not exist,
+//! and then the garbage collector deletes the object, so it takes the right to delete. What a body does is told in
+//! `core::finalizer` and `core::owner`; here is found out what there was before, where that matters, and the grants are
+//! asked.
 //!
 //! Not for what the host itself writes in a system role.
 
@@ -12,7 +16,10 @@ use bytes::Bytes;
 use kube::Client;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::finalizer::{self, MutationForm, Touch};
+use windlass_core::grants::Access;
+use windlass_core::object::{Object, OwnerReference};
 use windlass_core::overlay::WrittenState;
+use windlass_core::owner::{self, AddedOwners};
 use windlass_core::ports::CallContext;
 use windlass_core::principal::Role;
 use windlass_core::write::PatchType;
@@ -46,10 +53,64 @@ pub(crate) enum Lock {
     Judged,
 }
 
+/// What a write does, as far as its body tells.
+struct Touched {
+    finalizers: Touch,
+    /// The owners that it names, without those that it may.
+    owners: AddedOwners,
+    /// Whether it replaces the lists, so that what they were matters.
+    replaces: bool,
+}
+
+/// The object before the write.
+struct Before {
+    finalizers: Vec<String>,
+    owners: Arc<[OwnerReference]>,
+    version: String,
+}
+
+impl Before {
+    fn of(object: &Object) -> Self {
+        // Not what the plugin has read: it does not count as reading.
+        let finalizers = finalizer::in_text(&object.glance());
+        let header = &object.header;
+        Self { finalizers, owners: header.owners.clone(), version: header.version.to_string() }
+    }
+}
+
+impl Touched {
+    fn of(call: &CallContext, plan: &Plan, form: MutationForm, body: &str) -> Self {
+        let may_delete = call.principal.grants().allows(&deletion(plan));
+        let added = if may_delete { AddedOwners::none() } else { owner::added(form, body) };
+        let primary = call.primary.as_ref().map(|primary| &primary.header);
+        let owners = added
+            .without(|owner| primary.is_some_and(|primary| owner.is_primary(&call.primary_kind, primary, &plan.key)));
+        let replaces = matches!(form, MutationForm::Replacement | MutationForm::Merge);
+        Self { finalizers: finalizer::touch(form, body), owners, replaces }
+    }
+
+    fn depends_on_before(&self) -> bool {
+        matches!(self.finalizers, Touch::Only(_)) || (self.replaces && !self.owners.is_none())
+    }
+
+    /// Asks the grants. `before` None: there was no such object, or it does not matter.
+    fn check(self, call: &CallContext, plan: &Plan, before: Option<Before>) -> Result<(), ApiError> {
+        let Before { finalizers, owners, .. } =
+            before.unwrap_or_else(|| Before { finalizers: Vec::new(), owners: [].into(), version: String::new() });
+        match self.finalizers {
+            Touch::Nothing => {}
+            Touch::Names(names) => check_finalizers(call, plan, &names)?,
+            Touch::Any => check_finalizers(call, plan, &BTreeSet::from(["*".to_owned()]))?,
+            Touch::Only(only) => check_finalizers(call, plan, &Touch::difference(&only, finalizers))?,
+        }
+        check_owners(call, plan, &self.owners.without(|owner| owners.iter().any(|before| owner.is(before))))
+    }
+}
+
 impl MetadataGuard<'_> {
-    /// Refuses `plan` if it adds or removes finalizers that the call may not.
+    /// Refuses `plan` if it adds or removes finalizers, or adds owners, that the call may not.
     ///
-    /// Who replaces the list may do so at the version only that was judged: else a finalizer that somebody adds meanwhile
+    /// Who replaces a list may do so at the version only that was judged: else a finalizer that somebody adds meanwhile
     /// would go.
     pub(crate) async fn judge(&self, call: &CallContext, plan: &mut Plan) -> Result<Lock, ApiError> {
         if call.principal.role != Role::Plugin {
@@ -57,39 +118,40 @@ impl MetadataGuard<'_> {
         }
         let body = String::from_utf8_lossy(&plan.mutation.body).into_owned();
         let Some(form) = form(plan, &body) else { return Ok(Lock::Unchanged) };
-        match finalizer::touch(form, &body) {
-            Touch::Nothing => Ok(Lock::Unchanged),
-            Touch::Names(names) => check(call, plan, &names).map(|()| Lock::Unchanged),
-            Touch::Any => check(call, plan, &BTreeSet::from(["*".to_owned()])).map(|()| Lock::Unchanged),
-            Touch::Only(only) => self.judge_list(call, plan, &only, &body).await,
+        let touched = Touched::of(call, plan, form, &body);
+        if touched.depends_on_before() {
+            self.judge_lists(call, plan, touched, &body).await
+        } else {
+            touched.check(call, plan, None).map(|()| Lock::Unchanged)
         }
     }
 
-    async fn judge_list(
+    async fn judge_lists(
         &self,
         call: &CallContext,
         plan: &mut Plan,
-        only: &BTreeSet<String>,
+        touched: Touched,
         body: &str,
     ) -> Result<Lock, ApiError> {
         let invalid = |error: &dyn std::fmt::Display| plan.subject.refuse(ApiReason::Invalid, error.to_string());
         let mut parsed = Body::read(body).map_err(|error| invalid(&error))?;
         let version = parsed.version();
         if let Some(known) = version.as_deref().and_then(|version| self.known(call, plan, version)) {
-            return check(call, plan, &Touch::difference(only, known)).map(|()| Lock::Unchanged);
+            return touched.check(call, plan, Some(known)).map(|()| Lock::Unchanged);
         }
-        let Some((finalizers, latest)) = self.live(call, plan).await? else {
+        let Some(before) = self.live(call, plan).await? else {
             // Some kinds are created by an update.
             if plan.how == How::Update && plan.subresource.is_empty() {
                 let access = plan.resource.access("create", "", Some(&plan.key));
                 plan.subject.check_grant(&call.principal, &access)?;
             }
-            return check(call, plan, only).map(|()| Lock::Unchanged);
+            return touched.check(call, plan, None).map(|()| Lock::Unchanged);
         };
+        let latest = before.version.clone();
         if version.as_deref().is_some_and(|version| version != latest && is_plain(version)) {
             return Ok(Lock::Unchanged); // The server will refuse it: it is about a state that is no more.
         }
-        check(call, plan, &Touch::difference(only, finalizers))?;
+        touched.check(call, plan, Some(before))?;
         if version.as_ref() == Some(&latest) {
             return Ok(Lock::Unchanged);
         }
@@ -98,8 +160,8 @@ impl MetadataGuard<'_> {
         Ok(Lock::Judged)
     }
 
-    /// The finalizers of the object at `version`, if this call or a cache knows that very state.
-    fn known(&self, call: &CallContext, plan: &Plan, version: &str) -> Option<Vec<String>> {
+    /// The object at `version`, if this call or a cache knows that very state.
+    fn known(&self, call: &CallContext, plan: &Plan, version: &str) -> Option<Before> {
         let left = call.overlay.get(&plan.resource.kind, &plan.key).and_then(|known| known.left);
         let own = match left {
             Some(WrittenState::State(_, object)) => Some(object),
@@ -107,22 +169,18 @@ impl MetadataGuard<'_> {
         };
         let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, version));
         let of_version = own.filter(|own| own.header.version.to_string() == version).or(cached)?;
-        // Not what the plugin has read: it does not count as reading.
-        Some(finalizer::in_text(&of_version.glance()))
+        Some(Before::of(&of_version))
     }
 
-    /// The finalizers of the object as the server has it now, with its version. None: it has no such object.
-    async fn live(&self, call: &CallContext, plan: &Plan) -> Result<Option<(Vec<String>, String)>, ApiError> {
+    /// The object as the server has it now. None: it has no such object.
+    async fn live(&self, call: &CallContext, plan: &Plan) -> Result<Option<Before>, ApiError> {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| plan.subject.refuse(ApiReason::Invalid, error.to_string()))?;
         let uri = plan.resource.object(&plan.key, "");
         match request::get_as(self.client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
             Ok(text) => {
                 let kind = plan.resource.kind.clone();
-                let read = move |text: &str| {
-                    let object = answer::whole(&kind, text)?;
-                    Ok((finalizer::in_text(&object.glance()), object.header.version.to_string()))
-                };
+                let read = move |text: &str| Ok(Before::of(&answer::whole(&kind, text)?));
                 let read: Result<_, ParseError> = self.offload.read(text, read).await;
                 read.map(Some).map_err(|error| {
                     plan.subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
@@ -131,7 +189,8 @@ impl MetadataGuard<'_> {
             Err(error) if error.code() == Some(404) => Ok(None),
             Err(error) => {
                 let mut failed = plan.subject.read_failed(&error);
-                failed.message = format!("which finalizers it would remove could not be read: {}", failed.message);
+                failed.message =
+                    format!("which finalizers and owners it would replace could not be read: {}", failed.message);
                 Err(failed)
             }
         }
@@ -143,7 +202,7 @@ fn is_plain(version: &str) -> bool {
     !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The form in which the body of `plan` touches finalizers. None: it touches none.
+/// The form in which the body of `plan` touches finalizers and owners. None: it touches none.
 fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     let is_itself = plan.subresource.is_empty();
     match plan.how {
@@ -167,7 +226,7 @@ fn replaces_object(plan: &Plan, body: &str) -> bool {
     is_built_in && Body::read(body).is_ok_and(|body| body.kind().is_ok_and(|kind| kind.kind == plan.resource.kind.kind))
 }
 
-fn check(call: &CallContext, plan: &Plan, names: &BTreeSet<String>) -> Result<(), ApiError> {
+fn check_finalizers(call: &CallContext, plan: &Plan, names: &BTreeSet<String>) -> Result<(), ApiError> {
     let own = finalizer::name(&call.principal.plugin);
     if names.contains(&own) {
         let message = format!(
@@ -178,4 +237,23 @@ fn check(call: &CallContext, plan: &Plan, names: &BTreeSet<String>) -> Result<()
     }
     let checked = names.iter().try_for_each(|name| call.principal.check_finalizer(name));
     checked.map_err(|denial| plan.subject.not_granted(&call.principal, &denial))
+}
+
+fn check_owners(call: &CallContext, plan: &Plan, owners: &AddedOwners) -> Result<(), ApiError> {
+    if owners.is_none() {
+        return Ok(());
+    }
+    call.principal.check(&deletion(plan)).map_err(|denial| {
+        let mut refused = plan.subject.not_granted(&call.principal, &denial);
+        refused.message = format!(
+            "it would make {owners} an owner, and not only the primary: the garbage collector deletes an object whose owners \
+             do not exist, so this takes the right to delete. {}",
+            refused.message
+        );
+        refused
+    })
+}
+
+fn deletion(plan: &Plan) -> Access<'_> {
+    plan.resource.access("delete", "", Some(&plan.key))
 }

@@ -13,6 +13,7 @@ mod informer;
 mod informers;
 mod live;
 mod offload;
+mod owner_guard;
 mod reachability;
 mod reader;
 mod review;
