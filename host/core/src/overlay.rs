@@ -7,6 +7,7 @@
 //! stale just the same. `reader` decides what of them a watch would show.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::compact::{Uid, Version};
@@ -15,6 +16,16 @@ use crate::object::{Object, ObjectKey, ObjectKind};
 /// How many bytes of objects the overlay of one call keeps whole. What its writes return beyond that is not shown any more,
 /// neither is the stale state in the cache: as if no watch covered the object, until the watch has caught up.
 pub const MOST_BYTES: usize = 32 << 20;
+
+/// How many bytes of that may be there before there is room for them.
+pub const ON_CREDIT: usize = 1 << 20;
+
+/// Room for what a call has in the host, of a budget that calls share.
+pub trait Room: fmt::Debug + Send + Sync {
+    /// Whether there is room for `bytes` in all. Takes what is lacking, if that is free. All of it comes back when this
+    /// is dropped.
+    fn try_have(&self, bytes: usize) -> bool;
+}
 
 /// The states that a call's own writes have left. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +37,28 @@ pub struct Overlay {
 struct States {
     by_kind: HashMap<GroupKind, BTreeMap<ObjectKey, Known>>,
     bytes: usize,
+    /// None: nobody counts.
+    room: Option<Arc<dyn Room>>,
+    /// For how many bytes there is room.
+    covered: usize,
+    /// For how many bytes there is room elsewhere.
+    paid: usize,
+}
+
+impl States {
+    /// Whether `size` more bytes may be kept: there is room for them or can be, or they are few.
+    fn may_keep(&mut self, size: usize) -> bool {
+        let wanted = self.bytes.saturating_add(size);
+        if wanted > MOST_BYTES {
+            return false;
+        }
+        let Some(room) = self.room.as_ref().filter(|_| wanted > self.covered + self.paid) else { return true };
+        if room.try_have(wanted - self.paid) {
+            self.covered = wanted - self.paid;
+            return true;
+        }
+        wanted <= self.covered + self.paid + ON_CREDIT
+    }
 }
 
 /// A kind in whatever version.
@@ -53,6 +86,23 @@ pub enum WrittenState {
 }
 
 impl Overlay {
+    /// Has what is kept from now on take its place in `room`, for as long as the overlay is there.
+    pub fn charge_to(&self, room: Arc<dyn Room>) {
+        self.states().room = Some(room);
+    }
+
+    /// How many bytes are kept for which there was no room. To be paid before the call goes on.
+    #[must_use]
+    pub fn owed(&self) -> usize {
+        let states = self.states();
+        if states.room.is_some() { states.bytes.saturating_sub(states.covered + states.paid) } else { 0 }
+    }
+
+    /// There is room elsewhere for so many bytes more.
+    pub fn paid(&self, bytes: usize) {
+        self.states().paid += bytes;
+    }
+
     /// Keeps what a committed write has left: the object that the server returned, or nothing.
     pub fn record(&self, kind: ObjectKind, key: ObjectKey, state: Option<Object>) {
         match state {
@@ -95,17 +145,17 @@ impl Overlay {
 
     fn keep(&self, kind: &ObjectKind, key: ObjectKey, left: WrittenState) {
         let mut states = self.states();
-        let States { by_kind, bytes } = &mut *states;
-        let known = by_kind.entry(group_kind(kind)).or_default().entry(key).or_default();
-        *bytes -= known.left.as_ref().map_or(0, size);
+        let of_kind = group_kind(kind);
+        let before = states.by_kind.get(&of_kind).and_then(|known| known.get(&key)?.left.as_ref()).map_or(0, size);
+        states.bytes -= before;
         let left = match left {
-            WrittenState::State(_, object) if *bytes + object.whole_footprint() > MOST_BYTES => {
+            WrittenState::State(_, object) if !states.may_keep(object.whole_footprint()) => {
                 WrittenState::Unkept(object.header.version.clone())
             }
             kept => kept,
         };
-        *bytes += size(&left);
-        *known = Known { left: Some(left), in_doubt: false };
+        states.bytes += size(&left);
+        states.by_kind.entry(of_kind).or_default().insert(key, Known { left: Some(left), in_doubt: false });
     }
 
     fn states(&self) -> MutexGuard<'_, States> {
@@ -187,5 +237,39 @@ mod tests {
         let (key, object) = large(2);
         overlay.record(kind("v1"), key, Some(object));
         assert!(kept(2), "what is gone makes place");
+    }
+
+    #[derive(Debug)]
+    struct Least(usize);
+
+    impl Room for Least {
+        fn try_have(&self, bytes: usize) -> bool {
+            bytes <= self.0
+        }
+    }
+
+    #[test]
+    fn what_a_call_has_written_takes_room_and_little_of_it_is_owed() {
+        const OBJECT: usize = 900 << 10;
+        let overlay = Overlay::default();
+        overlay.charge_to(Arc::new(Least(2 * OBJECT + (10 << 10))));
+        let keys = (0..36).map(|at| ObjectKey::namespaced("prod", format!("w{at}"))).collect::<Vec<_>>();
+        let write = |key: &ObjectKey| overlay.record(kind("v1"), key.clone(), Some(object(" ".repeat(OBJECT))));
+        let kept = || {
+            let known = overlay.of_kind(&kind("v1")).into_iter();
+            known.filter(|(_, known)| matches!(known.left, Some(WrittenState::State(..)))).count()
+        };
+        keys.iter().take(2).for_each(write);
+        assert_eq!((kept(), overlay.owed()), (2, 0));
+        keys.iter().for_each(write);
+        assert_eq!(kept(), 3, "two in their room, and one on credit");
+        assert!((OBJECT..ON_CREDIT).contains(&overlay.owed()), "{}", overlay.owed());
+        overlay.paid(overlay.owed());
+        assert_eq!(overlay.owed(), 0);
+        keys.iter().for_each(write);
+        assert_eq!(kept(), 4, "there was room elsewhere, so there is credit again");
+        let free = Overlay::default();
+        free.record(kind("v1"), key(), Some(object(" ".repeat(OBJECT))));
+        assert_eq!(free.owed(), 0, "nobody counts");
     }
 }

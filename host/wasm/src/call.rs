@@ -101,6 +101,10 @@ impl Callee<'_> {
 
     /// The same, and what is left of its wall time.
     async fn timed_call<Q: Question>(&self, question: &Q, world: World) -> Result<(Q::Answer, Duration), Stopped> {
+        if let Some(call) = world.call() {
+            let memory = &self.shared.memory;
+            call.overlay.charge_to(memory.room(self.counters.share(memory)));
+        }
         let Seat { mut store, mut instance, served, terms } = self.seat(world).await;
         let time = store.data().meter.time().clone();
         let answer = {

@@ -14,9 +14,12 @@
 //! one at a time waits for that part or has it, so that who wants it waits for one call of each other plugin at most.
 //!
 //! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to
-//! wait; and the bodies of writes while the host has them. Those are there when they are asked for, so a plugin that
-//! has never sent any before can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB a call
-//! at most) and stacks are not counted.
+//! wait; the bodies of writes and the answers to imports while the host has them; and the objects that a call's writes
+//! have left, which its later reads are to show (`room`). Bodies and answers are there before they are asked for, so a
+//! plugin that has never had any before can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB
+//! a call at most), stacks, and single objects that are read from a cache are not counted.
+
+mod room;
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,6 +78,7 @@ impl GuestMemory {
             held: share.pages.nothing(),
             kept_back: None,
             used: 0,
+            kept: 0,
             most: 0,
         };
         match self.at_once(share, wanted, Wants::ToBegin) {
@@ -142,6 +146,8 @@ pub(crate) struct Account {
     held: Portion,
     kept_back: Option<KeptBack>,
     used: usize,
+    /// Bytes that the host keeps for the call to its end.
+    kept: usize,
     most: usize,
 }
 
@@ -172,7 +178,19 @@ impl Account {
         self.cover(self.used.saturating_add(bytes), time).await;
     }
 
+    /// Has room for `bytes` more, which the host keeps for the call to its end.
+    pub(crate) async fn keep(&mut self, bytes: usize, time: &CallTime) {
+        self.kept = self.kept.saturating_add(bytes);
+        self.cover(self.used, time).await;
+    }
+
+    /// The call has ended, and another begins in the same instance.
+    pub(crate) fn keep_nothing(&mut self) {
+        self.kept = 0;
+    }
+
     async fn cover(&mut self, bytes: usize, time: &CallTime) {
+        let bytes = bytes.saturating_add(self.kept);
         let more = pages(bytes).saturating_sub(self.held.amount());
         if more > 0 && self.kept_back.is_none() {
             match self.budget.at_once(&self.share, more, Wants::ToGoOn) {
@@ -232,6 +250,9 @@ mod tests {
 
     use futures::FutureExt as _;
     use windlass_core::fair::CpuPermit;
+    use windlass_core::labels::Labels;
+    use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
+    use windlass_core::overlay::{self, Overlay};
 
     use super::*;
     use crate::limits::Limit;
@@ -239,6 +260,23 @@ mod tests {
 
     fn memory(budget: usize, of_call: usize) -> Arc<GuestMemory> {
         GuestMemory::new(budget * PAGE, of_call * PAGE, Arc::new(ParkingLot::new(0, 0)))
+    }
+
+    /// A write has left an object of nearly three pages.
+    fn written(overlay: &Overlay, at: usize) {
+        let key = ObjectKey::namespaced("prod", format!("w{at}"));
+        let header = Header {
+            key: key.clone(),
+            uid: "u".into(),
+            version: "7".into(),
+            generation: 0,
+            labels: Labels::default(),
+            owners: Arc::default(),
+            own_fields: None,
+            deleting: false,
+        };
+        let object = Object::new(header, " ".repeat(3 * PAGE - (2 << 10)));
+        overlay.record(ObjectKind::new("v1", "ConfigMap"), key, Some(object));
     }
 
     fn time() -> CallTime {
@@ -319,6 +357,33 @@ mod tests {
         }
         call.grow_to(4 * PAGE, &time).await;
         assert_eq!(memory.reserved(), 4 * PAGE, "what was beside it has gone");
+    }
+
+    #[tokio::test]
+    async fn what_calls_have_written_is_charged_to_their_plugin_and_comes_back_with_it() {
+        let (memory, time) = (memory(40, 4), time());
+        let share = memory.share();
+        let mut calls = Vec::new();
+        for _ in 0..64 {
+            let overlay = Overlay::default();
+            overlay.charge_to(memory.room(&share));
+            for at in 0..36 {
+                written(&overlay, at);
+            }
+            calls.push(overlay);
+        }
+        assert_eq!(memory.reserved(), 18 * PAGE, "half of what calls share, which is 6 objects");
+        let owed: Vec<_> = calls.iter().map(Overlay::owed).collect();
+        assert!(owed.iter().all(|owed| *owed <= overlay::ON_CREDIT), "{owed:?}");
+        let mut call = memory.reserve(&memory.share(), 0).await;
+        call.keep(3 * PAGE, &time).await;
+        call.grow_to(PAGE, &time).await;
+        assert_eq!((call.used(), memory.reserved()), (PAGE, 22 * PAGE));
+        call.keep_nothing();
+        call.grow_to(4 * PAGE, &time).await;
+        assert_eq!(memory.reserved(), 22 * PAGE, "what was kept for the call before has gone");
+        drop((calls, call));
+        assert_eq!(memory.reserved(), 0);
     }
 
     #[tokio::test]

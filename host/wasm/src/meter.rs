@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiterAsync;
 use windlass_core::fair::leave_thread;
+use windlass_core::overlay::Overlay;
 
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
@@ -50,6 +51,7 @@ impl Meter {
     /// An account of a call that begins now, in an instance that has served another.
     pub(crate) fn begin_another(&mut self, limits: Arc<Limits>, time: CallTime, cpu: CpuTime) {
         (self.limits, self.time, self.cpu, self.used) = (limits, time, cpu, Used::default());
+        self.of_instance.memory.keep_nothing();
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -125,6 +127,15 @@ impl Meter {
     /// Has room in the memory of all guests for `bytes` that the host is to have for the call, and waits for it.
     pub(crate) async fn have_beside(&mut self, bytes: usize) {
         self.of_instance.memory.have_beside(bytes, &self.time).await;
+    }
+
+    /// Waits for room in the memory of all guests for what `overlay` has kept without.
+    pub(crate) async fn pay_for(&mut self, overlay: &Overlay) {
+        let owed = overlay.owed();
+        if owed > 0 {
+            self.of_instance.memory.keep(owed, &self.time).await;
+            overlay.paid(owed);
+        }
     }
 
     /// Whether the call may read the API server itself once more.

@@ -53,7 +53,7 @@ pub(crate) enum Lock {
     Judged,
 }
 
-/// What a write does, as far as its body tells.
+/// The finalizers and owners that a write touches, as far as its body tells.
 struct Touched {
     finalizers: Touch,
     /// The owners that it names, without those that it may.

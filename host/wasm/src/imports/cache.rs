@@ -8,7 +8,7 @@ use windlass_core::{error, ports};
 use crate::abi::v0_1_0::bindings::windlass::plugin::cache::{Host, ListQuery};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, malformed, too_large};
+use crate::imports::{RAISE_RESPONSE, make_room, malformed, too_large};
 use crate::meter::Meter;
 use crate::state::CallState;
 
@@ -42,6 +42,7 @@ impl Host for CallState {
             }
             answers.push(answer);
         }
+        make_room(self, self.meter.limits().response_bytes - budget).await;
         Ok(answers)
     }
 
@@ -58,6 +59,7 @@ impl Host for CallState {
         } else {
             reads.list(&call, &query)
         };
+        make_room(self, page.as_ref().map_or(0, |page| page.items.iter().map(|item| item.len()).sum())).await;
         Ok(page.map_err(convert::api_error).map(|page| Page {
             items: page.items.iter().map(ToString::to_string).collect(),
             next_token: page.next_token,

@@ -6,7 +6,7 @@ use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreRe
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_1_0::convert::milliseconds;
-use crate::imports::{RAISE_RESPONSE, elsewhere};
+use crate::imports::{RAISE_RESPONSE, elsewhere, make_room};
 use crate::state::CallState;
 
 impl Host for CallState {
@@ -18,6 +18,7 @@ impl Host for CallState {
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
         let (http, call) = (world.ports.http.clone(), world.call.clone());
         let answer = elsewhere(self, "http.fetch", async move { http.fetch(call, request).await }).await?;
+        make_room(self, answer.as_ref().map_or(0, size)).await;
         Ok(answer.and_then(|response| within(response, limit)).map(to_wit).map_err(error_to_wit))
     }
 }
@@ -31,13 +32,17 @@ fn from_wit(request: Request) -> HttpRequest {
     HttpRequest { method, url, headers, body, timeout: timeout_ms.map(milliseconds) }
 }
 
-/// `response`, if it is no larger than what the host hands to a guest at once.
-fn within(response: HttpResponse, limit: usize) -> Result<HttpResponse, CoreError> {
+fn size(response: &HttpResponse) -> usize {
     let body = match &response.body {
         HttpBody::Text(text) => text.len(),
         HttpBody::Bytes(bytes) => bytes.len(),
     };
-    let size = response.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + body;
+    response.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + body
+}
+
+/// `response`, if it is no larger than what the host hands to a guest at once.
+fn within(response: HttpResponse, limit: usize) -> Result<HttpResponse, CoreError> {
+    let size = size(&response);
     if size <= limit {
         return Ok(response);
     }

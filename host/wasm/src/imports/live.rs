@@ -6,7 +6,7 @@ use windlass_core::ports::LiveQuery;
 use crate::abi::v0_1_0::bindings::windlass::plugin::live::{Host, ListQuery};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};
 use crate::abi::v0_1_0::convert::{self, Malformed};
-use crate::imports::{RAISE_RESPONSE, elsewhere, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, elsewhere, make_room, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -24,6 +24,7 @@ impl Host for CallState {
         let (live, call) = (world.ports.live.clone(), world.call.clone());
         let answer = elsewhere(self, "live.get", async move { live.get(call, target).await }).await?;
         let size = answer.as_ref().map_or(0, |object| object.as_ref().map_or(0, |text| text.len()));
+        make_room(self, size).await;
         if let Err(error) = fits(self, "get", size) {
             return Ok(Err(error));
         }
@@ -43,6 +44,7 @@ impl Host for CallState {
         let (live, call) = (world.ports.live.clone(), world.call.clone());
         let answer = elsewhere(self, "live.list", async move { live.list(call, query).await }).await?;
         let size = answer.as_ref().map_or(0, |page| page.items.iter().map(|item| item.len()).sum());
+        make_room(self, size).await;
         if let Err(error) = fits(self, "list", size) {
             return Ok(Err(error));
         }

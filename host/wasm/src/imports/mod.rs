@@ -62,6 +62,16 @@ async fn begun_here<T: Send + 'static>(
     waiting(state, import, begin_here(&host, work)).await
 }
 
+/// Has room in the memory of all guests for an answer of `bytes`, which the host has until the guest does, and for what
+/// the call's writes have left.
+async fn make_room(state: &mut CallState, bytes: usize) {
+    state.meter.have_beside(bytes).await;
+    if let Some(call) = state.world.call() {
+        let overlay = call.overlay.clone();
+        state.meter.pay_for(&overlay).await;
+    }
+}
+
 /// Waits for `work` of the host's, without the call's CPU permit.
 async fn waiting<T>(
     state: &mut CallState,

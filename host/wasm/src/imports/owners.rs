@@ -6,7 +6,7 @@ use windlass_core::object::ObjectRef;
 use crate::abi::v0_1_0::bindings::windlass::plugin::owners::{Claimed, Host};
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectKind};
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, elsewhere, malformed, too_large};
+use crate::imports::{RAISE_RESPONSE, elsewhere, make_room, malformed, too_large};
 use crate::state::CallState;
 
 impl Host for CallState {
@@ -26,6 +26,7 @@ impl Host for CallState {
         let claim = elsewhere(self, "owners.claim", async move { owners.claim(call, kind, selector).await });
         let references = |objects: &[_]| objects.iter().map(convert::reference).collect();
         let claimed = claim.await?;
+        make_room(self, 0).await;
         let size =
             claimed.as_ref().map_or(0, |claimed| claimed.adopted.iter().chain(&claimed.released).map(size).sum());
         if size > self.meter.limits().response_bytes {

@@ -1,6 +1,7 @@
 //! `writes`: mutations, each handed to the port and carried out on the host's runtime.
 
 use windlass_core::error::{ApiError as CoreError, ApiReason};
+use windlass_core::ports::Written;
 use windlass_core::write::Operation;
 
 use crate::abi::v0_1_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};
@@ -8,7 +9,7 @@ use crate::abi::v0_1_0::bindings::windlass::plugin::writes::{
     self as wit, DeleteOptions, DeleteWrite, Host, ObjectWrite, PatchType, PatchWrite, WriteOptions,
 };
 use crate::abi::v0_1_0::convert;
-use crate::imports::{RAISE_RESPONSE, begun_here, malformed, refused, too_large};
+use crate::imports::{RAISE_RESPONSE, begun_here, make_room, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
@@ -75,6 +76,7 @@ impl Host for CallState {
         };
         // When this call is cancelled, what has not been sent must not be. What has is the port's to settle.
         let written = begun_here(self, IMPORT, async move { writes.batch(call, to_send).await }).await?;
+        make_room(self, written.iter().map(answer_bytes).sum()).await;
         let mut written = written.into_iter();
         let mut left = budget;
         let answers = verbs.into_iter().map(|verb| {
@@ -136,7 +138,12 @@ async fn write(state: &mut CallState, import: &'static str, operation: wit::Oper
     let (writes, call) = (world.ports.writes.clone(), world.call.clone());
     // When this call is cancelled, what waits to be sent must not be; what has been sent is the port's to settle (ADR 5).
     let written = begun_here(state, import, async move { writes.write(call, operation).await }).await?;
+    make_room(state, answer_bytes(&written)).await;
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
+}
+
+fn answer_bytes(written: &Written) -> usize {
+    written.as_ref().map_or(0, |object| object.as_ref().map_or(0, |object| object.len()))
 }
 
 /// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
