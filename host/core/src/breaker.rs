@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::retry::RetryPolicy;
 
 /// Traps over so many different keys, with no answer between them, open a circuit.
 pub const DIFFERENT_KEYS: usize = 5;
@@ -164,7 +165,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
                 Some(BreakerChange::Closed)
             }
             (BreakerPhase::Open { pause, .. }, true) => {
-                let pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                let pause = RetryPolicy::doubling(*pause, LONGEST_PAUSE).planned(1);
                 Some(self.open(pause, now))
             }
         }

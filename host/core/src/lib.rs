@@ -40,6 +40,7 @@ pub mod principal;
 pub mod probation;
 pub mod progress;
 pub mod queue;
+pub mod retry;
 pub mod settle;
 pub mod shared_budget;
 pub mod sharing;

@@ -3,28 +3,34 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::retry::{Retries, RetryPolicy};
 
 const FIRST: Duration = Duration::from_millis(800);
-const MOST: Duration = Duration::from_secs(30);
+/// Less up to a half at random, so that many informers do not return together.
+const POLICY: RetryPolicy = RetryPolicy::doubling(FIRST, Duration::from_secs(30)).jitter(0.5, 1.0);
 /// After so long without a failure the next one counts as the first.
 const HEALTHY: Duration = Duration::from_mins(2);
 
-/// Doubles from 800 ms to 30 s, less up to a half at random, so that many informers do not return together.
-#[derive(Debug, Default)]
+/// The waits after failures that follow each other.
+#[derive(Debug)]
 pub(crate) struct Backoff {
-    failures: u32,
+    retries: Retries,
     last: Option<Instant>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { retries: POLICY.begin(), last: None }
+    }
 }
 
 impl Backoff {
     /// The wait after a failure at `now`.
     pub(crate) fn next(&mut self, now: Instant) -> Duration {
         if self.last.is_some_and(|last| now.duration_since(last) > HEALTHY) {
-            self.failures = 0;
+            self.retries.reset();
         }
-        let whole = FIRST.saturating_mul(1 << self.failures.min(16)).min(MOST);
-        self.failures += 1;
-        let delay = whole.mul_f64(rand::random_range(0.5..=1.0));
+        let delay = self.retries.pause(rand::random());
         self.last = Some(now + delay);
         delay
     }
@@ -44,6 +50,6 @@ mod tests {
             assert!(delay <= whole && delay >= whole / 2, "{delay:?} of {whole:?}");
             now += delay;
         }
-        assert!(backoff.next(now + HEALTHY + MOST) <= FIRST);
+        assert!(backoff.next(now + HEALTHY * 2) <= FIRST);
     }
 }

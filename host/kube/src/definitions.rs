@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_core::fence::LeaseLost;
 use windlass_core::principal::Principal;
+use windlass_core::retry::RetryPolicy;
 
 use crate::client::headers;
 use crate::client::request::{self, Answer, Mutation, Query, RequestError, SERVER_TIMEOUT};
@@ -29,8 +30,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(35);
 /// How often the decision is made anew because the definition changed meanwhile.
 const DECISIONS: usize = 4;
 /// The waits between two looks at a definition that is not established yet.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const WAITS: RetryPolicy = RetryPolicy::doubling(Duration::from_millis(50), Duration::from_secs(2));
 
 /// Why a definition is not installed.
 #[derive(Debug, thiserror::Error)]
@@ -247,7 +247,7 @@ impl Installer<'_> {
 
     /// Waits until the server serves the definition, of which `latest` is known.
     async fn established(&self, mut latest: Value, deadline: Instant, limit: Duration) -> Result<(), DefinitionError> {
-        let mut wait = FIRST_WAIT;
+        let mut waits = WAITS.begin();
         let late = |message| DefinitionError::NotEstablished { name: self.name(), limit, message };
         loop {
             let message = match change::state(&latest) {
@@ -257,11 +257,11 @@ impl Installer<'_> {
                 }
                 DefinitionState::Pending(message) => message,
             };
+            let wait = waits.pause(1.0);
             if Instant::now() + wait > deadline {
                 return Err(late(message));
             }
             sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
             latest = self.get().await?.ok_or_else(|| late("somebody has deleted it".to_owned()))?;
         }
     }

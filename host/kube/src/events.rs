@@ -19,6 +19,7 @@ use windlass_core::fence::Fenced;
 use windlass_core::object::ObjectRef;
 use windlass_core::panics::cause;
 use windlass_core::ports::{CallContext, Event, EventType, Events};
+use windlass_core::retry::RetryPolicy;
 
 use crate::client::headers;
 use crate::client::request::{self, Mutation, Query, RequestError, SERVER_TIMEOUT, STILL_POSSIBLE};
@@ -31,7 +32,7 @@ const MOST_NOTE: usize = 1_024;
 const MOST_WORD: usize = 128;
 const MOST_NAME: usize = 253;
 /// The waits between the attempts to send one event.
-const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+const RETRIES: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), Duration::from_secs(4)).steps(3);
 
 /// Sends the Events of plugins. Clones share a queue and a task, which ends with the last of them.
 #[derive(Clone)]
@@ -215,21 +216,17 @@ impl Worker {
     /// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it
     /// waited, and whoever runs the plugin now tells of it.
     async fn send(&self, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
-        let mut waits = RETRIES.iter();
-        loop {
+        let attempt = || async {
             let Ok(limit) = fence.may_start(STILL_POSSIBLE) else { return Ok(false) };
             let result = request::mutate(&self.client, mutation.clone(), limit).await;
             tracing::debug!(
                 target: "windlass::audit",
                 role = "events", verb = %mutation.method, uri = mutation.uri, committed = result.is_ok(), "mutation"
             );
-            let Err(error) = result else { return Ok(true) };
-            let hopeless = error.code().is_some_and(|code| code < 500 && code != 429);
-            match waits.next() {
-                Some(wait) if !hopeless => sleep(*wait).await,
-                _ => return Err(error),
-            }
-        }
+            result.map(|_| true)
+        };
+        let passes = |error: &RequestError| error.code().is_none_or(|code| code >= 500 || code == 429);
+        RETRIES.run(rand::random, sleep, passes, attempt).await
     }
 }
 

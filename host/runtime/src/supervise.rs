@@ -10,11 +10,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use windlass_core::panics::cause;
+use windlass_core::retry::RetryPolicy;
 
-/// The first pause after a panic; it doubles with each that follows soon.
+/// The pauses after panics that follow each other soon.
+const PAUSES: RetryPolicy = jittered_policy(FIRST_PAUSE, Duration::from_secs(30));
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// After running this long, a task's panic counts as its first.
 const HEALTHY: Duration = Duration::from_mins(1);
 
@@ -53,7 +53,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = T>,
 {
-    let mut pause = FIRST_PAUSE;
+    let mut retries = PAUSES.begin();
     loop {
         let started = tokio::time::Instant::now();
         // Calling `task` may panic as well as running what it returns.
@@ -63,9 +63,9 @@ where
             Err(panic) => panic,
         };
         if started.elapsed() >= HEALTHY {
-            pause = FIRST_PAUSE;
+            retries.reset();
         }
-        let chosen = jittered(pause);
+        let chosen = retries.pause(rand::random());
         panics.report(name, &*panic, &format!("it starts again in {chosen:?}"));
         tokio::select! {
             // Cancellation wins over a timer that is ready too.
@@ -73,7 +73,6 @@ where
             () = stop.cancelled() => return None,
             () = tokio::time::sleep(chosen) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -83,9 +82,14 @@ pub(crate) async fn caught<T>(name: &'static str, panics: &Panics, task: impl Fu
     run.inspect_err(|panic| panics.report(name, &**panic, "it is left out")).ok()
 }
 
+/// Pauses that double from `first` to `cap`, each as [`jittered`].
+pub(crate) const fn jittered_policy(first: Duration, cap: Duration) -> RetryPolicy {
+    RetryPolicy::doubling(first, cap).jitter(1.0, 2.0)
+}
+
 /// A random time from one to two `pause`s, so that tasks that failed together do not restart together.
 pub(crate) fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(1.0 + rand::random::<f64>())
+    jittered_policy(pause, pause).begin().pause(rand::random())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::compact::{Uid, Version};
 use crate::object::Header;
+use crate::retry::RetryPolicy;
 
 /// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was
 /// busy for a good reason, as during a large rollout, is not to stand still for long.
@@ -84,7 +85,7 @@ impl SlowEntry {
 }
 
 fn doubled(time: Duration, times: u32) -> Duration {
-    time.saturating_mul(2_u32.saturating_pow(times)).min(LONGEST_HOLD)
+    RetryPolicy::doubling(time, LONGEST_HOLD).planned(times)
 }
 
 impl<K> Default for SlowLane<K> {

@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _};
+use windlass_core::retry::RetryPolicy;
 
 use crate::client::request::{HOST_AGENT, chain};
 use crate::client::transport::was_never_sent;
@@ -27,8 +28,7 @@ const FAILURES: u32 = 3;
 /// A request that was given up after so long without the beginning of an answer has failed, whoever gave it up.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const PAUSES: RetryPolicy = RetryPolicy::doubling(Duration::from_millis(250), Duration::from_secs(5)).jitter(0.5, 1.0);
 
 /// Whether the API server answers. Clones share it.
 #[derive(Clone, Debug)]
@@ -248,7 +248,7 @@ async fn probe<S, B>(service: S, version: Uri, shared: Weak<ReachabilityInner>, 
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,
 {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = PAUSES.begin();
     loop {
         // A panic must not leave the host paused for ever.
         let asked = AssertUnwindSafe(ask(service.clone(), &version)).catch_unwind().await;
@@ -261,10 +261,9 @@ where
         let mut outage = shared.outage.subscribe();
         drop(shared);
         let over = outage.wait_for(|outage| outage.since.is_none() || outage.number != number);
-        if timeout(pause.mul_f64(rand::random_range(0.5..=1.0)), over).await.is_ok() {
+        if timeout(pauses.pause(rand::random()), over).await.is_ok() {
             return;
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -379,12 +378,11 @@ mod tests {
         script.set(Server::Up);
         reachability.reachable().await;
         let asked = script.asked.lock().expect("no panic").clone();
-        let mut whole = FIRST_PAUSE;
+        let mut planned = (0..).map(|before| PAUSES.planned(before));
         for pair in asked.windows(2) {
-            let pause = pair[1] - pair[0];
+            let (pause, whole) = (pair[1] - pair[0], planned.next().expect("without end"));
             // The timer counts whole milliseconds.
             assert!(pause >= whole / 2 && pause <= whole + Duration::from_millis(1), "{pause:?} of {whole:?}");
-            whole = (whole * 2).min(LONGEST_PAUSE);
         }
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert_eq!(script.asked.lock().expect("no panic").len(), asked.len(), "nobody asks any more");

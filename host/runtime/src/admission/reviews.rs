@@ -8,16 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::principal::{Principal, Role, ServiceAccount};
+use windlass_core::retry::{Period, RetryPolicy};
 use windlass_kube::client::Connection;
 use windlass_kube::{ReviewError, ReviewVerdict, may_watch};
 
 use crate::admission::Needed;
-use crate::supervise::jittered;
+use crate::supervise::jittered_policy;
 
 /// How soon what is running is reviewed again; with its jitter, after 5 min at the latest.
 const AGAIN: Duration = Duration::from_secs(150);
-/// How soon what was denied, or could not be reviewed, is reviewed again; the pause doubles up to [`AGAIN`].
-const FIRST_RETRY: Duration = Duration::from_secs(2);
+/// How soon what was denied, or could not be reviewed, is reviewed again.
+pub(crate) const RETRIES: RetryPolicy = jittered_policy(Duration::from_secs(2), AGAIN);
+/// How soon what is running is.
+const REVIEWS: Period = Period::sliding(AGAIN).jitter(1.0, 2.0);
 
 /// A watch that an account may not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,27 +101,12 @@ pub(crate) async fn until_refused<R: Reviewer>(
     needed: &[Needed],
 ) -> WatchRefusal {
     loop {
-        tokio::time::sleep(jittered(AGAIN)).await;
+        tokio::time::sleep(REVIEWS.pause(Duration::ZERO, rand::random())).await;
         match refused(reviewer, account, needed).await {
             Ok(Some(refusal)) => return refusal,
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "no review of watches: the last one holds"),
         }
-    }
-}
-
-/// The pauses between reviews of what was denied.
-pub(crate) struct Pauses(Duration);
-
-impl Pauses {
-    pub(crate) fn new() -> Self {
-        Self(FIRST_RETRY)
-    }
-
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = (pause * 2).min(AGAIN);
-        jittered(pause)
     }
 }
 
@@ -181,8 +169,8 @@ mod tests {
 
     #[test]
     fn what_was_denied_is_reviewed_soon_and_then_rarely() {
-        let mut pauses = Pauses::new();
-        let all: Vec<_> = (0..12).map(|_| pauses.next()).collect();
+        let mut pauses = RETRIES.begin();
+        let all: Vec<_> = (0..12).map(|_| pauses.pause(rand::random())).collect();
         assert!(all[0] < Duration::from_secs(5) && all[11] >= AGAIN, "{all:?}");
     }
 }

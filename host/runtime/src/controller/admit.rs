@@ -10,7 +10,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Priority, Queue};
 
 use super::Controller;
-use crate::admission::reviews::{self, Pauses};
+use crate::admission::reviews;
 use crate::admission::{self, Admitted, Needed, Terms};
 use crate::observe::status::ControllerState;
 use crate::policies::{Bounds, Standing};
@@ -20,7 +20,7 @@ impl Controller {
     /// be.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
-        let (mut changes, mut told, mut pauses) = (policies.changes(), String::new(), Pauses::new());
+        let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), reviews::RETRIES.begin());
         loop {
             if matches!(policies.standing(plugin), Standing::Waiting(_)) {
                 self.say(ControllerState::Waiting, Some("for a policy".to_owned()));
@@ -38,7 +38,7 @@ impl Controller {
             let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
                 (denial.to_string(), None)
             } else if let Some(why) = self.refused(&bounds, &needed).await {
-                (why, Some(pauses.next()))
+                (why, Some(retries.pause(rand::random())))
             } else {
                 let asked = resolved.asked.clone();
                 let (impersonate, only) = (bounds.impersonate, only.map(str::to_owned));

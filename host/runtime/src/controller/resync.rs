@@ -3,23 +3,26 @@
 
 use std::time::Duration;
 
-use rand::RngExt as _;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Priority, Queue};
+use windlass_core::retry::Period;
 
 /// How far a pause may be from its period, so that controllers that started together do not resync together.
 const JITTER: f64 = 0.1;
 
 /// Queues all of `primaries` again and again, about a `period` after the last time, until it is dropped.
 pub(crate) async fn resync(period: Duration, primaries: impl Fn() -> Vec<ObjectKey>, queue: &Queue<ObjectKey>) {
+    let period = Period::fixed(period).jitter(1.0 - JITTER, 1.0 + JITTER);
+    let mut took = Duration::ZERO;
     loop {
-        let pause = period.mul_f64(rand::rng().random_range(1.0 - JITTER..1.0 + JITTER));
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(period.pause(took, rand::random())).await;
+        let began = tokio::time::Instant::now();
         let keys = primaries();
         tracing::debug!(keys = keys.len(), "resync");
         for key in keys {
             queue.add_with(key, Priority::BACKGROUND);
         }
+        took = began.elapsed();
     }
 }
 

@@ -3,22 +3,23 @@
 use std::time::Duration;
 
 use windlass_core::object::ObjectKind;
+use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_kube::DiscoveryError;
 
 use super::{Controller, FIRST_RETRY};
 use crate::admission::resolve::{self, ResolveError, Resolved};
 use crate::host::Host;
 use crate::observe::status::ControllerState;
-use crate::supervise::jittered;
+use crate::supervise::jittered_policy;
 
-/// The longest pause. Discovery asks the server at most every 10 s for one group anyway.
-const LONGEST_RETRY: Duration = Duration::from_secs(10);
+/// Discovery asks the server at most every 10 s for one group anyway.
+const RETRIES: RetryPolicy = jittered_policy(FIRST_RETRY, Duration::from_secs(10));
 
 impl Controller {
     /// Waits until all kinds are served. None: it will never be.
     pub(super) async fn resolve(&self) -> Option<Resolved> {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
-        let mut pause = FIRST_RETRY;
+        let mut retries = RETRIES.begin();
         let mut told = String::new();
         loop {
             let mark = self.parts.host.kinds.mark();
@@ -45,28 +46,25 @@ impl Controller {
                 tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
                 told = message;
             }
-            pause = self.wait(missing.as_ref(), pause, mark).await;
+            self.wait(missing.as_ref(), &mut retries, mark).await;
         }
     }
 
-    /// Waits before the next attempt to resolve, for as long as `pause` or until a definition of the missing kind's group
-    /// has changed since `mark`. Returns the pause after that.
-    async fn wait(&self, missing: Option<&ObjectKind>, pause: Duration, mark: u64) -> Duration {
+    /// Waits before the next attempt to resolve, or until a definition of the missing kind's group has changed since
+    /// `mark`.
+    async fn wait(&self, missing: Option<&ObjectKind>, retries: &mut Retries, mark: u64) {
         let Host { kinds, discovery, .. } = &*self.parts.host;
-        let Some(group) = missing.map(ObjectKind::group) else {
-            tokio::time::sleep(jittered(pause)).await;
-            return (pause * 2).min(LONGEST_RETRY);
-        };
+        let is_soon = !retries.are_longest();
+        let pause = tokio::time::sleep(retries.pause(rand::random()));
+        let Some(group) = missing.map(ObjectKind::group) else { return pause.await };
         kinds.want();
-        let mut next = (pause * 2).min(LONGEST_RETRY);
         tokio::select! {
-            () = kinds.changed(group, mark) => next = FIRST_RETRY,
-            () = tokio::time::sleep(jittered(pause)) => {}
+            () = kinds.changed(group, mark) => retries.reset(),
+            () = pause => {}
         }
         // A kind is served some time after it is defined; until then what discovery has just heard is soon wrong.
-        if pause < LONGEST_RETRY && kinds.defines(group) {
+        if is_soon && kinds.defines(group) {
             discovery.invalidate(group);
         }
-        next
     }
 }

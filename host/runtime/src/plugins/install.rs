@@ -10,20 +10,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use windlass_core::grants::{Allowance, Grants};
 use windlass_core::principal::Principal;
+use windlass_core::retry::RetryPolicy;
 use windlass_kube::{Definition, DefinitionError};
 use windlass_wasm::Manifest;
 
 use crate::host::Host;
 use crate::plugins::supplies::Supplies;
 use crate::policies::Standing;
-use crate::supervise::jittered;
+use crate::supervise::jittered_policy;
 
 /// How long the server may take to serve a definition.
 const ESTABLISHED: Duration = Duration::from_secs(30);
-/// The first pause before a definition is tried again; it doubles. Somebody has to do something about most of what is
-/// refused.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_mins(1);
+/// The pauses before a definition is tried again. Somebody has to do something about most of what is refused.
+const RETRIES: RetryPolicy = jittered_policy(Duration::from_secs(1), Duration::from_mins(1));
 
 /// Installs the definitions of one plugin.
 pub(crate) struct Installer {
@@ -46,7 +45,7 @@ impl Installer {
     /// Tries until all of them are there, as soon and as far as the operator's policies let it.
     pub(crate) async fn run(&self) {
         let (policies, plugin) = (&self.host.policies, &self.role.plugin);
-        let (mut changes, mut told, mut pause) = (policies.changes(), String::new(), FIRST_RETRY);
+        let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), RETRIES.begin());
         loop {
             let bounds = match policies.standing(plugin) {
                 // `windlass grant` writes policies that pause: nothing happens before somebody has read them.
@@ -70,7 +69,7 @@ impl Installer {
                         told = message;
                     }
                     changes.next().await;
-                    pause = FIRST_RETRY;
+                    retries.reset();
                 }
                 Err(error) => {
                     let message = error.to_string();
@@ -81,8 +80,7 @@ impl Installer {
                         told = message;
                     }
                     // Whether the time is up or the policies have changed does not matter.
-                    drop(tokio::time::timeout(jittered(pause), changes.next()).await);
-                    pause = (pause * 2).min(LONGEST_RETRY);
+                    drop(tokio::time::timeout(retries.pause(rand::random()), changes.next()).await);
                 }
             }
         }
