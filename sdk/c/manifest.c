@@ -105,6 +105,7 @@ static windlass_json *mapping_of(const windlass_mapping *mapping) {
 
 static void put_options(windlass_json *controller, const windlass_options *options) {
     static const char *const timeouts[] = {NULL, "probe", "run"};
+    static const char *const limiters[] = {NULL, "exponential", "tokenBucket", "maxOf"};
     windlass_json *value = windlass_empty_object();
     put_number(value, "workers", options->workers);
     if (options->max_retries != 0) {
@@ -113,6 +114,9 @@ static void put_options(windlass_json *controller, const windlass_options *optio
     windlass_json *backoff = windlass_empty_object();
     put_number(backoff, "baseMs", options->backoff.base_ms);
     put_number(backoff, "maxMs", options->backoff.max_ms);
+    put_text(backoff, "limiter", limiters[options->backoff.limiter]);
+    put_number(backoff, "perSecond", options->backoff.per_second);
+    put_number(backoff, "burst", options->backoff.burst);
     if (backoff->count > 0) {
         windlass_json_set(value, "backoff", backoff);
     }

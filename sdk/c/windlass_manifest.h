@@ -138,10 +138,14 @@ typedef struct windlass_options {
     uint32_t workers;
     // How many counted retries an object gets before the slow lane; WINDLASS_NO_RETRIES: none. Default: 15.
     int32_t max_retries;
-    // The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`.
+    // The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`. With a token bucket, the retries of all objects
+    // share a rate of `per_second` and `burst` at once; with `MAX_OF`, the longer delay counts. Default: exponential.
     struct {
         uint32_t base_ms;
         uint32_t max_ms;
+        enum { WINDLASS_LIMITER_DEFAULT, WINDLASS_LIMITER_EXPONENTIAL, WINDLASS_LIMITER_TOKEN_BUCKET, WINDLASS_LIMITER_MAX_OF } limiter;
+        uint32_t per_second;
+        uint32_t burst;
     } backoff;
     // How often every object runs again without a reason. Default: ten hours.
     uint32_t resync_ms;

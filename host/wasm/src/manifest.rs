@@ -249,20 +249,33 @@ impl Default for Options {
     }
 }
 
-/// Exponential delays between retries.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// The delays between retries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Backoff {
-    /// The first.
-    pub base_ms: u32,
-    /// The longest.
-    pub max_ms: u32,
+    /// How they are found.
+    pub limiter: LimiterKind,
+    /// The first; 5 if left out. In milliseconds, as the next.
+    pub base_ms: Option<u32>,
+    /// The longest; 1,000,000 if left out.
+    pub max_ms: Option<u32>,
+    /// Retries a second of all keys together; 10 if left out.
+    pub per_second: Option<u32>,
+    /// Retries of all keys at once; 100 if left out.
+    pub burst: Option<u32>,
 }
 
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { base_ms: 5, max_ms: 1_000_000 }
-    }
+/// How the delay of a retry is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LimiterKind {
+    /// It doubles with each failure of the key.
+    #[default]
+    Exponential,
+    /// The retries of all keys share a rate.
+    TokenBucket,
+    /// The longer of both.
+    MaxOf,
 }
 
 /// The fate of a key that has waited too long for its own writes.

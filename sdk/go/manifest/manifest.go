@@ -185,6 +185,18 @@ func FieldsChanged(pointers ...string) Predicate {
 	return Predicate{choice{kind: "fields", pointers: pointers}}
 }
 
+// Limiter is how the delay of a retry is found.
+type Limiter string
+
+const (
+	// Exponential doubles the delay with each failure of the object.
+	Exponential Limiter = "exponential"
+	// TokenBucket has the retries of all objects share a rate.
+	TokenBucket Limiter = "tokenBucket"
+	// MaxOf is the longer of both.
+	MaxOf Limiter = "maxOf"
+)
+
 // Options say how a loop runs. A zero field has the host's default.
 type Options struct {
 	// Workers is how many objects are reconciled at once.
@@ -193,6 +205,10 @@ type Options struct {
 	MaxRetries *int
 	// BackoffBase, doubled n times and at most BackoffMax, is the delay before the n-th retry.
 	BackoffBase, BackoffMax time.Duration
+	// RetryLimiter is how the delay is found; zero: Exponential.
+	RetryLimiter Limiter
+	// RetriesPerSecond and RetriesBurst are of all objects together, for TokenBucket and MaxOf.
+	RetriesPerSecond, RetriesBurst int
 	// Resync is how often every object runs again although nothing changed.
 	Resync time.Duration
 	// Deadline is how long a call may take.
@@ -206,8 +222,11 @@ type Options struct {
 // MarshalJSON leaves out zero fields, and counts in milliseconds.
 func (options Options) MarshalJSON() ([]byte, error) {
 	type backoff struct {
-		Base int64 `json:"baseMs,omitempty"`
-		Max  int64 `json:"maxMs,omitempty"`
+		Limiter   Limiter `json:"limiter,omitempty"`
+		Base      int64   `json:"baseMs,omitempty"`
+		Max       int64   `json:"maxMs,omitempty"`
+		PerSecond int     `json:"perSecond,omitempty"`
+		Burst     int     `json:"burst,omitempty"`
 	}
 	document := struct {
 		Workers            int      `json:"workers,omitempty"`
@@ -221,8 +240,12 @@ func (options Options) MarshalJSON() ([]byte, error) {
 		Workers: options.Workers, MaxRetries: options.MaxRetries, Resync: options.Resync.Milliseconds(),
 		Deadline: options.Deadline.Milliseconds(), Finalizer: options.Finalizer,
 	}
-	if options.BackoffBase != 0 || options.BackoffMax != 0 {
-		document.Backoff = &backoff{options.BackoffBase.Milliseconds(), options.BackoffMax.Milliseconds()}
+	retries := backoff{
+		Limiter: options.RetryLimiter, Base: options.BackoffBase.Milliseconds(), Max: options.BackoffMax.Milliseconds(),
+		PerSecond: options.RetriesPerSecond, Burst: options.RetriesBurst,
+	}
+	if retries != (backoff{}) {
+		document.Backoff = &retries
 	}
 	if options.RunUnseen {
 		document.ExpectationTimeout = "run"

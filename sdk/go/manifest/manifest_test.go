@@ -64,6 +64,10 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 			Options{MaxRetries: new(0), BackoffMax: time.Second, Resync: time.Hour, Deadline: time.Minute, Finalizer: true, RunUnseen: true, Workers: 2},
 			`{"workers": 2, "maxRetries": 0, "backoff": {"maxMs": 1000}, "resyncMs": 3600000, "deadlineMs": 60000, "finalizer": true, "expectationTimeout": "run"}`,
 		},
+		{
+			Options{RetryLimiter: MaxOf, RetriesPerSecond: 5, RetriesBurst: 50},
+			`{"backoff": {"limiter": "maxOf", "perSecond": 5, "burst": 50}}`,
+		},
 	} {
 		if got := document(t, each.part); !reflect.DeepEqual(got, parsed(t, each.wanted)) {
 			t.Errorf("%T: %v, wanted %s", each.part, got, each.wanted)

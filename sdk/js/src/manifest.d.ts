@@ -125,8 +125,18 @@ export interface Options {
   workers?: number;
   /** How many counted retries an object gets before it is left to the slow lane. Default: 15. */
   maxRetries?: number;
-  /** The delay before the n-th retry: `baseMs` (default 5) doubled n times, at most `maxMs` (default 1000000). */
-  backoff?: { baseMs?: number; maxMs?: number };
+  /**
+   * The delay before the n-th retry: `baseMs` (default 5) doubled n times, at most `maxMs` (default 1000000). With the
+   * limiter `tokenBucket`, the retries of all objects share a rate of `perSecond` (default 10) and `burst` (default 100)
+   * at once; with `maxOf`, the longer delay counts.
+   */
+  backoff?: {
+    limiter?: 'exponential' | 'tokenBucket' | 'maxOf';
+    baseMs?: number;
+    maxMs?: number;
+    perSecond?: number;
+    burst?: number;
+  };
   /** How often every object runs again without a reason. Default: ten hours. */
   resyncMs?: number;
   /** How long a call may take, at most 600000. Default: 30000. */

@@ -20,8 +20,8 @@ const CONTROLLER = {
   owns: [watch({ updateStrategy: null })],
   watches: [watch({ mapping: { type: null, key: null, pointer: null, index: null } })],
   options: {
-    workers: null, maxRetries: null, backoff: { baseMs: null, maxMs: null }, resyncMs: null, deadlineMs: null,
-    finalizer: null, expectationTimeout: null,
+    workers: null, maxRetries: null, backoff: { limiter: null, baseMs: null, maxMs: null, perSecond: null, burst: null },
+    resyncMs: null, deadlineMs: null, finalizer: null, expectationTimeout: null,
   },
 };
 const MANIFEST = {

@@ -58,7 +58,7 @@ class ManifestTest(unittest.TestCase):
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", update_strategy="onDelete", projection=Projection.fields("/a"))],
             [MappedWatch("v1", f"C{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
-            Options(1, 2, Backoff(3, 4), 5000, 6, True, "run"),
+            Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run"),
         )  # fmt: skip
         whole = manifest(
             controllers=[controller],

@@ -214,12 +214,18 @@ class MappedWatch(Watch):
 
 @dataclass(frozen=True)
 class Backoff(_Part):
-    """The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`."""
+    """The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`, unless `limiter` says otherwise."""
 
     #: 5 unless said otherwise.
     base_ms: int | None = None
     #: 1,000,000 unless said otherwise.
     max_ms: int | None = None
+    #: `exponential`, unless said otherwise. `tokenBucket`: the retries of all objects share a rate. `maxOf`: the longer of both.
+    limiter: Literal["exponential", "tokenBucket", "maxOf"] | None = None
+    #: Retries a second of all objects together, for a token bucket. 10 unless said otherwise.
+    per_second: int | None = None
+    #: Retries at once, for a token bucket. 100 unless said otherwise.
+    burst: int | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
-    Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Manifest, Mapping, Metric,
+    Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Limiter, Manifest, Mapping, Metric,
     MetricType, Options, Permission, Predicate, Projection, UpdateStrategy, Watch,
 };
 
@@ -39,7 +39,13 @@ fn full_manifest() -> Manifest {
         .options(Options {
             workers: Some(4),
             max_retries: Some(15),
-            backoff: Some(Backoff { base_ms: Some(5), max_ms: Some(1_000_000) }),
+            backoff: Some(Backoff {
+                limiter: Some(Limiter::MaxOf),
+                base_ms: Some(5),
+                max_ms: Some(1_000_000),
+                per_second: Some(10),
+                burst: Some(100),
+            }),
             resync_ms: Some(36_000_000),
             deadline_ms: Some(30_000),
             finalizer: Some(true),

@@ -11,7 +11,7 @@ use windlass_core::mapping::Primaries as _;
 use windlass_core::object::{Object, ObjectKey};
 use windlass_core::ports::Ports;
 use windlass_core::principal::{Principal, Role};
-use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::queue::{MaxOf, Queue};
 use windlass_core::watch::WatchSpec;
 use windlass_kube::{Claimer, Expecting, Followed, Readable, Reader, Subscription};
 use windlass_wasm::{CallLimits, EntryPoint};
@@ -135,8 +135,7 @@ impl Controller {
     ) -> Dispatch {
         let Watching { primary, primaries, readable, declared, finalizer_grants, live, impersonate, .. } = watching;
         let options = &self.declared().options;
-        let limiter = ItemExponential::new(options.backoff.base(), options.backoff.max());
-        let queue = self.queue(limiter, inherited);
+        let queue = self.queue(options.backoff.limiter(), inherited);
         let gate = self.gate(&readable, &queue, inherited);
         let principal = Arc::new(Principal {
             role: Role::Plugin,
@@ -200,7 +199,7 @@ impl Controller {
     }
 
     /// The queue of the generation before, with all that it knows of each key; or a new one.
-    fn queue(&self, limiter: ItemExponential, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
+    fn queue(&self, limiter: MaxOf, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
         if let Some(ActiveRound { queue, .. }) = inherited {
             queue.limit_by(limiter);
             return queue.clone();

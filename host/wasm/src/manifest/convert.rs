@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use windlass_core::grants::{self, Allowance, HttpRule, Rule};
 use windlass_core::object::ObjectKind;
+use windlass_core::queue::{ItemExponential, Limiter, MaxOf, TokenBucket};
 use windlass_core::watch::WatchSpec;
 use windlass_core::{mapping, predicate, watch};
 
 use super::{
-    Backoff, HttpHost, IndexSource, Manifest, Mapping, Options, Permission, Predicate, Projection, Scheme, Watch,
+    Backoff, HttpHost, IndexSource, LimiterKind, Manifest, Mapping, Options, Permission, Predicate, Projection, Scheme,
+    Watch,
 };
 
 impl Manifest {
@@ -185,16 +187,33 @@ impl Options {
 }
 
 impl Backoff {
-    /// The first delay.
-    #[must_use]
-    pub fn base(&self) -> Duration {
-        Duration::from_millis(self.base_ms.into())
+    /// The first delay, in milliseconds.
+    pub(super) fn base_ms(&self) -> u32 {
+        self.base_ms.unwrap_or(5)
     }
 
-    /// The longest delay.
+    /// The longest delay, in milliseconds.
+    pub(super) fn max_ms(&self) -> u32 {
+        self.max_ms.unwrap_or(1_000_000)
+    }
+
+    /// Retries of all keys a second, and at once.
+    pub(super) fn rate(&self) -> (u32, u32) {
+        (self.per_second.unwrap_or(10), self.burst.unwrap_or(100))
+    }
+
+    /// The limiter that it describes.
     #[must_use]
-    pub fn max(&self) -> Duration {
-        Duration::from_millis(self.max_ms.into())
+    pub fn limiter(&self) -> MaxOf {
+        let (base, max) = (Duration::from_millis(self.base_ms().into()), Duration::from_millis(self.max_ms().into()));
+        let (per_second, burst) = self.rate();
+        let exponential = || Box::new(ItemExponential::new(base, max)) as Box<dyn Limiter>;
+        let bucket = || Box::new(TokenBucket::new(per_second, burst)) as Box<dyn Limiter>;
+        MaxOf(match self.limiter {
+            LimiterKind::Exponential => vec![exponential()],
+            LimiterKind::TokenBucket => vec![bucket()],
+            LimiterKind::MaxOf => vec![exponential(), bucket()],
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use std::fmt::Display;
 use serde_json::{Map, Value};
 
 use super::{
-    Controller, HttpHost, Index, IndexSource, Manifest, Mapping, Metric, MetricType, Options, Permission, Predicate,
-    Projection, Watch,
+    Controller, HttpHost, Index, IndexSource, LimiterKind, Manifest, Mapping, Metric, MetricType, Options, Permission,
+    Predicate, Projection, Watch,
 };
 use crate::abi::v0_1_0::convert::object_kind;
 use crate::text::single_line;
@@ -18,6 +18,7 @@ const MAX_MS: u32 = i32::MAX as u32;
 /// The longest that one call may hold a worker.
 const MAX_DEADLINE_MS: u32 = 600_000;
 const MAX_WORKERS: u32 = 64;
+const MAX_RETRY_RATE: u32 = 100_000;
 /// How many of anything: far beyond what makes sense, far below what hurts.
 const MAX_ENTRIES: usize = 256;
 /// A qualified name: the domain, a slash, the name.
@@ -251,8 +252,21 @@ impl Options {
         range("maxRetries", self.max_retries, 0, 1000);
         range("resyncMs", self.resync_ms, 1000, MAX_MS);
         range("deadlineMs", self.deadline_ms, 1, MAX_DEADLINE_MS);
-        range("backoff.baseMs", self.backoff.base_ms, 1, MAX_MS);
-        range("backoff.maxMs", self.backoff.max_ms, self.backoff.base_ms.min(MAX_MS), MAX_MS);
+        let backoff = &self.backoff;
+        range("backoff.baseMs", backoff.base_ms(), 1, MAX_MS);
+        range("backoff.maxMs", backoff.max_ms(), backoff.base_ms().min(MAX_MS), MAX_MS);
+        range("backoff.perSecond", backoff.rate().0, 1, MAX_RETRY_RATE);
+        range("backoff.burst", backoff.rate().1, 1, MAX_RETRY_RATE);
+        let exponential = [("baseMs", backoff.base_ms), ("maxMs", backoff.max_ms)];
+        let bucket = [("perSecond", backoff.per_second), ("burst", backoff.burst)];
+        let (idle, others) = match backoff.limiter {
+            LimiterKind::Exponential => (&bucket[..], "tokenBucket or maxOf"),
+            LimiterKind::TokenBucket => (&exponential[..], "exponential or maxOf"),
+            LimiterKind::MaxOf => (&[][..], ""),
+        };
+        for (field, _) in idle.iter().filter(|(_, said)| said.is_some()) {
+            problems.add(format_args!("{path}.backoff.{field}"), format!("has no effect without the limiter {others}"));
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::clock::Moment;
 use windlass_core::mapping::Mapping;
 use windlass_core::predicate::Predicate;
+use windlass_core::queue::Limiter as _;
 use windlass_core::watch::{IndexSource, Projection};
 use windlass_wasm::{Manifest, ManifestError};
 
@@ -35,12 +37,18 @@ fn watches(watches: Value) -> Value {
     with("/controllers/0/watches", watches)
 }
 
+/// The delays, in milliseconds, of keys that have failed so many times, all at one time.
+fn delays<const N: usize>(manifest: &Manifest, failures: [u32; N]) -> [u128; N] {
+    let mut limiter = manifest.controllers[0].options.backoff.limiter();
+    failures.map(|failures| limiter.delay(failures, Moment::default()).as_millis())
+}
+
 #[test]
 fn what_is_left_out_has_the_documented_defaults() {
     let manifest = read(&minimal()).expect("valid");
     let options = &manifest.controllers[0].options;
     assert_eq!((options.workers, options.max_retries), (4, 15));
-    assert_eq!((options.backoff.base(), options.backoff.max()), (Duration::from_millis(5), Duration::from_secs(1000)));
+    assert_eq!(delays(&manifest, [0, 0, 1, 99]), [5, 5, 10, 1_000_000]);
     assert_eq!((options.resync(), options.deadline()), (Duration::from_hours(10), Duration::from_secs(30)));
     assert!(!options.finalizer);
 }
@@ -48,7 +56,29 @@ fn what_is_left_out_has_the_documented_defaults() {
 #[test]
 fn a_partial_backoff_keeps_the_other_default() {
     let manifest = read(&with("/controllers/0/options", json!({"backoff": {"baseMs": 100}}))).expect("valid");
-    assert_eq!(manifest.controllers[0].options.backoff.max_ms, 1_000_000);
+    assert_eq!(delays(&manifest, [0, 1, 99]), [100, 200, 1_000_000]);
+}
+
+#[test]
+fn a_manifest_chooses_how_retries_are_limited() {
+    let limited = |backoff: Value| with("/controllers/0/options", json!({"backoff": backoff}));
+    let chosen = |backoff: Value| delays(&read(&limited(backoff)).expect("valid"), [0, 1, 4, 4]);
+    assert_eq!(chosen(json!({"limiter": "exponential"})), [5, 10, 80, 80]);
+    assert_eq!(chosen(json!({"limiter": "tokenBucket", "perSecond": 10, "burst": 1})), [0, 100, 200, 300]);
+    assert_eq!(
+        chosen(json!({"limiter": "maxOf", "baseMs": 20, "perSecond": 10, "burst": 2})),
+        [20, 40, 320, 320],
+        "the longer of 20, 40, 320 and 320, and of 0, 0, 100 and 200"
+    );
+    for (backoff, place) in [
+        (json!({"perSecond": 10}), "backoff.perSecond: has no effect"),
+        (json!({"limiter": "tokenBucket", "baseMs": 10}), "backoff.baseMs: has no effect"),
+        (json!({"limiter": "maxOf", "burst": 0}), "backoff.burst: 0 is not between 1"),
+        (json!({"limiter": "fastest"}), "unknown variant `fastest`"),
+    ] {
+        let message = error(&limited(backoff));
+        assert!(message.contains(place), "{message}");
+    }
 }
 
 #[test]

@@ -194,16 +194,37 @@ pub struct Options {
     pub expectation_timeout: Option<ExpectationTimeout>,
 }
 
-/// The delay before the n-th retry: `base` doubled n times, at most `max`.
+/// The delay before the n-th retry: `base` doubled n times, at most `max`, unless `limiter` says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
+    /// How the delay is found. Default: exponential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limiter: Option<Limiter>,
     /// Default: 5 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_ms: Option<u32>,
     /// Default: 1000 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ms: Option<u32>,
+    /// Retries a second of all objects together, for a token bucket. Default: 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<u32>,
+    /// Retries at once, for a token bucket. Default: 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+}
+
+/// How the delay of a retry is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Limiter {
+    /// It doubles with each failure of the object.
+    Exponential,
+    /// The retries of all objects share a rate.
+    TokenBucket,
+    /// The longer of both.
+    MaxOf,
 }
 
 /// How to go on when the caches do not show a write for too long.

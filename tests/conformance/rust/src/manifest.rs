@@ -57,7 +57,7 @@ fn options() -> Options {
     Options {
         workers: Some(2),
         max_retries: Some(5),
-        backoff: Some(Backoff { base_ms: Some(10), max_ms: Some(60_000) }),
+        backoff: Some(Backoff { base_ms: Some(10), max_ms: Some(60_000), ..Backoff::default() }),
         resync_ms: Some(3_600_000),
         deadline_ms: Some(20_000),
         finalizer: Some(true),
