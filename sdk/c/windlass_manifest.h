@@ -143,7 +143,12 @@ typedef struct windlass_options {
     struct {
         uint32_t base_ms;
         uint32_t max_ms;
-        enum { WINDLASS_LIMITER_DEFAULT, WINDLASS_LIMITER_EXPONENTIAL, WINDLASS_LIMITER_TOKEN_BUCKET, WINDLASS_LIMITER_MAX_OF } limiter;
+        enum {
+            WINDLASS_LIMITER_DEFAULT,
+            WINDLASS_LIMITER_EXPONENTIAL,
+            WINDLASS_LIMITER_TOKEN_BUCKET,
+            WINDLASS_LIMITER_MAX_OF,
+        } limiter;
         uint32_t per_second;
         uint32_t burst;
     } backoff;

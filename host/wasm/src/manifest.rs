@@ -8,6 +8,7 @@
 mod access;
 mod convert;
 mod entry;
+mod options;
 mod read;
 mod validate;
 

@@ -29,9 +29,9 @@ pub(crate) fn counted(ports: Ports, metrics: &HostMetrics, plugin: &str) -> Port
             listed: totals(&metrics.reads).counter("list", "ok"),
             totals: totals(&metrics.reads),
         }),
-        live: Arc::new(Counted { port: ports.live, totals: totals(&metrics.live) }),
-        writes: Arc::new(Counted { port: ports.writes, totals: totals(&metrics.writes) }),
-        owners: Arc::new(Counted { port: ports.owners, totals: totals(&metrics.claims) }),
+        live: Arc::new(CountedPort { port: ports.live, totals: totals(&metrics.live) }),
+        writes: Arc::new(CountedPort { port: ports.writes, totals: totals(&metrics.writes) }),
+        owners: Arc::new(CountedPort { port: ports.owners, totals: totals(&metrics.claims) }),
         events: Arc::new(CountedEvents { events: ports.events, emitted: events }),
         ..ports
     }
@@ -118,12 +118,12 @@ impl Reads for CountedReads {
 }
 
 /// A port whose results are counted as they come.
-struct Counted<P: ?Sized> {
+struct CountedPort<P: ?Sized> {
     port: Arc<P>,
     totals: Totals,
 }
 
-impl Live for Counted<dyn Live> {
+impl Live for CountedPort<dyn Live> {
     fn get(&self, call: Arc<CallContext>, target: ObjectRef) -> BoxFuture<'static, Written> {
         let totals = self.totals.clone();
         self.port.get(call, target).inspect(move |result| totals.count("get", result)).boxed()
@@ -135,7 +135,7 @@ impl Live for Counted<dyn Live> {
     }
 }
 
-impl Writes for Counted<dyn Writes> {
+impl Writes for CountedPort<dyn Writes> {
     fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let (totals, verb) = (self.totals.clone(), operation.verb());
         self.port.write(call, operation).inspect(move |written| totals.count_write(verb, written)).boxed()
@@ -153,7 +153,7 @@ impl Writes for Counted<dyn Writes> {
     }
 }
 
-impl Owners for Counted<dyn Owners> {
+impl Owners for CountedPort<dyn Owners> {
     fn claim(
         &self,
         call: Arc<CallContext>,
