@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use anyhow::Context as _;
+use futures::future::try_join_all;
 use serde_json::Value;
 use windlass_proxy::{Match, Verb};
 use windlass_tests::host::Host;
@@ -94,4 +96,39 @@ async fn first_lists_come_by_watches_if_the_gate_says_so_on_the_embedded_server(
 #[tokio::test(flavor = "multi_thread")]
 async fn first_lists_come_by_watches_if_the_gate_says_so_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_webapp_with_watch_lists(Kind::Real).await
+}
+
+/// Each host has a server of its own, and they run together: so it takes no longer than one story.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_story_of_a_webapp_is_the_same_with_each_beta_gate_flipped() -> anyhow::Result<()> {
+    let Output { stdout, .. } = windlass(&["features", "-o", "json"], None)?;
+    let gates: Vec<Value> = serde_json::from_slice(&stdout)?;
+    let flipped = gates.iter().filter(|gate| gate["stage"] == "BETA" && gate["locked"].is_null());
+    let flipped: Vec<_> = flipped.filter_map(|gate| Some((gate["name"].as_str()?, gate["default"] != true))).collect();
+    assert!(!flipped.is_empty(), "{gates:?}");
+    let stories = flipped.iter().map(async |(name, value)| {
+        let wish = format!("{name}={value}");
+        a_webapp_with(&wish).await.with_context(|| wish)
+    });
+    try_join_all(stories).await?;
+    Ok(())
+}
+
+async fn a_webapp_with(gates: &str) -> anyhow::Result<()> {
+    let server = Server::start(Kind::Embedded).await?;
+    server.install_webapp().await?;
+    let plugins = plugin_directory()?;
+    let flag = format!("--feature-gates={gates}");
+    let more = ["--grants=manifest", &flag];
+    let host = Host::run_with(server.kubeconfig(), server.objects().namespace(), plugins.path(), &more)?;
+    host.says(&format!("gate={gates}")).await?;
+    let story = Story::new(server.objects());
+    story.create().await?;
+    story.run().await?;
+    story.scale().await?;
+    story.delete_deployment().await?;
+    story.edit_service().await?;
+    story.delete().await?;
+    assert!(host.terminate().await?.success());
+    Ok(())
 }

@@ -75,16 +75,37 @@ impl FeatureStage {
 pub struct FeatureGate {
     /// As the command line names it.
     pub name: &'static str,
-    /// How far it is.
+    /// How it came to where it is: an entry for each version that changed it, the oldest first.
+    pub history: &'static [FeatureSpec],
+    /// The names of gates without whose features this one cannot work.
+    pub needs: &'static [&'static str],
+    /// Its effect, and what an operator who sets it should know.
+    pub description: &'static str,
+}
+
+/// The state of a gate from one version on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureSpec {
+    /// The version, without its patch.
+    pub since: (u16, u16),
+    /// How far the feature is.
     pub stage: FeatureStage,
     /// Whether it is enabled if nobody says anything.
     pub default: bool,
     /// Why it cannot be set to anything but its default. None: it can.
     pub locked: Option<&'static str>,
-    /// The version in which it came to its stage.
-    pub since: &'static str,
-    /// Its effect, and what an operator who sets it should know.
-    pub description: &'static str,
+}
+
+impl FeatureGate {
+    /// Its state now: the latest entry of its history.
+    ///
+    /// # Panics
+    ///
+    /// If the history is empty.
+    #[must_use]
+    pub fn spec(&self) -> &'static FeatureSpec {
+        self.history.last().expect("a gate has a history")
+    }
 }
 
 /// A gate that stands for all gates of a stage that nobody has named.
@@ -129,6 +150,14 @@ pub enum FeatureError {
         /// Why it is locked.
         why: &'static str,
     },
+    /// The gate needs one that is off.
+    #[error("{name} cannot be true without {needed}: set {needed}=true as well")]
+    Needs {
+        /// The gate.
+        name: &'static str,
+        /// The gate that it needs.
+        needed: &'static str,
+    },
 }
 
 impl FromStr for Wishes {
@@ -150,8 +179,9 @@ fn read(text: &str, table: &[FeatureGate]) -> Result<Vec<(String, bool)>, Featur
             return Err(FeatureError::NotBool { name, value: value.to_owned() });
         };
         match table.iter().find(|gate| gate.name == name) {
-            Some(FeatureGate { name, default, locked: Some(why), .. }) if *default != wish => {
-                return Err(FeatureError::Locked { name, wish, why });
+            Some(gate) if gate.spec().default != wish && gate.spec().locked.is_some() => {
+                let why = gate.spec().locked.unwrap_or_default();
+                return Err(FeatureError::Locked { name: gate.name, wish, why });
             }
             None if !SPECIAL.iter().any(|(special, _)| *special == name) => {
                 let names = SPECIAL.iter().map(|(name, _)| *name).chain(table.iter().map(|gate| gate.name));
@@ -187,7 +217,7 @@ impl FeatureState {
     /// The warning for an operator who has set a gate that will go.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let why = match self.gate.stage {
+        let why = match self.gate.spec().stage {
             FeatureStage::Ga => "is generally available",
             FeatureStage::Deprecated => "is deprecated",
             FeatureStage::Alpha | FeatureStage::Beta => return None,
@@ -211,8 +241,7 @@ pub struct Features {
 
 impl Features {
     /// Applies all of `wishes`. If two name the same gate, the later one wins.
-    #[must_use]
-    pub fn new(wishes: impl IntoIterator<Item = Wishes>) -> Self {
+    pub fn new(wishes: impl IntoIterator<Item = Wishes>) -> Result<Self, FeatureError> {
         let wishes: Vec<_> = wishes.into_iter().flat_map(|Wishes(wishes)| wishes).collect();
         decide(&wishes, &TABLE)
     }
@@ -232,28 +261,44 @@ impl Features {
     /// Name, stage and value of every gate, also of those that stand for many, for `kubernetes_feature_enabled`.
     pub fn figures(&self) -> impl Iterator<Item = (&'static str, FeatureStage, bool)> {
         let special = SPECIAL.iter().zip(self.special).map(|((name, stage), wish)| (*name, *stage, wish));
-        special.chain(self.states.iter().map(|state| (state.gate.name, state.gate.stage, state.enabled)))
+        special.chain(self.states.iter().map(|state| (state.gate.name, state.gate.spec().stage, state.enabled)))
     }
 }
 
 impl Default for Features {
     fn default() -> Self {
-        Self::new([])
+        Self::new([]).expect("nobody has named a gate")
     }
 }
 
 /// Applies `wishes` to the gates of `table`. A wish that names a gate counts more than one that names its stage, in
-/// whatever order they come.
-fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Features {
+/// whatever order they come. A gate that needs one which is off is off, too; it is an error to have asked for it by name.
+fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Result<Features, FeatureError> {
     let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
     let states = table.iter().map(|gate| {
-        let named = wish(gate.name);
+        let (spec, named) = (gate.spec(), wish(gate.name));
         // What all of a stage are told does not open a lock.
-        let mut special = SPECIAL.iter().filter(|(_, stage)| *stage == gate.stage && gate.locked.is_none());
+        let mut special = SPECIAL.iter().filter(|(_, stage)| *stage == spec.stage && spec.locked.is_none());
         let of_its_stage = special.find_map(|(name, _)| wish(name));
-        FeatureState { gate, enabled: named.or(of_its_stage).unwrap_or(gate.default), set: named.is_some() }
+        FeatureState { gate, enabled: named.or(of_its_stage).unwrap_or(spec.default), set: named.is_some() }
     });
-    Features { states: states.collect(), special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) }
+    let mut states: Vec<_> = states.collect();
+    // Each round switches one off, until all that is on has what it needs.
+    while let Some((at, needed)) = lacking(&states) {
+        let FeatureState { gate, set, .. } = states[at];
+        if set {
+            return Err(FeatureError::Needs { name: gate.name, needed });
+        }
+        states[at].enabled = false;
+    }
+    Ok(Features { states, special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) })
+}
+
+/// The place of a gate that is on and needs one that is off, and the name of that.
+fn lacking(states: &[FeatureState]) -> Option<(usize, &'static str)> {
+    let is_off = |name: &str| states.iter().any(|state| state.gate.name == name && !state.enabled);
+    let on = states.iter().enumerate().filter(|(_, state)| state.enabled);
+    on.into_iter().find_map(|(at, state)| Some((at, *state.gate.needs.iter().find(|needed| is_off(needed))?)))
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use clap::Args;
+use clap::error::ErrorKind;
 use serde_json::{Value, json};
-use windlass_core::features::{FeatureState, Features, Wishes};
+use windlass_core::features::{FeatureSpec, FeatureState, Features, Wishes};
 
 use super::OutputFormat;
 
@@ -22,7 +23,8 @@ pub(crate) struct FeatureGateArgs {
 impl FeatureGateArgs {
     /// The features that the flags enable.
     pub(crate) fn features(self) -> Features {
-        Features::new(self.feature_gates)
+        let features = Features::new(self.feature_gates);
+        features.unwrap_or_else(|error| clap::Error::raw(ErrorKind::ArgumentConflict, format!("{error}\n")).exit())
     }
 }
 
@@ -55,13 +57,17 @@ fn table(features: &Features) -> String {
     let widest = features.states().iter().map(|state| state.gate.name.len()).max().unwrap_or_default();
     let mut text = format!("{:widest$}  STAGE       SINCE  DEFAULT  ENABLED  DESCRIPTION\n", "NAME");
     for FeatureState { gate, enabled, .. } in features.states() {
-        let (stage, since) = (gate.stage.as_str(), gate.since);
-        let locked = gate.locked.map(|why| format!("Locked: {why}. ")).unwrap_or_default();
-        let (default, description) = (gate.default, gate.description);
+        let FeatureSpec { stage, default, locked, .. } = gate.spec();
+        let (stage, since) = (stage.as_str(), version(gate.spec()));
+        let mut notes = locked.map(|why| format!("Locked: {why}. ")).unwrap_or_default();
+        if !gate.needs.is_empty() {
+            let _ = write!(notes, "Needs {}. ", gate.needs.join(", "));
+        }
+        let description = gate.description;
         // Writing into a text cannot fail.
         let _ = writeln!(
             text,
-            "{:widest$}  {stage:10}  {since:5}  {default:<7}  {enabled:<7}  {locked}{description}",
+            "{:widest$}  {stage:10}  {since:5}  {default:<7}  {enabled:<7}  {notes}{description}",
             gate.name
         );
     }
@@ -69,8 +75,17 @@ fn table(features: &Features) -> String {
 }
 
 fn document(FeatureState { gate, enabled, .. }: &FeatureState) -> Value {
+    let now = gate.spec();
+    let history = gate.history.iter().map(|spec| {
+        json!({"since": version(spec), "stage": spec.stage.as_str(), "default": spec.default, "locked": spec.locked})
+    });
     json!({
-        "name": gate.name, "stage": gate.stage.as_str(), "since": gate.since, "default": gate.default, "enabled": enabled,
-        "locked": gate.locked, "description": gate.description,
+        "name": gate.name, "stage": now.stage.as_str(), "since": version(now), "default": now.default,
+        "enabled": enabled, "locked": now.locked, "needs": gate.needs, "history": history.collect::<Value>(),
+        "description": gate.description,
     })
+}
+
+fn version(spec: &FeatureSpec) -> String {
+    format!("{}.{}", spec.since.0, spec.since.1)
 }

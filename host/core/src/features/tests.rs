@@ -2,21 +2,45 @@ use super::*;
 
 /// Of each stage one, and of those that are locked.
 static GATES: [FeatureGate; 6] = [
-    gate("Early", FeatureStage::Alpha, false, None),
-    gate("Frozen", FeatureStage::Beta, false, Some("its server part is missing")),
-    gate("Late", FeatureStage::Beta, true, None),
-    gate("Old", FeatureStage::Deprecated, true, None),
-    gate("Stable", FeatureStage::Ga, true, Some("everything relies on it")),
-    gate("Done", FeatureStage::Ga, true, None),
+    gate("Early", ALPHA),
+    gate("Frozen", FROZEN),
+    gate("Late", BETA),
+    gate("Old", DEPRECATED),
+    gate("Stable", LOCKED),
+    gate("Done", GA),
 ];
 
-const fn gate(name: &'static str, stage: FeatureStage, default: bool, locked: Option<&'static str>) -> FeatureGate {
-    FeatureGate { name, stage, default, locked, since: "0.1", description: "For a test." }
+/// Each needs the one before.
+static CHAIN: [FeatureGate; 3] = [
+    gate("Base", BETA),
+    FeatureGate { needs: &["Base"], ..gate("Middle", BETA) },
+    FeatureGate { needs: &["Middle"], ..gate("Top", ALPHA) },
+];
+
+const fn gate(name: &'static str, history: &'static [FeatureSpec]) -> FeatureGate {
+    FeatureGate { name, history, needs: &[], description: "For a test." }
 }
 
+const fn spec(minor: u16, stage: FeatureStage, default: bool, locked: Option<&'static str>) -> FeatureSpec {
+    FeatureSpec { since: (0, minor), stage, default, locked }
+}
+
+const ALPHA: &[FeatureSpec] = &[spec(1, FeatureStage::Alpha, false, None)];
+const FROZEN: &[FeatureSpec] = &[spec(1, FeatureStage::Beta, false, Some("its server part is missing"))];
+const BETA: &[FeatureSpec] = &[ALPHA_SPEC, spec(2, FeatureStage::Beta, true, None)];
+const ALPHA_SPEC: FeatureSpec = spec(1, FeatureStage::Alpha, false, None);
+const DEPRECATED: &[FeatureSpec] = &[spec(1, FeatureStage::Deprecated, true, None)];
+const GA: &[FeatureSpec] =
+    &[ALPHA_SPEC, spec(2, FeatureStage::Beta, true, None), spec(3, FeatureStage::Ga, true, None)];
+const LOCKED: &[FeatureSpec] = &[spec(1, FeatureStage::Ga, true, Some("everything relies on it"))];
+
 fn enabled(text: &str) -> Vec<&'static str> {
-    let features = decide(&read(text, &GATES).expect(text), &GATES);
+    let features = decided(text);
     features.states().iter().filter(|state| state.enabled).map(|state| state.gate.name).collect()
+}
+
+fn decided(text: &str) -> Features {
+    decide(&read(text, &GATES).expect(text), &GATES).expect(text)
 }
 
 #[test]
@@ -68,7 +92,7 @@ fn who_sets_a_gate_that_will_go_is_warned() {
         ("Old=false", &["Old=false was set, which is deprecated"]),
         ("Stable=true,Done=false", &["Stable=true was set, which is generally available", "Done=false"]),
     ] {
-        let features = decide(&read(text, &GATES).expect(text), &GATES);
+        let features = decided(text);
         let warnings: Vec<_> = features.states().iter().filter_map(FeatureState::warning).collect();
         assert_eq!(warnings.len(), warned.len(), "{text:?}: {warnings:?}");
         for (warning, begin) in warnings.iter().zip(warned) {
@@ -79,7 +103,7 @@ fn who_sets_a_gate_that_will_go_is_warned() {
 
 #[test]
 fn the_figures_are_of_all_gates_and_of_those_that_stand_for_many() {
-    let features = decide(&read("AllAlpha=true", &GATES).expect("right"), &GATES);
+    let features = decided("AllAlpha=true");
     let figures: Vec<_> = features.figures().map(|(name, stage, enabled)| (name, stage.label(), enabled)).collect();
     assert_eq!(figures[..3], [("AllAlpha", "ALPHA", true), ("AllBeta", "BETA", false), ("Early", "ALPHA", true)]);
     assert!(figures.contains(&("Stable", "", true)) && figures.len() == GATES.len() + 2, "{figures:?}");
@@ -90,14 +114,50 @@ fn each_feature_is_at_its_place_in_the_table() {
     use Feature::{AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, WatchList};
     let all = [AutomaticExpectations, ColdCompression, ComparableResourceVersions, FairDispatch, WatchList];
     assert_eq!(all.map(|feature| format!("{feature:?}")), TABLE.each_ref().map(|gate| gate.name.to_owned()));
-    assert!(all.iter().all(|feature| Features::default().enabled(*feature) == feature.gate().default));
+    assert!(all.iter().all(|feature| Features::default().enabled(*feature) == feature.gate().spec().default));
     assert!(TABLE.is_sorted_by_key(|gate| gate.name));
 }
 
 #[test]
 fn every_flag_that_was_given_counts_and_the_last_one_wins() {
     let wishes = |text: &str| text.parse::<Wishes>().expect(text);
-    let features = Features::new([wishes("WatchList=true,FairDispatch=false"), wishes("FairDispatch=true")]);
+    let features =
+        Features::new([wishes("WatchList=true,FairDispatch=false"), wishes("FairDispatch=true")]).expect("they agree");
     assert!(features.enabled(Feature::WatchList) && features.enabled(Feature::FairDispatch));
     assert!("WatchLst=true".parse::<Wishes>().expect_err("a typo").to_string().contains("WatchList"));
+}
+
+#[test]
+fn a_gate_is_off_without_what_it_needs_and_cannot_be_asked_for() {
+    let decided = |text: &str| decide(&read(text, &CHAIN).expect(text), &CHAIN);
+    let enabled = |text: &str| decided(text).expect(text).states.iter().map(|state| state.enabled).collect::<Vec<_>>();
+    assert_eq!(enabled(""), [true, true, false]);
+    assert_eq!(enabled("Top=true"), [true, true, true]);
+    assert_eq!(enabled("Base=false"), [false, false, false]);
+    assert_eq!(enabled("Base=false,AllAlpha=true"), [false, false, false], "nobody has named it");
+    for (text, words) in [
+        ("Base=false,Middle=true", "Middle cannot be true without Base: set Base=true as well"),
+        ("Middle=false,Top=true", "Top cannot be true without Middle"),
+        ("Base=false,Top=true", "Top cannot be true without Middle"),
+    ] {
+        let error = decided(text).expect_err(text).to_string();
+        assert!(error.contains(words), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn the_last_entry_of_a_history_is_what_counts_and_histories_go_forward() {
+    let stage = |name: &str| GATES.iter().find(|gate| gate.name == name).expect(name).spec().stage;
+    assert_eq!([stage("Late"), stage("Done")], [FeatureStage::Beta, FeatureStage::Ga]);
+    let own: Vec<u16> = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().expect("a number")).collect();
+    for gate in &TABLE {
+        assert!(gate.history.is_sorted_by(|earlier, later| earlier.since < later.since), "{}", gate.name);
+        assert!(gate.spec().since <= (own[0], own[1]), "{} comes from the future", gate.name);
+        let mut needed = gate.needs.iter().map(|name| TABLE.iter().find(|gate| gate.name == *name));
+        assert!(
+            needed.all(|needed| needed.is_some_and(|it| it.spec().default || !gate.spec().default)),
+            "{}",
+            gate.name
+        );
+    }
 }

@@ -174,7 +174,7 @@ fn fair(features: &Features, cpu_permits: u32, call_slots: u32) -> Fair {
 /// Shows what is enabled, and warns of what should not have been set.
 fn tell_features(features: &Features, metrics: &HostMetrics) {
     metrics.show_features(features);
-    let unusual = features.states().iter().filter(|state| state.enabled != state.gate.default);
+    let unusual = features.states().iter().filter(|state| state.enabled != state.gate.spec().default);
     for state in unusual {
         tracing::info!(gate = %state, about = state.gate.description, "a feature gate is not at its default");
     }
