@@ -6,6 +6,7 @@
 //! other; `windlass` wires them.
 
 mod accounts;
+pub mod aggregate;
 pub mod batch;
 pub mod breaker;
 pub mod clock;

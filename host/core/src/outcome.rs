@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::aggregate::Aggregate;
 use crate::error::{ApiError, ApiReason};
 use crate::object::{ObjectKey, ObjectKind};
 
@@ -44,16 +45,10 @@ impl fmt::Display for Failure {
 /// The messages of `failures`, each once, for a log line or an Event.
 #[must_use]
 pub fn summary(failures: &[Failure]) -> String {
-    let mut messages: Vec<String> = Vec::new();
-    for message in failures.iter().map(ToString::to_string) {
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
-    if messages.is_empty() {
+    let Some(failures) = Aggregate::of(failures.iter().map(Some)) else {
         return "the plugin failed without saying why: an error must hold at least one failure".to_owned();
-    }
-    let mut text = messages.join("; ");
+    };
+    let mut text = failures.to_string();
     if text.len() > MAX_SUMMARY {
         text.truncate(text.floor_char_boundary(MAX_SUMMARY));
         text.push('…');

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use windlass_core::aggregate::Aggregate;
 use windlass_core::grants::resource_name;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions, Connection};
@@ -66,11 +67,10 @@ impl PlaceArgs {
 
 /// An error that names the kinds that could not be listed.
 pub(super) fn complete(swept: &Swept) -> anyhow::Result<()> {
-    if swept.unseen.is_empty() {
-        return Ok(());
+    match Aggregate::of(swept.unseen.iter().map(|(kind, error)| Some(format!("{kind}: {error}")))) {
+        None => Ok(()),
+        Some(unseen) => bail!("not everything could be looked at: {unseen}"),
     }
-    let unseen: Vec<_> = swept.unseen.iter().map(|(kind, error)| format!("{kind}: {error}")).collect();
-    bail!("not everything could be looked at: {}", unseen.join("; "))
 }
 
 pub(super) fn full_resource(carrier: &Carrier) -> String {

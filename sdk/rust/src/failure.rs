@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::bindings::windlass::plugin::types;
-use crate::error::{ApiError, Error, JsonError, Misfit};
+use crate::error::{ApiError, ApiReason, Error, JsonError, Misfit};
 use crate::http::{HttpError, HttpReason};
 use crate::texts;
 
@@ -103,9 +103,27 @@ impl Failures {
         self
     }
 
-    /// Adds one more.
+    /// Adds one more, unless the same is there already.
     pub fn push(&mut self, failure: impl Into<Failures>) {
-        self.0.0.extend(failure.into().0.0);
+        for failure in failure.into().0.0 {
+            if !self.0.0.contains(&failure) {
+                self.0.0.push(failure);
+            }
+        }
+    }
+
+    /// Whether one of them is an API error with this reason.
+    ///
+    /// ```
+    /// # use windlass_sdk::{ApiReason, Failures};
+    /// # let failures = Failures::transient("too early");
+    /// if failures.is(ApiReason::Conflict) {
+    ///     // Somebody else was faster.
+    /// }
+    /// ```
+    #[must_use]
+    pub fn is(&self, reason: ApiReason) -> bool {
+        self.iter().any(|failure| matches!(failure, Failure::Api(error) if error.reason == reason))
     }
 
     /// Whether nothing has failed.
@@ -282,6 +300,25 @@ mod tests {
         failures.push(Failures::terminal("second"));
         let expected = [Failure::Transient("first".into()), Failure::Terminal("second".into())];
         assert!(failures.iter().eq(&expected));
+    }
+
+    #[test]
+    fn the_same_failure_is_there_once_and_nothing_adds_nothing() {
+        let mut failures = Failures::new();
+        failures.extend([conflict("changed"), conflict("changed"), conflict("changed again")].map(Failures::from));
+        failures.push(Failures::new());
+        failures.extend(None::<Failures>);
+        failures.push(Failures::transient("changed"));
+        assert_eq!(failures.to_string().matches("changed").count(), 3, "{failures}");
+        assert_eq!(failures.iter().count(), 3);
+    }
+
+    #[test]
+    fn failures_are_what_one_of_them_is() {
+        let mut failures = Failures::transient("conflict");
+        assert!(!failures.is(crate::ApiReason::Conflict));
+        failures.push(conflict("changed"));
+        assert!(failures.is(crate::ApiReason::Conflict) && !failures.is(crate::ApiReason::NotFound));
     }
 
     #[test]

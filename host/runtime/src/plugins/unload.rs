@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::aggregate::Aggregate;
 use windlass_core::finalizer;
 use windlass_core::grants::resource_name;
 use windlass_kube::sweep::{self, Carrier, Sought, SweepScope};
@@ -76,7 +77,8 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
                      `{release}`"
                 );
             }
-            swept.unseen.into_iter().map(|(kind, error)| format!("{kind}: {error}")).collect::<Vec<_>>().join("; ")
+            let unseen = swept.unseen.into_iter().map(|(kind, error)| Some(format!("{kind}: {error}")));
+            Aggregate::of(unseen).map(|unseen| unseen.to_string()).unwrap_or_default()
         }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("not within {LOOK_LIMIT:?}"),
