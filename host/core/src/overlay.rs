@@ -43,6 +43,7 @@ struct States {
     covered: usize,
     /// For how many bytes there is room elsewhere.
     paid: usize,
+    closed: bool,
 }
 
 impl States {
@@ -103,6 +104,15 @@ impl Overlay {
         self.states().paid += bytes;
     }
 
+    /// The call has ended, so nobody reads it any more: gives up all that it keeps, and keeps nothing from now on. What is
+    /// still on its way holds the call's context, perhaps for long.
+    pub fn close(&self) {
+        let closed = States { closed: true, ..States::default() };
+        let before = std::mem::replace(&mut *self.states(), closed);
+        // Not under the lock: its room goes to others.
+        drop(before);
+    }
+
     /// Keeps what a committed write has left: the object that the server returned, or nothing.
     pub fn record(&self, kind: ObjectKind, key: ObjectKey, state: Option<Object>) {
         match state {
@@ -119,6 +129,9 @@ impl Overlay {
     /// Keeps that a write may have changed the object, or has without telling its new state.
     pub fn doubt(&self, kind: &ObjectKind, key: ObjectKey) {
         let mut states = self.states();
+        if states.closed {
+            return;
+        }
         states.by_kind.entry(group_kind(kind)).or_default().entry(key).or_default().in_doubt = true;
     }
 
@@ -145,6 +158,9 @@ impl Overlay {
 
     fn keep(&self, kind: &ObjectKind, key: ObjectKey, left: WrittenState) {
         let mut states = self.states();
+        if states.closed {
+            return;
+        }
         let of_kind = group_kind(kind);
         let before = states.by_kind.get(&of_kind).and_then(|known| known.get(&key)?.left.as_ref()).map_or(0, size);
         states.bytes -= before;
@@ -271,5 +287,18 @@ mod tests {
         let free = Overlay::default();
         free.record(kind("v1"), key(), Some(object(" ".repeat(OBJECT))));
         assert_eq!(free.owed(), 0, "nobody counts");
+    }
+
+    #[test]
+    fn an_overlay_whose_call_has_ended_gives_its_room_back_and_keeps_nothing() {
+        let (overlay, room) = (Overlay::default(), Arc::new(Least(usize::MAX)));
+        overlay.charge_to(room.clone());
+        let late = overlay.clone();
+        overlay.record(kind("v1"), key(), Some(object("{}".into())));
+        overlay.close();
+        assert_eq!(Arc::strong_count(&room), 1);
+        late.record(kind("v1"), key(), Some(object("{}".into())));
+        late.doubt(&kind("v1"), key());
+        assert_eq!(late.get(&kind("v1"), &key()), None);
     }
 }

@@ -317,6 +317,7 @@ impl Dispatch {
         }
         tracing::debug!(target: LOG, elapsed = ?started.elapsed(), ?cpu, ?result, "called");
         self.settle_key(key, &result, &context);
+        context.overlay.close();
         KeyEnd::Done
     }
 
