@@ -61,7 +61,7 @@ impl Weather {
         self
     }
 
-    /// What can go wrong, and how. What makes an answer slow comes first, so that what is slow can fail too.
+    /// The faults, by name. Slowness comes first, so that a slow answer can fail too.
     pub(crate) fn rules(&self) -> Vec<(&'static str, Rule)> {
         let writes = Match::writes().agent(&self.agent);
         let reads = Match::verbs([Verb::Get, Verb::List, Verb::Watch]).agent(&self.agent);
@@ -149,7 +149,7 @@ mod tests {
         rules
     }
 
-    /// What has become of a request, without what belongs to one proxy alone.
+    /// The fate of a request, without what belongs to one proxy alone.
     fn fate(plan: &RequestPlan) -> (Duration, String) {
         let ending = match &plan.ending {
             None => "answered".to_owned(),

@@ -9,7 +9,7 @@ use crate::support::{CONFIG_MAPS, Setup, client};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What a client sees of its writes, one after the other; each by a connection of its own, so that none is broken by another.
+/// The answers to a client's writes, one after the other; each by a connection of its own, so that none is broken by another.
 async fn seen(proxy: &Proxy, writes: usize) -> Vec<Option<StatusCode>> {
     let mut seen = Vec::new();
     for number in 0..writes {
