@@ -3,7 +3,7 @@
 //! is as it should be.
 //!
 //! Short by default. `WINDLASS_WEATHER=full` is a quarter of an hour of it, `WINDLASS_WEATHER=SECONDS` as full but shorter;
-//! `WINDLASS_SEED=N` is other weather. The seed decides the fate of the n-th write and of the n-th read, and what users do; in
+//! `WINDLASS_SEED=N` is other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs though all is well. The seed decides the fate of the n-th write and of the n-th read, and what users do; in
 //! which order that meets is up to the machine.
 
 mod fleet;
@@ -75,8 +75,10 @@ async fn bad_weather(kind: Kind) -> anyhow::Result<()> {
     let (watched, watching) = Watched::start(objects)?;
     let mut scene = Scene { form, seed, server, cluster, way, fleet, watched, _watching: watching };
     let ended = scene.run().await;
-    let ended = ended.with_context(|| scene.saved(kind));
-    ended?;
+    if std::env::var_os("WINDLASS_WEATHER_LOGS").is_some() {
+        println!("{}", scene.saved(kind));
+    }
+    ended.with_context(|| scene.saved(kind))?;
     scene.fleet.stop().await
 }
 

@@ -107,9 +107,10 @@ impl Fleet {
 
     /// Stops both, cleanly.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
-        for host in [self.mortal, self.elder] {
-            let status = host.terminate().await?;
-            ensure!(status.success(), "SIGTERM must stop a replica cleanly: {status}");
+        for mut host in [self.mortal, self.elder] {
+            host.signal("TERM").await?;
+            let status = host.ends().await?;
+            ensure!(status.success(), "SIGTERM must stop a replica cleanly: {status}:\n{}", host.log());
         }
         Ok(())
     }

@@ -10,46 +10,66 @@ use windlass_tests::objects::Objects;
 /// Children by the UID of the owner that controls them.
 type Children = BTreeMap<String, Vec<Value>>;
 
-/// The first thing that is not as it should be, as an error.
-pub(crate) async fn holds(objects: &Objects, webapps: usize, sets: usize) -> anyhow::Result<()> {
-    let apps = objects.list("WebApp", "").await?;
-    ensure!(apps.len() == webapps, "{} WebApps", apps.len());
-    let (deployments, services) = (children(objects, "Deployment").await?, children(objects, "Service").await?);
-    for app in &apps {
-        is_told(app)?;
-        is_deployed(app, only_child(app, &deployments)?)?;
-        is_served(app, only_child(app, &services)?)?;
-    }
-    let pod_sets = objects.list("PodSet", "").await?;
-    ensure!(pod_sets.len() == sets, "{} PodSets", pod_sets.len());
-    let pods = children(objects, "Pod").await?;
-    for set in &pod_sets {
-        is_told(set)?;
-        let live = pods.get(uid(set)?).map_or(0, Vec::len);
-        ensure!(set["spec"]["replicas"] == live && set["status"]["replicas"] == live, "{live} Pods of {set}");
-    }
-    let of_apps = owners(&apps)?;
-    for (owner, left) in deployments.iter().chain(&services) {
-        ensure!(of_apps.contains(owner.as_str()), "children of nobody: {left:?}");
-    }
-    let replica_sets = objects.list("ReplicaSet", "").await?;
-    let of_pods: BTreeSet<_> = owners(&pod_sets)?.into_iter().chain(owners(&replica_sets)?).collect();
-    for (owner, left) in &pods {
-        ensure!(of_pods.contains(owner.as_str()), "Pods of nobody: {left:?}");
-    }
-    Ok(())
+/// All objects of the namespace that count.
+#[derive(Clone, Debug, Default)]
+struct World {
+    apps: Vec<Value>,
+    sets: Vec<Value>,
+    deployments: Vec<Value>,
+    services: Vec<Value>,
+    replica_sets: Vec<Value>,
+    pods: Vec<Value>,
 }
 
-/// The objects of a kind that somebody controls and that are not on their way out.
-async fn children(objects: &Objects, kind: &str) -> anyhow::Result<Children> {
+/// The first thing that is not as it should be, as an error.
+pub(crate) async fn holds(objects: &Objects, webapps: usize, sets: usize) -> anyhow::Result<()> {
+    let world = World {
+        apps: objects.list("WebApp", "").await?,
+        sets: objects.list("PodSet", "").await?,
+        deployments: objects.list("Deployment", "").await?,
+        services: objects.list("Service", "").await?,
+        replica_sets: objects.list("ReplicaSet", "").await?,
+        pods: objects.list("Pod", "").await?,
+    };
+    ensure!(world.apps.len() == webapps, "{} WebApps", world.apps.len());
+    ensure!(world.sets.len() == sets, "{} PodSets", world.sets.len());
+    world.is_right()
+}
+
+impl World {
+    fn is_right(&self) -> anyhow::Result<()> {
+        let (deployments, services) = (children(&self.deployments)?, children(&self.services)?);
+        for app in &self.apps {
+            is_told(app)?;
+            is_deployed(app, only_child(app, &deployments)?)?;
+            is_served(app, only_child(app, &services)?)?;
+        }
+        let pods = children(&self.pods)?;
+        for set in &self.sets {
+            is_told(set)?;
+            let live = pods.get(uid(set)?).map_or(0, Vec::len);
+            ensure!(set["spec"]["replicas"] == live && set["status"]["replicas"] == live, "{live} Pods of {set}");
+        }
+        let of_apps = owners(&self.apps)?;
+        for (owner, left) in deployments.iter().chain(&services) {
+            ensure!(of_apps.contains(owner.as_str()), "children of nobody: {left:?}");
+        }
+        let of_pods: BTreeSet<_> = owners(&self.sets)?.into_iter().chain(owners(&self.replica_sets)?).collect();
+        for (owner, left) in &pods {
+            ensure!(of_pods.contains(owner.as_str()), "Pods of nobody: {left:?}");
+        }
+        Ok(())
+    }
+}
+
+/// The objects that somebody controls, without those on their way out.
+fn children(objects: &[Value]) -> anyhow::Result<Children> {
     let mut children = Children::new();
-    for object in objects.list(kind, "").await? {
+    for object in objects.iter().filter(|object| object["metadata"]["deletionTimestamp"].is_null()) {
         let owners = object["metadata"]["ownerReferences"].as_array();
         let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true);
-        if object["metadata"]["deletionTimestamp"].is_null() {
-            let owner = controller.with_context(|| format!("nobody's: {object}"))?;
-            children.entry(uid_of(owner)?.to_owned()).or_default().push(object);
-        }
+        let owner = controller.with_context(|| format!("nobody's: {object}"))?;
+        children.entry(uid_of(owner)?.to_owned()).or_default().push(object.clone());
     }
     Ok(children)
 }
@@ -94,4 +114,63 @@ fn is_served(app: &Value, service: &Value) -> anyhow::Result<()> {
 
 fn selector(app: &Value) -> Value {
     json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": app["metadata"]["name"]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, owner: Option<&str>, spec: &Value) -> Value {
+        let owners: Vec<_> = owner.iter().map(|uid| json!({"uid": uid, "controller": true})).collect();
+        json!({
+            "metadata": {"name": name, "uid": name, "generation": 2, "ownerReferences": owners},
+            "spec": spec, "status": {"observedGeneration": 2, "replicas": 1},
+        })
+    }
+
+    /// A `WebApp` and a `PodSet`, each with what it asks for.
+    fn right() -> World {
+        let selector = json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": "app"});
+        let container = json!({"image": "a", "ports": [{"containerPort": 8080}]});
+        let template = json!({"spec": {"containers": [container]}});
+        let deployment = json!({"replicas": 3, "selector": {"matchLabels": selector}, "template": template});
+        let service = json!({"selector": selector, "ports": [{"port": 80, "targetPort": "http"}]});
+        World {
+            apps: vec![object("app", None, &json!({"image": "a", "replicas": 3, "port": 8080}))],
+            sets: vec![object("set", None, &json!({"replicas": 1}))],
+            deployments: vec![object("app", Some("app"), &deployment)],
+            services: vec![object("app", Some("app"), &service)],
+            replica_sets: vec![object("app-1", Some("app"), &json!({}))],
+            pods: vec![object("of-set", Some("set"), &json!({})), object("of-app", Some("app-1"), &json!({}))],
+        }
+    }
+
+    /// The complaint about a world that is right but for one thing.
+    fn said(spoil: impl FnOnce(&mut World)) -> String {
+        let mut world = right();
+        spoil(&mut world);
+        world.is_right().expect_err("it is not right").to_string()
+    }
+
+    #[test]
+    fn a_world_is_right_only_if_every_child_is_there_once_and_as_it_should_be() {
+        right().is_right().expect("as it should be");
+        let doubled = |children: &mut Vec<Value>| children.push(children[0].clone());
+        assert!(said(|it| doubled(&mut it.deployments)).starts_with("2 children"));
+        assert!(said(|it| it.services.clear()).starts_with("0 children"));
+        assert!(said(|it| doubled(&mut it.pods)).starts_with("2 Pods"));
+        assert!(said(|it| it.pods[0]["metadata"]["deletionTimestamp"] = json!("now")).starts_with("0 Pods"));
+        assert!(said(|it| it.deployments[0]["spec"]["replicas"] = json!(4)).contains("is not what"));
+        assert!(said(|it| it.services[0]["spec"]["selector"] = json!({})).contains("is not what"));
+    }
+
+    #[test]
+    fn a_world_is_not_right_before_it_is_told_and_while_somebodys_children_are_left() {
+        assert!(said(|it| it.apps[0]["metadata"]["generation"] = json!(3)).starts_with("not reconciled"));
+        assert!(said(|it| it.sets[0]["status"]["replicas"] = json!(2)).starts_with("1 Pods"));
+        let gone = |it: &mut World| it.services.push(object("old", Some("old"), &json!({})));
+        assert!(said(gone).starts_with("children of nobody"));
+        assert!(said(|it| it.replica_sets.clear()).starts_with("Pods of nobody"));
+        assert!(said(|it| it.pods.push(object("stray", None, &json!({})))).starts_with("nobody's"));
+    }
 }
