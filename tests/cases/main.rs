@@ -34,5 +34,6 @@ mod storm;
 mod swap;
 mod swap_judged;
 mod tools;
+mod weather;
 mod webapp;
 mod writes;

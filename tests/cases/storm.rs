@@ -21,13 +21,12 @@ use anyhow::{Context as _, ensure};
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use windlass_kube::{ConnectOptions, Discovery, InformerOptions, Informers, Subscription, client};
 use windlass_proxy::{Match, Verb};
 use windlass_tests::busy;
-use windlass_tests::cluster::{self, Cluster};
+use windlass_tests::cluster::OwnCluster;
 use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
@@ -76,39 +75,6 @@ struct Plan {
     streaming: bool,
     /// How often the server is killed.
     kills: u64,
-}
-
-/// A real cluster of the test's own, that can be killed.
-struct OwnCluster {
-    directory: TempDir,
-    arguments: Vec<&'static str>,
-    running: Option<Cluster>,
-}
-
-impl OwnCluster {
-    async fn start(arguments: &[&'static str]) -> anyhow::Result<Self> {
-        let mut cluster = Self { directory: tempfile::tempdir()?, arguments: arguments.to_vec(), running: None };
-        cluster.restart().await?;
-        Ok(cluster)
-    }
-
-    async fn restart(&mut self) -> anyhow::Result<()> {
-        if let Some(running) = self.running.take() {
-            running.kill()?;
-        }
-        let directory = self.directory.path().to_owned();
-        let arguments = self.arguments.clone();
-        let start = move || {
-            let directory = directory.to_str().context("a path in UTF-8")?;
-            cluster::start(&[&["--dir", directory], &*arguments].concat())
-        };
-        self.running = Some(tokio::task::spawn_blocking(start).await??);
-        Ok(())
-    }
-
-    fn running(&self) -> anyhow::Result<&Cluster> {
-        self.running.as_ref().context("a cluster that runs")
-    }
 }
 
 /// Shared by all parts of a storm.

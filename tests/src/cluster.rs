@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow};
+use tempfile::TempDir;
 
 use crate::paths;
 
@@ -34,6 +35,42 @@ impl Cluster {
         self.process.kill()?;
         self.process.wait()?;
         Ok(())
+    }
+}
+
+/// A real cluster of a test's own, that can be killed.
+pub struct OwnCluster {
+    directory: TempDir,
+    arguments: Vec<&'static str>,
+    running: Option<Cluster>,
+}
+
+impl OwnCluster {
+    /// Starts it, with more arguments of `tests/cluster`.
+    pub async fn start(arguments: &[&'static str]) -> anyhow::Result<Self> {
+        let mut cluster = Self { directory: tempfile::tempdir()?, arguments: arguments.to_vec(), running: None };
+        cluster.restart().await?;
+        Ok(cluster)
+    }
+
+    /// Kills it and starts it again, where it was, with what it had.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        if let Some(running) = self.running.take() {
+            running.kill()?;
+        }
+        let directory = self.directory.path().to_owned();
+        let arguments = self.arguments.clone();
+        let start = move || {
+            let directory = directory.to_str().context("a path in UTF-8")?;
+            start(&[&["--dir", directory], &*arguments].concat())
+        };
+        self.running = Some(tokio::task::spawn_blocking(start).await??);
+        Ok(())
+    }
+
+    /// The cluster as it runs.
+    pub fn running(&self) -> anyhow::Result<&Cluster> {
+        self.running.as_ref().context("a cluster that runs")
     }
 }
 

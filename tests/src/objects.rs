@@ -74,7 +74,7 @@ impl Objects {
     }
 
     /// The API of a kind.
-    pub(crate) fn api(&self, kind: &str) -> anyhow::Result<Api<DynamicObject>> {
+    pub fn api(&self, kind: &str) -> anyhow::Result<Api<DynamicObject>> {
         let resource = resource(kind)?;
         Ok(if is_namespaced(kind) {
             Api::namespaced_with(self.client.clone(), &self.namespace, &resource)

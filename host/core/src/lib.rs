@@ -41,6 +41,7 @@ pub mod principal;
 pub mod probation;
 pub mod progress;
 pub mod queue;
+pub mod repeats;
 pub mod retry;
 pub mod settle;
 pub mod shared_budget;

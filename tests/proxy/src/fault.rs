@@ -80,6 +80,8 @@ pub enum Loss {
     Reset,
     /// Nothing ever comes; the connection stays open until the client gives up.
     Silence,
+    /// [`Refusal::internal_error`] comes in its place, as from a server that has lost its store behind the commit.
+    Error,
 }
 
 /// How a body, or an event's line, is changed. It arrives complete as far as HTTP can tell.

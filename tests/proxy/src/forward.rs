@@ -55,6 +55,7 @@ pub(crate) async fn forward(
             return match loss {
                 Loss::Reset => connection.reset().await,
                 Loss::Silence => std::future::pending().await,
+                Loss::Error => refused(&Refusal::internal_error()),
             };
         }
         Some(Ending::Refuse(refusal)) => {

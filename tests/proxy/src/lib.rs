@@ -38,6 +38,7 @@ mod rule;
 mod socket;
 mod state;
 mod watch;
+mod weather;
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -54,6 +55,7 @@ pub use crate::request::{RequestInfo, Verb};
 pub use crate::rule::Rule;
 use crate::rule::Tally;
 use crate::state::Shared;
+pub use crate::weather::{Spell, Weather};
 
 /// Why there is no proxy.
 #[derive(Debug, thiserror::Error)]
@@ -142,6 +144,11 @@ impl Proxy {
     pub fn add(&self, rule: Rule) -> RuleHandle {
         let tally = self.shared.lock().rules.add(rule);
         RuleHandle { tally, shared: Arc::clone(&self.shared), kept: false }
+    }
+
+    /// Puts the rules of `weather` into force, until the spell is dropped.
+    pub fn begin(&self, weather: &Weather) -> Spell {
+        Spell::new(weather.rules().into_iter().map(|(what, rule)| (what, self.add(rule))).collect())
     }
 
     /// Ends all running watches that match, now. Events that are held or delayed are lost with them. Returns how many.

@@ -1,5 +1,6 @@
 //! The task of one informer: list, watch, resume, and list again where that is not possible.
 
+mod log;
 mod trouble;
 
 use std::pin::pin;
@@ -13,7 +14,8 @@ use windlass_core::compact::Version;
 use windlass_core::progress::Stamp;
 use windlass_core::watch::WatchSpec;
 
-use self::trouble::{can_resume, is_expired, is_refusal, not_before, retry_after, watch_seconds};
+use self::log::TroubleLog;
+use self::trouble::{can_resume, is_refusal, not_before, retry_after, watch_seconds};
 use crate::backoff::Backoff;
 use crate::client::reachability::Reachability;
 use crate::client::request::{Line, Lines};
@@ -55,8 +57,7 @@ pub(crate) struct Follower {
     silence: Duration,
     spec: WatchSpec,
     feed: Arc<Feed>,
-    /// The trouble that the log knows of, so that it is not told at each attempt.
-    logged: Option<String>,
+    log: TroubleLog,
     /// Whether lists come as the beginning of a watch. Not any more, once the server has refused one.
     streaming: bool,
     /// The last list that came so went wrong: the next one comes in pages.
@@ -101,7 +102,7 @@ impl Follower {
             silence,
             spec,
             feed,
-            logged: None,
+            log: TroubleLog::new(),
             streaming,
             spoilt: false,
             listed_at: None,
@@ -263,7 +264,7 @@ impl Follower {
                 }
                 Ok(Ok(Line::Torn)) => {
                     // What the half line told comes again, as it is later than `version`.
-                    tracing::warn!(watch = %self.spec, "the watch broke within a line; it is resumed");
+                    self.log.torn(&self.spec);
                     self.feed.update_status(|status| status.malformed += 1);
                     break;
                 }
@@ -343,13 +344,7 @@ impl Follower {
 
     /// Tells of a failure: loudly when it is a new one.
     fn report(&mut self, error: InformerError) {
-        let text = error.to_string();
-        if self.logged.as_ref() == Some(&text) || is_expired(&error) {
-            tracing::debug!(watch = %self.spec, %error, "still failing");
-        } else {
-            tracing::warn!(watch = %self.spec, %error, "cannot watch; it will be tried again until it works");
-            self.logged = Some(text);
-        }
+        self.log.failed(&self.spec, &error);
         let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
         self.feed.update_status(|status| {
             status.malformed += malformed;
@@ -358,9 +353,7 @@ impl Follower {
     }
 
     fn recovered(&mut self) {
-        if self.logged.take().is_some() {
-            tracing::info!(watch = %self.spec, "watching again");
-        }
+        self.log.recovered(&self.spec);
         self.feed.update_status(|status| status.error = None);
     }
 }

@@ -107,7 +107,10 @@ impl Running {
         let end = phases.until_cut(self.dispatch.workers.wait()).await;
         if end == ControllerEnd::Cut {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
-            tracing::error!(%plugin, %controller, keys = keys.join(" "), "these calls, or writes of theirs, are cut");
+            tracing::error!(
+                %plugin, %controller, keys = keys.join(" "),
+                "these calls, or writes of theirs, are cut: whoever runs the plugin next runs their keys again"
+            );
         }
         end
     }

@@ -90,7 +90,7 @@ impl Dispatch {
                     self.memory().setbacks.note(key.clone(), Instant::now());
                 }
                 self.status.failed(key, &error);
-                tracing::warn!(error, attempt, ?retry_in, "failed");
+                self.tell_failure(&error, attempt, retry_in);
             }
             RetryLane::Slow => {
                 self.queue.add_after(key.clone(), SLOW_LANE.max(at_least.unwrap_or_default()));
@@ -99,6 +99,15 @@ impl Dispatch {
                 self.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
             }
         }
+    }
+
+    /// A sick server fails the calls of hundreds of keys, and a line for each would hide all others.
+    fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
+        let Some(unsaid) = self.record.failure_line() else {
+            return tracing::debug!(error, attempt, ?retry_in, "the call failed; the key is tried again");
+        };
+        let further_failures = (unsaid > 0).then_some(unsaid);
+        tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");
     }
 
     /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose};
+use windlass_core::repeats::Repeats;
 use windlass_core::settle;
 use windlass_core::sharing::{Membership, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
@@ -17,6 +18,9 @@ use windlass_kube::{LeaseError, LeaseKind, Leases};
 use super::fence::{LeaseFence, TermReach};
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER;
+
+/// Lines about failures of one lease that are logged each minute. Further ones are summed up.
+pub(super) const FAILURES_A_MINUTE: u32 = 3;
 
 /// Counts of what happened to one lease, for metrics.
 #[derive(Debug, Default)]
@@ -51,6 +55,8 @@ pub(super) struct Elector {
     pub(super) letting_go: Option<Moment>,
     /// The last failure that was logged.
     pub(super) told: String,
+    /// The lines about failures.
+    pub(super) lines: Repeats,
 }
 
 /// A term as the elector has it.
@@ -200,7 +206,16 @@ impl Elector {
         let message = error.to_string();
         if self.told != message {
             let until_lost = self.election.term().map(|term| term.until().0.saturating_sub(self.clock.now().0));
-            tracing::warn!(lease = %self.lease, error = message, ?until_lost, "a lease cannot be renewed or looked at");
+            let until_lost = until_lost.map(tracing::field::debug);
+            if let Some(unsaid) = self.lines.line(self.clock.now()) {
+                let further_failures = (unsaid > 0).then_some(unsaid);
+                tracing::warn!(
+                    lease = %self.lease, error = message, until_lost, further_failures,
+                    "a lease cannot be renewed or looked at; it is tried again at each retry period"
+                );
+            } else {
+                tracing::debug!(lease = %self.lease, error = message, until_lost, "still failing");
+            }
             self.told = message;
         }
     }

@@ -24,6 +24,7 @@ use windlass_core::clock::Clock;
 use windlass_core::fence::Fenced;
 use windlass_core::lease::{Election, FoundLease};
 use windlass_core::principal::{Principal, Role};
+use windlass_core::repeats::Repeats;
 use windlass_core::sharing::{Members, Membership, Part};
 use windlass_kube::client::Connection;
 use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
@@ -202,6 +203,7 @@ impl Leadership {
             current: None,
             letting_go: None,
             told: String::new(),
+            lines: Repeats::a_minute(elector::FAILURES_A_MINUTE),
         }
     }
 

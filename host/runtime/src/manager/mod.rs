@@ -1,5 +1,6 @@
 //! The order in which everything starts and, the other way round, stops.
 
+mod first_answer;
 mod follow;
 
 use std::net::SocketAddr;
@@ -148,7 +149,7 @@ async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLo
             settings.plugins.display()
         );
     }
-    let version = client::check(connection).await?;
+    let version = first_answer::first_answer(&connection.server, || client::check(connection)).await?;
     tracing::info!(server = connection.server, version = version.git_version, source = connection.source, "connected");
     Ok(FirstLook { files, first, allowed })
 }

@@ -212,7 +212,8 @@ impl Serving {
         }
         let reason = "the lease went before it could take over: it gets ready anew whenever the lease is won here";
         tracing::warn!(
-            plugin = %newest.name(), digest = newest.short_digest(), reason, "the new generation does not take over yet"
+            plugin = %newest.name(), digest = newest.short_digest(),
+            "the new generation does not take over yet: {reason}"
         );
         let (digest, reason) = (newest.digest().clone(), reason.to_owned());
         self.report(&newest, Swapped::Pending { digest, reason });

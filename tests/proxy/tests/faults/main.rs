@@ -3,4 +3,5 @@
 mod requests;
 mod support;
 mod watches;
+mod weather;
 mod whole;

@@ -71,6 +71,19 @@ async fn an_answer_lost_by_a_reset_is_that_of_a_committed_write() {
 }
 
 #[tokio::test]
+async fn an_answer_lost_to_a_500_is_that_of_a_committed_write() {
+    let it = Setup::start(1).await;
+    let rule = it.proxy.add(Fault::Lose(Loss::Error).on(creates()).times(1));
+    let answer = it.create("a").await.expect("an answer");
+    assert_eq!(
+        (answer.code, answer.json()["reason"].as_str()),
+        (StatusCode::INTERNAL_SERVER_ERROR, Some("InternalError"))
+    );
+    assert_eq!((rule.lost(), it.served("create")), (1, 1));
+    assert_eq!(it.get(&format!("{CONFIG_MAPS}/a")).await.expect("an answer").code, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn an_answer_lost_in_silence_never_comes_though_the_write_is_committed() {
     let it = Setup::start(1).await;
     let _rule = it.proxy.add(Fault::Lose(Loss::Silence).on(creates()).times(1));

@@ -126,6 +126,7 @@ fn elector(
         current: None,
         letting_go: None,
         told: String::new(),
+        lines: Repeats::a_minute(FAILURES_A_MINUTE),
     }
 }
 

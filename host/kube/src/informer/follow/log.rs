@@ -1,0 +1,66 @@
+//! The log lines about one watch's trouble: each new trouble is told, and what repeats is summed up.
+
+use tokio::time::Instant;
+use windlass_core::clock::Moment;
+use windlass_core::repeats::Repeats;
+use windlass_core::watch::WatchSpec;
+
+use super::trouble::is_expired;
+use crate::informer::error::InformerError;
+
+/// Lines about failures that are logged each minute.
+const FAILURES_A_MINUTE: u32 = 3;
+
+/// The trouble that the log knows of.
+#[derive(Debug)]
+pub(super) struct TroubleLog {
+    /// The last one, so that it is not told at each attempt.
+    known: Option<String>,
+    failures: Repeats,
+    torn: Repeats,
+    origin: Instant,
+}
+
+impl TroubleLog {
+    pub(super) fn new() -> Self {
+        let (failures, torn) = (Repeats::a_minute(FAILURES_A_MINUTE), Repeats::a_minute(1));
+        Self { known: None, failures, torn, origin: Instant::now() }
+    }
+
+    /// The watch has failed: this is told loudly when it is a new failure.
+    pub(super) fn failed(&mut self, watch: &WatchSpec, error: &InformerError) {
+        let text = error.to_string();
+        let is_known = self.known.as_ref() == Some(&text) || is_expired(error);
+        let line = if is_known { None } else { self.failures.line(self.now()) };
+        if let Some(unsaid) = line {
+            let further_failures = (unsaid > 0).then_some(unsaid);
+            tracing::warn!(%watch, %error, further_failures, "cannot watch; it will be tried again until it works");
+        } else {
+            tracing::debug!(%watch, %error, "still failing");
+        }
+        if !is_known {
+            self.known = Some(text);
+        }
+    }
+
+    /// The watch ended in the midst of a line.
+    pub(super) fn torn(&mut self, watch: &WatchSpec) {
+        if let Some(unsaid) = self.torn.line(self.now()) {
+            let further_times = (unsaid > 0).then_some(unsaid);
+            tracing::warn!(%watch, further_times, "the watch broke within a line; it is resumed");
+        } else {
+            tracing::debug!(%watch, "the watch broke within a line; it is resumed");
+        }
+    }
+
+    /// It works again.
+    pub(super) fn recovered(&mut self, watch: &WatchSpec) {
+        if self.known.take().is_some() {
+            tracing::info!(%watch, "watching again");
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment(self.origin.elapsed())
+    }
+}

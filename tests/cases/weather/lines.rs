@@ -1,0 +1,169 @@
+//! The replicas' WARN and ERROR lines, judged: each says what has happened, where, and what follows or is to be done; and a line
+//! that repeats is summed up.
+//!
+//! A program cannot read. What it can hold lines to is their form. *What* is the message. *Where* is a field, of the line or
+//! of its call, that names a thing an operator can look at, or an address in the message. *What follows* is a second clause
+//! of the message, which is how the host's messages are written: `cannot watch; it will be tried again until it works`.
+//! Whether that clause helps, people judge: the figures show an example of each message. *Summed up* means that one process
+//! says one thing about one place only so often in a minute, however many objects it is true of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use super::fleet::Log;
+
+/// Fields that name a place, those first that say it best. A key is none of them: a line that comes for each key is what
+/// is to be summed up.
+const PLACES: [&str; 6] = ["lease", "watch", "controller", "plugin", "file", "server"];
+
+/// The ends of a message's first clause.
+const CLAUSES: [&str; 3] = ["; ", ": ", ", so "];
+
+/// How often one process may say one thing about one place in a minute: twice what [`windlass_core::repeats`] is asked for,
+/// for the clock's minutes are not its own.
+const MOST_A_MINUTE: usize = 20;
+
+/// All lines of one message.
+#[derive(Debug, Default)]
+struct Said {
+    times: usize,
+    /// The most that one process said it about one place in one minute.
+    most: usize,
+    example: String,
+    faults: BTreeSet<String>,
+}
+
+/// The messages, by level and text.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement(BTreeMap<(String, String), Said>);
+
+/// A line that an operator is to see.
+struct Line {
+    level: String,
+    message: String,
+    minute: String,
+    place: Option<String>,
+}
+
+impl Line {
+    /// None: it is of another level, or no log line.
+    fn read(line: &str) -> Option<Self> {
+        let parsed: Value = serde_json::from_str(line).ok()?;
+        let text = |field: &str| parsed[field].as_str().unwrap_or_default().to_owned();
+        let level = text("level");
+        let minute = text("timestamp").chars().take("2026-11-23T15:40".len()).collect();
+        let is_seen = matches!(level.as_str(), "WARN" | "ERROR");
+        is_seen.then(|| Self { level, message: text("message"), minute, place: place(&parsed) })
+    }
+
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.place.is_none() {
+            faults.push("it does not say where".to_owned());
+        }
+        let follows = CLAUSES.iter().filter_map(|end| self.message.split_once(end)).map(|(_, rest)| rest);
+        if !follows.into_iter().any(|clause| clause.split_whitespace().count() > 1) {
+            faults.push("it does not say what follows or what to do".to_owned());
+        }
+        faults
+    }
+}
+
+/// The place that a line is about.
+fn place(line: &Value) -> Option<String> {
+    let of = |fields: &Value| {
+        let named = |place: &&&str| fields[**place].as_str().is_some_and(|value| !value.is_empty());
+        PLACES.iter().find(|place| named(place)).map(|place| format!("{place} {}", fields[*place]))
+    };
+    let address = || {
+        let message = line["message"].as_str()?;
+        message.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
+    };
+    of(line).or_else(|| of(&line["span"])).or_else(address)
+}
+
+/// Reads the logs of all processes.
+pub(crate) fn judge(logs: &[Log]) -> Judgement {
+    let mut judgement = Judgement::default();
+    for log in logs {
+        let mut minutes = BTreeMap::new();
+        for text in log.text.lines() {
+            let Some(line) = Line::read(text) else { continue };
+            let faults = line.faults();
+            let said = judgement.0.entry((line.level, line.message.clone())).or_default();
+            let in_minute = minutes.entry((line.message, line.place, line.minute)).or_insert(0_usize);
+            *in_minute += 1;
+            said.times += 1;
+            said.most = said.most.max(*in_minute);
+            said.faults.extend(faults);
+            if *in_minute > MOST_A_MINUTE {
+                said.faults
+                    .insert(format!("more than {MOST_A_MINUTE} in a minute about one place: it is not summed up"));
+            }
+            if said.example.is_empty() {
+                text.clone_into(&mut said.example);
+            }
+        }
+    }
+    judgement
+}
+
+impl Judgement {
+    /// The faults, each with a line that has it.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let all = self.0.values().flat_map(|said| said.faults.iter().map(|fault| format!("{fault}: {}", said.example)));
+        all.collect()
+    }
+}
+
+/// A line for each message.
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((level, message), Said { times, most, .. }) in &self.0 {
+            writeln!(f, "figures: {times} times, at most {most} a minute: {level} {message}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(lines: &[&str]) -> Vec<String> {
+        judge(&[Log { of: "a".to_owned(), text: lines.join("\n") }]).faults()
+    }
+
+    fn line(level: &str, message: &str, more: &str) -> String {
+        format!(r#"{{"timestamp":"2026-11-23T15:40:30.5Z","level":"{level}","message":"{message}"{more}}}"#)
+    }
+
+    #[test]
+    fn a_line_says_what_where_and_what_follows() {
+        let good = [
+            line("WARN", "cannot watch; it will be tried again", r#","watch":"v1 Pod""#),
+            line("WARN", "the call failed; the key is tried again", r#","span":{"controller":"a","key":"b"}"#),
+            line("WARN", "the API server http://a cannot be reached: refused; calls pause until it answers", ""),
+            line("INFO", "done", ""),
+            "no log line".to_owned(),
+        ];
+        assert_eq!(judged(&good.each_ref().map(String::as_str)), [""; 0]);
+        let nowhere = line("ERROR", "failed; it is tried again", r#","key":"a/b""#);
+        assert_eq!(judged(&[&nowhere]), [format!("it does not say where: {nowhere}")]);
+        let silent = line("WARN", "failed", r#","plugin":"a""#);
+        assert_eq!(judged(&[&silent]), [format!("it does not say what follows or what to do: {silent}")]);
+    }
+
+    #[test]
+    fn a_line_that_repeats_is_to_be_summed_up() {
+        let of =
+            |controller: &str| line("WARN", "failed; again", &format!(r#","span":{{"controller":"{controller}"}}"#));
+        let (a, b) = (of("a"), of("b"));
+        let each = [a.as_str(), b.as_str()].repeat(MOST_A_MINUTE);
+        assert!(!judged(&each).iter().any(|fault| fault.contains("summed up")), "two places");
+        let all = vec![a.as_str(); MOST_A_MINUTE + 1];
+        assert!(judged(&all).iter().any(|fault| fault.contains("summed up")));
+    }
+}
