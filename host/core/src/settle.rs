@@ -5,8 +5,8 @@
 //! the key is done.
 //!
 //! A mutation ends committed, refused, or with an unknown outcome: it was sent, and nobody said what became of it. One
-//! that is unknown holds its key until it can no longer be carried out (ADR 5). A create has a name by which the server
-//! can be asked: [`after_look`] decides what follows from its answer.
+//! that is unknown holds its key until it can no longer be carried out, or has shown (ADR 5). The server is asked for its
+//! object: [`after_look`] decides what follows from the answer.
 
 use std::convert::Infallible;
 
@@ -38,6 +38,11 @@ impl Hold {
 }
 
 impl Settled {
+    /// Whether the last hold has been dropped.
+    pub fn is_over(&mut self) -> bool {
+        matches!(self.0.try_recv(), Err(mpsc::error::TryRecvError::Disconnected))
+    }
+
     /// Completes when the last hold has been dropped.
     pub async fn wait(mut self) {
         // Nothing can be sent, so this ends with the last sender.
@@ -45,12 +50,22 @@ impl Settled {
     }
 }
 
-/// The result of a live read of the name of a create whose outcome is not known.
+/// How the request of a mutation ended whose outcome is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The server itself has answered, so it does no more about the request. What it has handed to its storage may still
+    /// be stored, but only upon the state that the server had read.
+    Answered,
+    /// Nobody knows whether the server still works on it.
+    Silent,
+}
+
+/// The result of a live read of an object, of which it is not known whether a write of the plugin's has changed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleLook {
-    /// An object that the plugin has created.
+    /// The object as the write was to leave it, and by nothing but the write.
     Ours,
-    /// An object of somebody else's: the create has been refused, or will be for as long as this object exists.
+    /// Any other object. A create has been refused, or will be for as long as this object exists.
     AnothersObject,
     /// No object.
     Nothing,
@@ -65,7 +80,7 @@ pub enum SettleLook {
 pub enum SettleStep {
     /// It is over.
     Settled(Settlement),
-    /// Wait until the create cannot be carried out any more, then look again.
+    /// Wait until the write cannot be carried out any more, then look again.
     LookWhenOver,
     /// Look again after a pause, however long the server takes to answer: before, the key must not run, since it would
     /// create a second object under another generated name.
@@ -96,7 +111,7 @@ impl Settlement {
     }
 }
 
-/// Decides about an unknown create after a look at its name. `over`: the server's time for it had passed before the look.
+/// Decides about an unknown write after a look at its object. `over`: the server's time for it had passed before the look.
 #[must_use]
 pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {

@@ -244,6 +244,32 @@ fn a_higher_priority_moves_a_queued_key_forward_and_a_lower_one_does_not_move_it
 }
 
 #[test]
+fn a_key_that_is_tried_again_is_as_urgent_as_it_was_until_somebody_changes_it() {
+    let (queue, clock) = manual();
+    for key in [1, 2] {
+        queue.add_with(key, Priority::BACKGROUND);
+        assert_eq!(poll(&queue), Poll::Ready(Some(key)));
+    }
+    queue.add_rate_limited(1, Retry::Counted, None);
+    queue.add_after(2, Duration::from_millis(5));
+    queue.done(&1);
+    queue.done(&2);
+    clock.advance(Duration::from_secs(1));
+    queue.add(3);
+    assert_eq!(poll(&queue), Poll::Ready(Some(3)), "a user's change goes before what failed in the background");
+    assert_eq!([poll(&queue), poll(&queue)], [1, 2].map(|key| Poll::Ready(Some(key))));
+    queue.add_rate_limited(1, Retry::Counted, None);
+    queue.add(1);
+    queue.done(&1);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)));
+    queue.add_rate_limited(1, Retry::Counted, None);
+    queue.done(&1);
+    queue.add_with(1, Priority::BACKGROUND);
+    queue.add(4);
+    assert_eq!(poll(&queue), Poll::Ready(Some(1)), "a change that has failed stays urgent, also if all run again");
+}
+
+#[test]
 fn a_raised_priority_holds_for_a_parked_key() {
     let (queue, _) = manual();
     queue.add_with(1, Priority::BACKGROUND);

@@ -70,6 +70,8 @@ struct Model {
     parked: BTreeMap<u8, Waiting>,
     delayed: BTreeMap<u8, (u64, u64)>,
     failures: BTreeMap<u8, (u32, u32)>,
+    /// The priority of the last addition of keys that are idle, and known.
+    last: BTreeMap<u8, i32>,
     shut_down: bool,
     /// Nor is a key parked.
     closed: bool,
@@ -96,13 +98,39 @@ impl Model {
                 *ready = Waiting { since: ready.since, ..new };
             }
         } else {
-            self.ready.insert(key, new);
+            let priority = self.at_least_as_urgent(key, priority);
+            self.ready.insert(key, Waiting { priority, ..new });
+        }
+    }
+
+    /// The priority with which a key is tried again.
+    fn priority(&self, key: u8) -> i32 {
+        let processing = self.processing.iter().find(|it| it.0 == key).map(|it| &it.1);
+        let waiting = processing.or_else(|| self.ready.get(&key)).or_else(|| self.parked.get(&key));
+        waiting.map_or_else(|| self.last.get(&key).copied().unwrap_or(0), |waiting| waiting.priority)
+    }
+
+    /// A key that waits to be tried again stays as urgent as it was.
+    fn at_least_as_urgent(&self, key: u8, priority: i32) -> i32 {
+        if self.delayed.contains_key(&key) { priority.max(self.priority(key)) } else { priority }
+    }
+
+    /// A key becomes idle that had this priority.
+    fn rests(&mut self, key: u8, priority: i32) {
+        self.last.insert(key, priority);
+        self.tidy(key);
+    }
+
+    /// Forgets an idle key of which nothing is left to know.
+    fn tidy(&mut self, key: u8) {
+        if !self.delayed.contains_key(&key) && !self.failures.contains_key(&key) {
+            self.last.remove(&key);
         }
     }
 
     fn add_after(&mut self, key: u8, delay: u64) {
         if delay == 0 {
-            return self.add(key, 0, self.now);
+            return self.add(key, self.priority(key), self.now);
         }
         if !self.shut_down {
             let new = (self.now + delay, self.next_order());
@@ -131,7 +159,7 @@ impl Model {
         for ((at, _), key) in due {
             if at <= self.now {
                 self.delayed.remove(&key);
-                self.add(key, 0, at);
+                self.add(key, self.priority(key), at);
             }
         }
         let place = |it: &Waiting| (i128::from(it.since) - i128::from(it.priority) * 100, it.order);
@@ -145,11 +173,13 @@ impl Model {
     }
 
     fn done(&mut self, index: usize) -> Option<u8> {
-        let (key, _, again, _) = self.take(index)?;
+        let (key, waiting, again, _) = self.take(index)?;
+        self.last.insert(key, waiting.priority);
         if let Some(again) = again {
-            let order = self.next_order();
-            self.ready.insert(key, Waiting { order, ..again });
+            let (order, priority) = (self.next_order(), self.at_least_as_urgent(key, again.priority));
+            self.ready.insert(key, Waiting { priority, order, ..again });
         }
+        self.tidy(key);
         Some(key)
     }
 
@@ -199,10 +229,13 @@ impl Model {
         for (_, _, again, _) in &mut self.processing {
             *again = None;
         }
-        let dropped = self.ready.len() + self.parked.len();
+        let dropped: Vec<_> = self.ready.iter().chain(&self.parked).map(|(key, it)| (*key, it.priority)).collect();
         self.ready.clear();
         self.parked.clear();
-        dropped
+        for (key, priority) in &dropped {
+            self.rests(*key, *priority);
+        }
+        dropped.len()
     }
 
     fn is_idle(&self) -> bool {
@@ -229,6 +262,7 @@ fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -
         Step::Forget(key) => {
             queue.forget(&key);
             model.failures.remove(&key);
+            model.tidy(key);
         }
         Step::Get => {
             prop_assert_eq!(poll(queue), model.get());

@@ -192,11 +192,15 @@ impl Writer {
         let task = async move {
             let Some((ended, answer)) = writer.begin(&call, operation, asker).await else { return };
             let Ended { written, unsettled } = ended;
-            // Whoever asked may have stopped waiting.
+            let Some((unsettled, interest)) = unsettled else {
+                // First: whoever is answered finds the call settled.
+                drop(call);
+                // Whoever asked may have stopped waiting.
+                let _ = answer.send(written);
+                return;
+            };
             let _ = answer.send(written);
-            if let Some((unsettled, interest)) = unsettled {
-                writer.settle(&call, unsettled, interest).await;
-            }
+            writer.settle(&call, unsettled, interest).await;
         };
         let mut task = Box::pin(task.in_current_span());
         let is_done = begins && {

@@ -146,11 +146,6 @@ impl Phases {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits for the calls that run, as long as the host does.
-    pub(crate) async fn last_calls(&self, workers: &TaskTracker) -> ControllerEnd {
-        self.until_cut(workers.wait()).await
-    }
-
     /// Waits for `last`, as long as the host waits for calls.
     pub(crate) async fn until_cut(&self, last: impl Future<Output = ()>) -> ControllerEnd {
         match self.cut.run_until_cancelled(last).await {

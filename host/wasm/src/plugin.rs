@@ -28,6 +28,22 @@ pub struct Called {
     pub result: CallResult,
     /// The processor time of the guest's thread that it used.
     pub cpu: Duration,
+    /// Whether the plugin was called. If not, the host knew the result without it, which says nothing of the plugin.
+    pub made: bool,
+}
+
+impl Called {
+    /// A call that was made, and used `cpu`.
+    #[must_use]
+    pub fn made(result: CallResult, cpu: Duration) -> Self {
+        Self { result, cpu, made: true }
+    }
+
+    /// A call that was not made, because the host knew the result without it.
+    #[must_use]
+    pub fn not_made(result: CallResult) -> Self {
+        Self { result, cpu: Duration::ZERO, made: false }
+    }
 }
 
 /// A call of `compose` that has ended.
@@ -184,7 +200,7 @@ impl Plugin {
             metered.metered(call::reconcile(&callee, &request, world)).await
         };
         let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
-        Called { result, cpu: cpu.used() }
+        Called::made(result, cpu.used())
     }
 
     /// Calls `compose`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.

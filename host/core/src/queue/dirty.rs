@@ -39,6 +39,16 @@ pub(super) struct Addition {
     pub(super) since: u64,
 }
 
+/// A key in a worker's hands.
+pub(super) struct Working {
+    pub(super) slot: u32,
+    pub(super) since: u64,
+    /// That it was added meanwhile.
+    pub(super) again: Option<Addition>,
+    /// That it was woken meanwhile, so a park would come too late.
+    pub(super) woken: bool,
+}
+
 /// [`DirtyItem::due`] of a key that does not wait for its time.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -46,7 +56,7 @@ pub(super) const NEVER: u64 = u64::MAX;
 pub(super) struct DirtyItem<K> {
     pub(super) key: K,
     pub(super) stage: DirtyStage,
-    /// Of the addition that is not done yet.
+    /// Of the addition that is not done yet; of an idle key, of its last one.
     pub(super) priority: Priority,
     pub(super) since: u64,
     /// Tells the item's entry in the ready queue from older ones.
@@ -62,8 +72,10 @@ pub(super) struct DirtyItem<K> {
 }
 
 impl<K> DirtyItem<K> {
+    /// Takes an addition for the one that is not done yet. A key that waits to be tried again stays as urgent as it was.
     pub(super) fn set(&mut self, Addition { priority, since }: Addition) {
-        (self.priority, self.since) = (priority, since);
+        let waited = if self.due == NEVER { priority } else { self.priority };
+        (self.priority, self.since) = (priority.max(waited), since);
     }
 
     fn is_known(&self) -> bool {

@@ -32,9 +32,9 @@ use self::dirty::KeyHash;
 pub use self::limiter::{ItemExponential, Limiter, MaxOf, TokenBucket};
 pub use self::metrics::{BUCKETS, Histogram, QueueMetrics};
 pub use self::priority::{AGE_PER_POINT, Priority};
-use self::state::{NextKey, QueueState};
+use self::state::QueueState;
 use self::sync::StateLock;
-use self::waiters::GetTicket;
+use self::waiters::{GetTicket, NextKey};
 use crate::clock::{Clock, Moment};
 use crate::outcome::Retry;
 
@@ -74,17 +74,14 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.add(hash, key, priority, || self.now()));
     }
 
-    /// Queues `key`, as [`Queue::add`] does, once `delay` has passed. Of two delays for one key the one that ends sooner
-    /// wins.
+    /// Queues `key` once `delay` has passed, with the priority that it had: it becomes no more urgent by being tried again.
+    /// One that has not been queued before is somebody's change. Of two delays for one key the one that ends sooner wins.
     pub fn add_after(&self, key: K, delay: Duration) {
-        if delay.is_zero() {
-            return self.add(key);
-        }
-        let (hash, at) = (self.hash(&key), nanoseconds(self.shared.clock.now() + delay));
-        self.change(|state| state.add_at(hash, key, at));
+        let (hash, now) = (self.hash(&key), self.shared.clock.now());
+        self.change(|state| state.add_after(hash, key, delay, now));
     }
 
-    /// Queues `key` after the backoff that its failures so far have earned, or after `at_least` if that is longer, and
+    /// Queues `key`, as [`Queue::add_after`] does, after the backoff that its failures so far have earned, or after `at_least` if that is longer, and
     /// notes one more failure. Returns the delay.
     pub fn add_rate_limited(&self, key: K, retry: Retry, at_least: Option<Duration>) -> Duration {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());

@@ -6,33 +6,13 @@ use std::time::Duration;
 
 use super::Key;
 use super::delay::{Delayed, nanoseconds};
-use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER};
+use super::dirty::{Addition, DirtyStage, Items, KeyHash, NEVER, Working};
 use super::limiter::Limiter;
 use super::metrics::QueueMetrics;
 use super::priority::{Priority, Ready, ReadyEntry};
-use super::waiters::{AvailableWork, GetTicket, Waiters};
+use super::waiters::{AvailableWork, GetTicket, NextKey, Waiters};
 use crate::clock::Moment;
 use crate::outcome::Retry;
-
-/// The answer to a worker that asks for a key.
-pub(super) enum NextKey<K> {
-    /// Work on it.
-    Key(K),
-    /// Wait until woken, or until this time, if there is one.
-    Wait(GetTicket, Option<u64>),
-    /// Nothing any more.
-    ShutDown,
-}
-
-/// A key in a worker's hands.
-struct Working {
-    slot: u32,
-    since: u64,
-    /// That it was added meanwhile.
-    again: Option<Addition>,
-    /// That it was woken meanwhile, so a park would come too late.
-    woken: bool,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -128,6 +108,26 @@ impl<K: Key> QueueState<K> {
         self.depth += 1;
     }
 
+    /// Adds a key again once `delay` has passed.
+    pub(super) fn add_after(&mut self, hash: KeyHash, key: K, delay: Duration, now: Moment) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        if delay.is_zero() {
+            let slot = self.items.enter(hash, key);
+            let since = self.pass(nanoseconds(now));
+            self.add_again(slot, since);
+        } else {
+            self.add_at(hash, key, nanoseconds(now + delay));
+        }
+    }
+
+    /// Adds a key that waited for its time, as urgent as it was.
+    fn add_again(&mut self, slot: u32, since: u64) {
+        let priority = self.items.get(slot).priority;
+        self.add_slot(slot, Addition { priority, since });
+    }
+
     /// Makes a key wait until `at`, unless it is due sooner already.
     pub(super) fn add_at(&mut self, hash: KeyHash, key: K, at: u64) {
         if self.phase != Phase::Open {
@@ -158,11 +158,7 @@ impl<K: Key> QueueState<K> {
         let failures = item.failures;
         item.fail(retry);
         let delay = self.limiter.delay(u32::from(failures), now).max(at_least);
-        if delay.is_zero() {
-            self.add(hash, key, Priority::CHANGE, || nanoseconds(now));
-        } else {
-            self.add_at(hash, key, nanoseconds(now + delay));
-        }
+        self.add_after(hash, key, delay, now);
         delay
     }
 
@@ -212,7 +208,7 @@ impl<K: Key> QueueState<K> {
         while let Some(entry) = self.delayed.pop_due(now) {
             let Some(item) = self.items.due(entry) else { continue };
             let since = std::mem::replace(&mut item.due, NEVER);
-            self.add_slot(entry.slot, Addition { priority: Priority::CHANGE, since });
+            self.add_again(entry.slot, since);
         }
     }
 

@@ -6,6 +6,16 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+/// The answer to a worker that asks for a key.
+pub(super) enum NextKey<K> {
+    /// Work on it.
+    Key(K),
+    /// Wait until woken, or until this time, if there is one.
+    Wait(GetTicket, Option<u64>),
+    /// Nothing any more.
+    ShutDown,
+}
+
 /// A worker's place among those that wait.
 #[derive(Debug)]
 pub(super) struct GetTicket(u64);

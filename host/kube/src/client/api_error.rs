@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use kube::core::Status;
+use kube::core::response::StatusSummary;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::grants::{Access, Denial};
 use windlass_core::object::ObjectRef;
 use windlass_core::principal::Principal;
+use windlass_core::settle::Ending;
 
 use crate::client::request::RequestError;
 
@@ -44,11 +46,11 @@ impl Subject {
         match (fate, error) {
             (Fate::Refused, _) => (failure, fate),
             // The server did answer with success; only its answer is lost.
-            (Fate::Unknown, RequestError::NotText(_) | RequestError::TooLarge { .. }) => {
+            (Fate::Unknown(_), RequestError::NotText(_) | RequestError::TooLarge { .. }) => {
                 (self.refuse(ApiReason::UnknownOutcome, error.to_string()), fate)
             }
-            (Fate::Unknown, RequestError::Refused { .. }) => (unknown(failure), fate),
-            (Fate::Unknown, _) => (unknown(self.refuse(ApiReason::UnknownOutcome, failure.message)), fate),
+            (Fate::Unknown(_), RequestError::Refused { .. }) => (unknown(failure), fate),
+            (Fate::Unknown(_), _) => (unknown(self.refuse(ApiReason::UnknownOutcome, failure.message)), fate),
         }
     }
 
@@ -95,29 +97,46 @@ pub(crate) enum Fate {
     /// It was not, and will not be.
     Refused,
     /// Nobody knows.
-    Unknown,
+    Unknown(Ending),
 }
 
 fn fate(error: &RequestError) -> Fate {
     match error {
         RequestError::NotSent { .. } => Fate::Refused,
-        RequestError::Refused { status, .. } if status.code < 500 || was_stopped_by_a_webhook(status) => Fate::Refused,
-        RequestError::Refused { .. }
-        | RequestError::Broken { .. }
-        | RequestError::TimedOut { .. }
-        | RequestError::TooLarge { .. }
-        | RequestError::NotText(_) => Fate::Unknown,
+        RequestError::Refused { status, .. } if status.code < 500 || ended_before_storage(status).is_some() => {
+            Fate::Refused
+        }
+        RequestError::Refused { status, .. } if has_answered(status) => Fate::Unknown(Ending::Answered),
+        // The server has answered with success: only what it said is lost.
+        RequestError::TooLarge { .. } | RequestError::NotText(_) => Fate::Unknown(Ending::Answered),
+        RequestError::Refused { .. } | RequestError::Broken { .. } | RequestError::TimedOut { .. } => {
+            Fate::Unknown(Ending::Silent)
+        }
     }
 }
 
-/// The one failure of the server's (5xx) of which it is certain that nothing was stored: admission comes before storage,
-/// and a webhook that cannot be called while failing is not ignored ends the request there. All others may come late: a
-/// storage that timed out may still commit (500, 504), and a 502 or 503 may be of a proxy, or of the aggregation layer,
-/// that lost a server behind it which has the request.
-fn was_stopped_by_a_webhook(status: &Status) -> bool {
-    status.code == 500
-        && status.reason == "InternalError"
-        && status.message.starts_with("Internal error occurred: failed calling webhook ")
+/// Whether a failure (5xx) is the word of the server that had the request, and not of one on the way to it: a 502 or 503
+/// may be of a proxy, or of the aggregation layer, that lost a server behind it which still works on the request.
+/// kube-apiserver answers with a `Status` (`apimachinery/pkg/api/errors`): what went wrong (500), or that its time was over
+/// (504).
+fn has_answered(status: &Status) -> bool {
+    let is_status = status.status == Some(StatusSummary::Failure);
+    is_status && matches!((status.code, &*status.reason), (500, _) | (504, "Timeout"))
+}
+
+/// The failures (500) of which it is certain that nothing was stored, by how their message begins, and what they are.
+/// Admission comes before storage: a webhook that cannot be called, where failing is not ignored, ends the request there.
+/// And so does the merge of a patch that the kind's schema does not admit (`apiserver/pkg/endpoints/handlers/patch.go`).
+/// All others may come late: a storage that timed out may still commit.
+const BEFORE_STORAGE: [(&str, ApiReason); 3] = [
+    ("Internal error occurred: failed calling webhook ", ApiReason::ServerError),
+    ("failed to create typed patch object ", ApiReason::Invalid),
+    ("unable to find api field in struct ", ApiReason::Invalid),
+];
+
+fn ended_before_storage(status: &Status) -> Option<ApiReason> {
+    let known = BEFORE_STORAGE.iter().find(|(message, _)| status.message.starts_with(message));
+    known.filter(|_| status.code == 500).map(|(_, reason)| *reason)
 }
 
 /// The server's word stays; the class says what follows from it.
@@ -127,6 +146,9 @@ fn unknown(failure: ApiError) -> ApiError {
 }
 
 fn reason(status: &Status) -> ApiReason {
+    if let Some(reason) = ended_before_storage(status) {
+        return reason;
+    }
     match status.reason.as_str() {
         "NotFound" => ApiReason::NotFound,
         "AlreadyExists" => ApiReason::AlreadyExists,
@@ -218,15 +240,17 @@ mod tests {
             assert_ne!(dry.0.reason, ApiReason::UnknownOutcome, "{json}");
             real
         };
-        for (json, word) in [
-            (r#"{"code":500,"reason":"InternalError","message":"etcdserver: request timed out"}"#, "InternalError"),
-            (r#"{"code":500,"reason":"ServerTimeout"}"#, "ServerTimeout"),
-            (r#"{"code":502}"#, "ServerError"),
-            (r#"{"code":503,"reason":"ServiceUnavailable"}"#, "ServiceUnavailable"),
-            (r#"{"code":504,"reason":"Timeout"}"#, "Timeout"),
+        for (json, word, ending) in [
+            (r#"{"status":"Failure","code":500,"message":"etcdserver: no leader"}"#, "ServerError", Ending::Answered),
+            (r#"{"status":"Failure","code":500,"reason":"InternalError"}"#, "InternalError", Ending::Answered),
+            (r#"{"status":"Failure","code":504,"reason":"Timeout"}"#, "Timeout", Ending::Answered),
+            (r#"{"code":500}"#, "ServerError", Ending::Silent),
+            (r#"{"code":502}"#, "ServerError", Ending::Silent),
+            (r#"{"status":"Failure","code":503,"reason":"ServiceUnavailable"}"#, "ServiceUnavailable", Ending::Silent),
+            (r#"{"code":504}"#, "Timeout", Ending::Silent),
         ] {
             let (error, fate) = answered(json);
-            assert_eq!((error.reason, fate), (ApiReason::UnknownOutcome, Fate::Unknown), "{json}");
+            assert_eq!((error.reason, fate), (ApiReason::UnknownOutcome, Fate::Unknown(ending)), "{json}");
             assert_eq!(error.status_reason, word, "the server's word is kept");
         }
         for json in [r#"{"code":409,"reason":"Conflict"}"#, r#"{"code":429}"#, r#"{"code":404}"#, r#"{"code":301}"#] {
@@ -235,6 +259,13 @@ mod tests {
         let webhook = r#"{"code":500,"reason":"InternalError","message":"Internal error occurred: failed calling webhook \"a\": EOF"}"#;
         let (error, fate) = answered(webhook);
         assert_eq!((error.reason, fate), (ApiReason::ServerError, Fate::Refused));
+        let typo = r#"{"status":"Failure","code":500,"message":"failed to create typed patch object (d/a; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema"}"#;
+        let (error, fate) = answered(typo);
+        assert_eq!(
+            (error.reason, fate),
+            (ApiReason::Invalid, Fate::Refused),
+            "a typo is the plugin's, and costs no wait"
+        );
     }
 
     #[test]

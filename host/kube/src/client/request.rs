@@ -19,12 +19,14 @@ use crate::client::transport;
 /// How long the host waits for the answer to a read.
 pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// How long the server may work on a mutation.
-pub(crate) const SERVER_TIMEOUT: &str = "30s";
+pub(crate) const SERVER_TIMEOUT: &str = "15s";
 /// The same.
-pub(crate) const SERVER_GIVES_UP: Duration = Duration::from_secs(30);
-/// How long after it was sent a mutation may still be carried out: the server's time and some for the way. The host waits
-/// as long for the answer, so that the server gives up first.
-pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(35);
+pub(crate) const SERVER_GIVES_UP: Duration = Duration::from_secs(15);
+/// How long a mutation may take on its way to the server, and what the server has begun may take to be stored.
+pub(crate) const ON_THE_WAY: Duration = Duration::from_secs(5);
+/// How long after it was sent a mutation may still be carried out. The host waits as long for the answer, so that the
+/// server gives up first; and a stop waits longer than that for the last writes.
+pub(crate) const STILL_POSSIBLE: Duration = Duration::from_secs(SERVER_GIVES_UP.as_secs() + ON_THE_WAY.as_secs());
 /// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
@@ -269,7 +271,9 @@ async fn refusal(response: Response<Body>) -> RequestError {
     let body = http_body_util::Limited::new(body, MOST_REFUSAL);
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let mut status: Status = serde_json::from_str(&text).unwrap_or_else(|_| Status::failure(text.trim(), ""));
+    // What is no `Status` is no word of the API server's.
+    let foreign = || Status { status: None, ..Status::failure(text.trim(), "") };
+    let mut status: Status = serde_json::from_str(&text).unwrap_or_else(|_| foreign());
     status.code = parts.status.as_u16();
     if status.message.is_empty() {
         parts.status.canonical_reason().unwrap_or("no message").clone_into(&mut status.message);
@@ -394,15 +398,15 @@ mod tests {
     fn a_mutation_that_has_less_time_has_less_at_the_server() {
         let uri_within = |limit| {
             let mut query = Query::default();
-            query.add("fieldManager", "timeout=30s");
+            query.add("fieldManager", "timeout=15s");
             query.add("timeout", SERVER_TIMEOUT);
             let (method, body, headers) = (Method::POST, Bytes::new(), HeaderMap::new());
             let mut mutation = Mutation { method, uri: query.onto("/a"), content_type: "", body, headers };
             mutation.end_within(limit);
             mutation.uri
         };
-        assert_eq!(uri_within(Duration::from_secs(35)), "/a?fieldManager=timeout%3D30s&timeout=30s");
-        assert_eq!(uri_within(Duration::from_micros(12_345_678)), "/a?fieldManager=timeout%3D30s&timeout=12345ms");
+        assert_eq!(uri_within(Duration::from_secs(20)), "/a?fieldManager=timeout%3D15s&timeout=15s");
+        assert_eq!(uri_within(Duration::from_micros(12_345_678)), "/a?fieldManager=timeout%3D15s&timeout=12345ms");
     }
 
     #[test]

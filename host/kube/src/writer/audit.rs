@@ -45,7 +45,7 @@ impl WriteOutcome {
         match (error, fate) {
             (RequestError::NotSent { .. }, _) => Self::NotSent,
             (_, Fate::Refused) => Self::Refused,
-            (_, Fate::Unknown) => Self::Unknown,
+            (_, Fate::Unknown(_)) => Self::Unknown,
         }
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::gate::Interest;
 use windlass_core::object::ObjectRef;
 use windlass_core::ports::{CallContext, Written};
 use windlass_core::principal::Role;
-use windlass_core::settle::Settlement;
+use windlass_core::settle::{Ending, Settlement};
 use windlass_core::write::Operation;
 
 use super::Writer;
@@ -22,7 +22,8 @@ use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, Audit, WriteOutcome};
 use crate::writer::metadata_guard::{Lock, MetadataGuard};
 use crate::writer::plan::{Plan, plan};
-use crate::writer::settling::Unsettled;
+use crate::writer::settling::{Sent, Unsettled};
+use crate::writer::skip::StateBefore;
 
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES: usize = 8;
@@ -95,7 +96,9 @@ impl Writer {
             if !progress.offloaded && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE) {
                 return Stage::TakesLong(Progress { offloaded: true, away: true, ..progress });
             }
-            if let Some((_, object)) = candidate.filter(|(skips, object)| skips.is_unchanged(call, &plan, object)) {
+            if let Some((skips, object)) = &candidate
+                && skips.is_unchanged(call, &plan, object)
+            {
                 self.audit(call, &plan).ended(WriteOutcome::Skipped, None, Duration::ZERO);
                 return Ended { written: Ok(Some(object.text())), unsettled: None }.into();
             }
@@ -113,7 +116,11 @@ impl Writer {
                 Err(error) => return error.into(),
             };
             let is_generated = plan.generated;
-            let ended = self.send(call, plan).await;
+            let before = match candidate {
+                Some((_, object)) => StateBefore::State(object),
+                None => self.skips.as_ref().map_or(StateBefore::Unknown, |skips| skips.before(call, &plan)),
+            };
+            let ended = self.send(call, plan, before).await;
             progress.paid = false;
             let (left, missed) = match lock {
                 Lock::Judged => (&mut progress.judgements, ApiReason::Conflict),
@@ -142,10 +149,10 @@ impl Writer {
         }
     }
 
-    async fn send(&self, call: &CallContext, mut plan: Plan) -> Ended {
-        // Before it is sent: its event may come before its answer.
+    async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
+        // StateBefore it is sent: its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
-        let sent = Instant::now();
+        let at = Instant::now();
         // The last question: whatever was asked before took time, in which the lease may have ended.
         let limit = match call.principal.fence.may_start(STILL_POSSIBLE) {
             Ok(limit) => limit,
@@ -155,9 +162,10 @@ impl Writer {
                 return plan.subject.refuse(ApiReason::LeaseLost, lost.to_string()).into();
             }
         };
+        let sent = Sent { at, limit };
         plan.mutation.end_within(limit);
         let result = request::mutate(&self.client, plan.mutation.clone(), limit).await;
-        let (code, took) = (audit::code(&result), sent.elapsed());
+        let (code, took) = (audit::code(&result), at.elapsed());
         let audit = self.audit(call, &plan);
         match result {
             Ok(answer) => {
@@ -178,7 +186,7 @@ impl Writer {
                     Err(error) if plan.dry_run => unreadable(&plan.subject, code, &error).into(),
                     Err(error) => {
                         let error = unreadable(&plan.subject, code, &error);
-                        unknown(call, plan, error, sent, interest)
+                        unknown(call, Unsettled::new(plan, before, sent, Ending::Answered), error, interest)
                     }
                 }
             }
@@ -190,7 +198,9 @@ impl Writer {
                         end(interest, &Effect::Nothing);
                         failure.into()
                     }
-                    Fate::Unknown => unknown(call, plan, failure, sent, interest),
+                    Fate::Unknown(ending) => {
+                        unknown(call, Unsettled::new(plan, before, sent, ending), failure, interest)
+                    }
                 }
             }
         }
@@ -218,8 +228,9 @@ impl Writer {
     /// Keeps the call from ending until the write can no longer be carried out.
     pub(super) async fn settle(&self, call: &CallContext, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
-        let (settlement, object) = unsettled.settle(&self.client, call).await;
         let plan = unsettled.plan();
+        let known = self.skips.as_ref().map(|skips| skips.known(&plan.resource.kind)).unwrap_or_default();
+        let (settlement, object) = unsettled.settle(&self.client, call, &known).await;
         self.audit(call, plan).settled(settlement, began.elapsed());
         match (settlement, &object, &self.expecting, interest) {
             (Settlement::Committed, Some(object), Some(expecting), Some(interest)) => {
@@ -240,9 +251,10 @@ impl Writer {
     }
 }
 
-fn unknown(call: &CallContext, plan: Plan, error: ApiError, sent: Instant, interest: Option<Interest>) -> Ended {
+fn unknown(call: &CallContext, unsettled: Unsettled, error: ApiError, interest: Option<Interest>) -> Ended {
+    let plan = unsettled.plan();
     call.overlay.doubt(&plan.resource.kind, plan.key.clone());
-    Ended { written: Err(error), unsettled: Some((Unsettled::new(plan, sent), interest)) }
+    Ended { written: Err(error), unsettled: Some((unsettled, interest)) }
 }
 
 fn end(interest: Option<Interest>, effect: &Effect) {

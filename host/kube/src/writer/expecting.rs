@@ -114,9 +114,10 @@ impl Expecting {
         }
     }
 
-    /// The effect of a create whose object was found later.
+    /// The effect of a write whose answer was lost, and whose object was found as the write has left it.
     pub(crate) fn found(&self, interest: &Interest, plan: &Plan, object: &Object) -> Effect {
-        self.effect(interest, plan, http::StatusCode::CREATED.as_u16(), &Answered::Whole(object.clone()))
+        let code = if plan.creates() { http::StatusCode::CREATED } else { http::StatusCode::OK };
+        self.effect(interest, plan, code.as_u16(), &Answered::Whole(object.clone()))
     }
 }
 

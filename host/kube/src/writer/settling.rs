@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until};
+use windlass_core::no_op::Atomic;
 use windlass_core::object::Object;
 use windlass_core::ports::CallContext;
-use windlass_core::settle::{SettleLook, SettleStep, Settlement, after_look};
+use windlass_core::settle::{Ending, SettleLook, SettleStep, Settlement, after_look};
+use windlass_core::write::PatchType;
 
 use crate::backoff::Backoff;
 use crate::client::headers;
-use crate::client::request::{self, MOST_ANSWER, RequestError, STILL_POSSIBLE};
+use crate::client::request::{self, MOST_ANSWER, ON_THE_WAY, RequestError, SERVER_GIVES_UP};
 use crate::writer::answer;
-use crate::writer::plan::Plan;
+use crate::writer::plan::{How, Plan};
+use crate::writer::skip::{StateBefore, changes_nothing};
 
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
 
@@ -21,13 +24,36 @@ const LOOK_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     plan: Plan,
+    before: StateBefore,
+    ending: Ending,
     over: Instant,
 }
 
+/// A mutation, as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    /// How long the server had for it.
+    pub(crate) limit: Duration,
+}
+
+impl Sent {
+    fn over(self) -> Instant {
+        self.at + self.limit.min(SERVER_GIVES_UP) + ON_THE_WAY
+    }
+}
+
 impl Unsettled {
-    /// `plan` was sent at `sent`.
-    pub(crate) fn new(plan: Plan, sent: Instant) -> Self {
-        Self { plan, over: sent + STILL_POSSIBLE }
+    /// `plan` was `sent`, when the object was as `before`, and ended so.
+    pub(crate) fn new(plan: Plan, before: StateBefore, sent: Sent, ending: Ending) -> Self {
+        let now = Instant::now();
+        let over = match ending {
+            Ending::Silent => sent.over(),
+            // Whoever runs again chooses another name, and what is stored late is one object too many.
+            Ending::Answered if plan.generated => sent.over().min(now + ON_THE_WAY),
+            Ending::Answered => now,
+        };
+        Self { plan, before, ending, over }
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -35,21 +61,22 @@ impl Unsettled {
     }
 
     /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which; with the object
-    /// that it has made.
+    /// as it has left it. `known`: the fields of its kind that are known to be atomic.
     ///
     /// [`Settlement::Expired`] is where the proof of freshness (ADR 11) follows: what the mutation may have done must be in
     /// the caches before the key runs again.
-    pub(crate) async fn settle(&self, client: &Client, call: &CallContext) -> (Settlement, Option<Object>) {
-        if !self.plan.creates() {
-            sleep_until(self.over).await;
-            return (Settlement::Expired, None);
-        }
+    pub(crate) async fn settle(
+        &self,
+        client: &Client,
+        call: &CallContext,
+        known: &Atomic,
+    ) -> (Settlement, Option<Object>) {
         let mut backoff = Backoff::default();
         let mut told = false;
         loop {
             let over = Instant::now() >= self.over;
-            let (look, object) = self.look(client, call).await;
-            match after_look(look, over) {
+            let (look, object) = self.look(client, call, known).await;
+            match after_look(self.matters(look, over), over) {
                 SettleStep::Settled(Settlement::Committed) => return (Settlement::Committed, object),
                 SettleStep::Settled(settlement) => return (settlement, None),
                 SettleStep::LookWhenOver => sleep_until(self.over).await,
@@ -64,18 +91,35 @@ impl Unsettled {
         }
     }
 
-    /// One live read of the name that was to be created.
-    async fn look(&self, client: &Client, call: &CallContext) -> (SettleLook, Option<Object>) {
+    /// Reads a look by what was written: of a create it tells all. Any other may have been carried out and undone by somebody,
+    /// and a server that is silent to the end is not waited for: the same write twice does no harm.
+    fn matters(&self, look: SettleLook, over: bool) -> SettleLook {
+        match look {
+            _ if self.plan.creates() => look,
+            SettleLook::Unanswered if !over => look,
+            SettleLook::Ours => look,
+            _ => SettleLook::Untold,
+        }
+    }
+
+    /// One live read of the object that was to be written.
+    async fn look(&self, client: &Client, call: &CallContext, known: &Atomic) -> (SettleLook, Option<Object>) {
         let Plan { resource, key, .. } = &self.plan;
+        if !self.can_be_seen() {
+            return (SettleLook::Untold, None);
+        }
         let Ok(headers) = headers::of_call(call) else { return (SettleLook::Untold, None) };
         let uri = resource.object(key, "");
         match request::get_as(client, &uri, headers, MOST_ANSWER, LOOK_LIMIT).await {
             Ok(text) => match answer::whole(&resource.kind, &text) {
-                Ok(object) if self.is_ours(&object, call) => (SettleLook::Ours, Some(object)),
+                Ok(object) if self.is_ours(&object, call, known) => (SettleLook::Ours, Some(object)),
                 Ok(_) => (SettleLook::AnothersObject, None),
                 Err(_) => (SettleLook::Untold, None),
             },
-            Err(RequestError::Refused { status, .. }) if status.code == 404 => (SettleLook::Nothing, None),
+            Err(RequestError::Refused { status, .. }) if status.code == 404 => {
+                let is_done = self.plan.how == How::Delete && self.ending == Ending::Answered;
+                (if is_done { SettleLook::Ours } else { SettleLook::Nothing }, None)
+            }
             Err(RequestError::Refused { status, .. }) if status.code >= 500 || status.code == 429 => {
                 (SettleLook::Unanswered, None)
             }
@@ -88,10 +132,38 @@ impl Unsettled {
         }
     }
 
-    /// Whether the plugin has created `object`, as its `managedFields` tell. With a name that the host has chosen, nobody
-    /// else has.
-    fn is_ours(&self, object: &Object, call: &CallContext) -> bool {
-        self.plan.generated || has_written(object, &call.principal.field_manager())
+    /// Whether the object can show that the write was carried out.
+    fn can_be_seen(&self) -> bool {
+        match self.plan.how {
+            How::Create | How::Delete => self.plan.subresource.is_empty(),
+            How::Apply | How::Update | How::Patch(PatchType::Merge) => {
+                matches!(&*self.plan.subresource, "" | "status")
+            }
+            How::Patch(PatchType::Json | PatchType::Strategic) => false,
+        }
+    }
+
+    /// Whether `object` is as this write has left it, and nothing of the write is to come.
+    ///
+    /// A create: the plugin has created the object, as its `managedFields` tell; with a name that the host has chosen,
+    /// nobody else has. An apply: the plugin owns all that it applied, with these values, and it did not before. Others
+    /// leave no trace of their own: with them, the server must have answered.
+    fn is_ours(&self, object: &Object, call: &CallContext, known: &Atomic) -> bool {
+        let is_done = |object: &Object| changes_nothing(call, &self.plan, object, known);
+        let has_answered = self.ending == Ending::Answered;
+        match self.plan.how {
+            How::Create => self.plan.generated || has_written(object, &call.principal.field_manager()),
+            How::Delete => has_answered && object.header.deleting,
+            How::Apply => {
+                let was_other = match &self.before {
+                    StateBefore::Unknown => false,
+                    StateBefore::Absent => true,
+                    StateBefore::State(before) => !is_done(before),
+                };
+                (has_answered || was_other) && is_done(object)
+            }
+            How::Update | How::Patch(_) => has_answered && is_done(object),
+        }
     }
 
     fn tell_that_it_waits(&self, call: &CallContext) {

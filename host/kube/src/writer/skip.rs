@@ -37,6 +37,33 @@ impl fmt::Debug for Followed {
     }
 }
 
+/// The state of an object before a write of the call's.
+#[derive(Clone, Debug)]
+pub(crate) enum StateBefore {
+    /// Nobody knows.
+    Unknown,
+    /// It was not there.
+    Absent,
+    /// This one.
+    State(Object),
+}
+
+/// Whether `plan`, an apply, an update or a merge patch, would provably leave `object` as it is. `known`: the fields of its
+/// kind that are known to be atomic.
+pub(crate) fn changes_nothing(call: &CallContext, plan: &Plan, object: &Object, known: &Atomic) -> bool {
+    let manager = call.principal.field_manager();
+    let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
+    match plan.how {
+        How::Apply => {
+            let manager = Manager { name: &manager, subresource: &plan.subresource };
+            no_op::apply_changes_nothing(body, manager, object, known)
+        }
+        How::Update => no_op::update_changes_nothing(body, object),
+        How::Patch(PatchType::Merge) => no_op::merge_changes_nothing(body, object),
+        How::Create | How::Delete | How::Patch(PatchType::Json | PatchType::Strategic) => false,
+    }
+}
+
 /// Knows which writes of one controller change nothing.
 #[derive(Debug)]
 pub(crate) struct Skips {
@@ -65,19 +92,31 @@ impl Skips {
 
     /// Whether `plan` would provably leave `object`, its candidate, as it is.
     pub(crate) fn is_unchanged(&self, call: &CallContext, plan: &Plan, object: &Object) -> bool {
-        let manager = call.principal.field_manager();
-        let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
-        match plan.how {
-            How::Apply => {
-                let manager = Manager { name: &manager, subresource: &plan.subresource };
-                let atomic = self.atomic();
-                let known = atomic.get(&plan.resource.kind).cloned().unwrap_or_default();
-                drop(atomic);
-                no_op::apply_changes_nothing(body, manager, object, &known)
-            }
-            How::Update => no_op::update_changes_nothing(body, object),
-            _ => no_op::merge_changes_nothing(body, object),
+        changes_nothing(call, plan, object, &self.known(&plan.resource.kind))
+    }
+
+    /// The fields of a kind that are known to be atomic.
+    pub(crate) fn known(&self, kind: &ObjectKind) -> Arc<Atomic> {
+        self.atomic().get(kind).cloned().unwrap_or_default()
+    }
+
+    /// The state of the object that `plan` is about to change, as this call knows it.
+    pub(crate) fn before(&self, call: &CallContext, plan: &Plan) -> StateBefore {
+        if let Some(object) = self.candidate(call, plan) {
+            return StateBefore::State(object);
         }
+        let shows_all = |followed: &Followed| {
+            let spec = &followed.readable.spec;
+            let is_near = spec.namespace.is_none() || spec.namespace == plan.key.namespace;
+            spec.kind == plan.resource.kind && is_near && spec.label_selector.is_none() && spec.field_selector.is_none()
+        };
+        let lacks = |followed: &Followed| {
+            let store = &followed.readable.store;
+            store.resource().is_some() && store.get(&plan.key).is_none()
+        };
+        let is_absent = self.followed.iter().any(|followed| shows_all(followed) && lacks(followed));
+        let is_unwritten = call.overlay.get(&plan.resource.kind, &plan.key).is_none();
+        if is_absent && is_unwritten { StateBefore::Absent } else { StateBefore::Unknown }
     }
 
     /// The object at `version`, if a cache has it in this very state.

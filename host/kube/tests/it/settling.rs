@@ -7,17 +7,19 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::overlay::{Overlay, WrittenState};
 use windlass_core::ports::{CallContext, Event, EventType, Events as _, Writes as _};
 use windlass_core::settle::{self, Settled};
-use windlass_core::write::{Operation, WriteOptions};
-use windlass_kube::{Discovery, Recorder, WriteOutcome, Writer};
+use windlass_core::write::{Operation, PatchType, WriteOptions};
+use windlass_kube::{Discovery, Followed, Informers, Readable, Recorder, WriteOutcome, Writer};
 
-use crate::script::{Reply, Script, call, key, pod};
+use crate::script::{Reply, Script, call, key, list, pod, pods};
 
 /// How long a mutation may still be carried out after it was sent.
-const OVER: Duration = Duration::from_secs(35);
+const OVER: Duration = Duration::from_secs(20);
+/// How long what the server has begun may take to be stored.
+const STORED: Duration = Duration::from_secs(5);
 
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
 const GENERATED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"}}"#;
@@ -49,13 +51,9 @@ impl Failed {
         self.settled.wait().await;
         self.began.elapsed()
     }
-
-    /// The reads of single objects.
-    fn looks(&self) -> usize {
-        looks(&self.script)
-    }
 }
 
+/// The reads of single objects.
 fn looks(script: &Script) -> usize {
     script.asked().iter().filter(|asked| asked.method == Method::GET && asked.path.contains("/pods/")).count()
 }
@@ -135,25 +133,127 @@ async fn a_create_of_which_the_server_does_not_tell_is_waited_for_as_any_other_w
     assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
 }
 
+fn apply() -> Operation {
+    Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() }
+}
+
+/// The Pod `prod/a`, as the plugin's apply of it leaves it.
+fn applied() -> Value {
+    let mut pod = pod("a", "u", 8);
+    let own = json!({
+        "manager": "windlass/webapp", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {},
+    });
+    pod["metadata"]["managedFields"] = json!([own]);
+    pod
+}
+
+/// The server's own word that it has failed.
+fn failure() -> Reply {
+    Reply::Json(500, json!({"kind": "Status", "status": "Failure", "reason": "InternalError", "message": "no leader"}))
+}
+
 #[tokio::test(start_paused = true)]
-async fn any_other_write_is_waited_for_and_not_looked_for() {
-    let apply = Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() };
-    for reply in [Reply::Broken(vec!["{".into()]), Reply::Json(504, json!({"reason": "Timeout"}))] {
-        let write = failed(Script::default().mutations([reply]), apply.clone()).await;
+async fn any_other_write_that_does_not_show_is_waited_for_until_it_cannot_come_any_more() {
+    let foreign = Reply::Text(500, "no healthy upstream".into());
+    let gateway = Reply::Json(503, json!({"status": "Failure", "reason": "ServiceUnavailable"}));
+    for reply in [Reply::Broken(vec!["{".into()]), foreign, gateway] {
+        let write = failed(Script::default().mutations([reply]).lists([missing(), missing()]), apply()).await;
         assert_eq!(write.error.reason, ApiReason::UnknownOutcome);
         assert_eq!(write.writer.count(WriteOutcome::Unknown), 1);
-        assert_eq!(write.looks(), 0);
-        let script = write.script.clone();
         let held = write.held().await;
         assert!(held >= OVER && held < OVER + Duration::from_secs(1), "held for {held:?}");
-        assert_eq!(looks(&script), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_there_before_does_not_show_that_an_apply_has_been_carried_out() {
+    let write = failed(lost().lists([Reply::Json(200, applied()), Reply::Json(200, applied())]), apply()).await;
+    assert!(write.held().await >= OVER, "it may be of an earlier one");
+}
+
+/// A lost apply of a labelled Pod by a plugin that watches Pods, of which `listed` are there. The server shows the Pod
+/// as applied when it is asked. How long the key is held.
+async fn held_beside(listed: &[Value]) -> Duration {
+    let mut shown = applied();
+    shown["metadata"]["labels"] = json!({"app": "x"});
+    let owned = json!({"f:metadata": {"f:labels": {"f:app": {}}}});
+    shown["metadata"]["managedFields"][0]["fieldsV1"] = owned;
+    let script = lost().lists([list(7, listed)]).lists(vec![Reply::Json(200, shown); 2]);
+    let client = script.client();
+    let informers = Informers::new(client.clone(), Discovery::new(client.clone()));
+    let subscription = informers.subscribe(pods());
+    subscription.when(|status| status.synced).await;
+    let readable = Readable { spec: pods(), store: subscription.store().clone(), indexes: vec![] };
+    let followed = Followed { readable, runs: Arc::new(|_, _| true) };
+    let writer = Writer::new(client.clone(), Discovery::new(client)).of_controller(vec![followed]);
+    let (hold, settled) = settle::hold();
+    let began = Instant::now();
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"x"}}}"#;
+    let apply = Operation::Apply { object: pod.to_owned(), options: WriteOptions::default() };
+    let lost = writer.write(Arc::new(CallContext { hold, ..call() }), apply).await.expect_err("its answer is lost");
+    assert_eq!(lost.reason, ApiReason::UnknownOutcome);
+    settled.wait().await;
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_has_been_carried_out_where_the_object_was_another_or_none_before_and_is_as_applied_now() {
+    for listed in [vec![], vec![pod("a", "u", 6)], vec![pod("b", "v", 6)]] {
+        let held = held_beside(&listed).await;
+        assert!(held < Duration::from_secs(1), "held for {held:?} beside {listed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_the_servers_own_ends_the_wait_for_a_write_whose_name_is_known() {
+    let timeout = Reply::Json(504, json!({"status": "Failure", "reason": "Timeout"}));
+    for (reply, looks) in [
+        (failure(), [Reply::Json(200, applied()), missing()]),
+        (failure(), [missing(), missing()]),
+        (timeout, [missing(), missing()]),
+    ] {
+        for operation in [apply(), create(POD)] {
+            let write = failed(Script::default().mutations([reply.clone()]).lists(looks.clone()), operation).await;
+            assert_eq!(write.error.reason, ApiReason::UnknownOutcome);
+            let held = write.held().await;
+            assert!(held < Duration::from_secs(1), "held for {held:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_under_a_chosen_name_may_be_stored_late_and_is_looked_for_again() {
+    let write = failed(Script::default().mutations([failure()]).lists([missing(), missing()]), create(GENERATED)).await;
+    let held = write.held().await;
+    assert!(held >= STORED && held < STORED + Duration::from_secs(1), "held for {held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_silent_is_not_waited_for_by_what_does_no_harm_twice() {
+    let unavailable = Reply::Json(503, json!({"reason": "ServiceUnavailable"}));
+    let write = failed(lost().lists(vec![unavailable; 100]), apply()).await;
+    let held = write.held().await;
+    assert!(held >= OVER && held < OVER + Duration::from_secs(31), "held for {held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_which_nothing_is_to_be_seen_is_not_looked_for() {
+    let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: None };
+    let patch = Operation::Patch {
+        target,
+        patch_type: PatchType::Json,
+        patch: "[]".to_owned(),
+        options: WriteOptions::default(),
+    };
+    let write = failed(lost(), patch).await;
+    let script = write.script.clone();
+    assert!(write.held().await >= OVER);
+    assert_eq!(looks(&script), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_that_the_answer_took_counts() {
-    let apply = Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() };
-    let write = failed(Script::default().mutations([Reply::Never]), apply).await;
+    let write = failed(Script::default().mutations([Reply::Never]).lists([missing()]), apply()).await;
     assert_eq!(write.began.elapsed().as_secs(), OVER.as_secs(), "as long as the server may work on it");
     assert!(write.held().await < OVER + Duration::from_secs(1), "and no longer");
 }

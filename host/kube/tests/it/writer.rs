@@ -72,7 +72,7 @@ async fn a_create_says_who_and_is_checked_strictly() {
     assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::POST, "/api/v1/namespaces/prod/configmaps"));
     assert_eq!(asked.parameter("fieldManager"), Some("windlass%2Fwebapp"));
     assert_eq!(asked.parameter("fieldValidation"), Some("Strict"));
-    assert_eq!(asked.parameter("timeout"), Some("30s"));
+    assert_eq!(asked.parameter("timeout"), Some("15s"));
     assert_eq!(asked.parameter("dryRun"), None);
     assert!(asked.user_agent.ends_with("(webapp@0123456789ab; host-1)"), "{}", asked.user_agent);
     assert_eq!(asked.json()["metadata"], json!({"name": "c", "namespace": "prod"}), "the primary's namespace");

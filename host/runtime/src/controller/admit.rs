@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use windlass_core::grants::LiveGrants;
-use windlass_core::object::ObjectKey;
-use windlass_core::queue::{Priority, Queue};
 
 use super::Controller;
 use crate::admission::reviews;
@@ -78,14 +76,11 @@ impl Controller {
     }
 }
 
-/// Queues every primary each time that the grants have changed: what failed for want of a rule must not wait for its backoff,
+/// Has `requeue` done each time that the grants have changed: what failed for want of a rule must not wait for its backoff,
 /// which may have grown to a quarter of an hour.
-pub(super) async fn again(regranted: &Notify, primaries: impl Fn() -> Vec<ObjectKey>, queue: &Queue<ObjectKey>) {
+pub(super) async fn again(regranted: &Notify, requeue: impl Fn()) {
     loop {
         regranted.notified().await;
-        for key in primaries() {
-            queue.forget(&key);
-            queue.add_with(key, Priority::BACKGROUND);
-        }
+        requeue();
     }
 }

@@ -25,8 +25,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::fair::CpuShare;
-use windlass_core::mapping::Primaries as _;
-use windlass_core::queue::Priority;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::Controller as Declared;
@@ -297,9 +295,7 @@ impl Controller {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // What has happened by now is in the caches already; what happens from now on is heard here.
-        for key in running.dispatch.primaries.all() {
-            running.dispatch.queue.add_with(key, Priority::BACKGROUND);
-        }
+        running.dispatch.start_afresh();
         if let Some(inherited) = inherited {
             inherited.has_begun();
         }
@@ -319,7 +315,8 @@ impl Controller {
         let calls = "for calls that still run, of what was at work before it";
         let waited = stop.run_until_cancelled(self.shown(calls, others.wait().map(Ok::<_, Infallible>))).await;
         let Some(beginning) = waited.and_then(|_| self.handover.begins(stop)) else {
-            let end = if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.last_calls(others).await };
+            let end =
+                if self.is_superseded(stop) { ControllerEnd::Clean } else { phases.until_cut(others.wait()).await };
             return Err(RoundEnd::Ended(end));
         };
         let fresh = self.fresh(&watching);

@@ -17,9 +17,6 @@ use crate::supervise::supervise;
 pub(crate) struct Running {
     pub(crate) dispatch: Arc<Dispatch>,
     feeders: TaskTracker,
-    workers: TaskTracker,
-    /// Those of all generations.
-    all_workers: TaskTracker,
     phases: Phases,
     at_work: AtWork,
     /// Things that calls need to their end; they go on when no more keys are to be added.
@@ -27,10 +24,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// No task runs yet. `workers` tracks the workers, those of former rounds too, and `all` those of every generation.
-    pub(crate) fn new(dispatch: Arc<Dispatch>, workers: TaskTracker, all: TaskTracker, phases: &Phases) -> Self {
+    /// No task runs yet.
+    pub(crate) fn new(dispatch: Arc<Dispatch>, phases: &Phases) -> Self {
         let (phases, at_work) = (phases.clone(), phases.at_work());
-        Self { dispatch, feeders: tracker(), workers, all_workers: all, phases, at_work, kept: Vec::new() }
+        Self { dispatch, feeders: tracker(), phases, at_work, kept: Vec::new() }
     }
 
     /// Starts a task that ends as soon as no more keys are to be added.
@@ -67,12 +64,12 @@ impl Running {
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
         let threads = dispatch.threads.clone();
-        let worker = self.all_workers.track_future(async move {
+        let worker = async move {
             // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer
             // than that.
             supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
-        });
-        self.workers.spawn_on(worker, &threads);
+        };
+        self.dispatch.workers.spawn_on(worker, &threads);
     }
 
     /// Ends with the host, in its phases: what is queued runs if it can.
@@ -107,7 +104,7 @@ impl Running {
             }
         }
         self.at_work.drained();
-        let end = phases.last_calls(&self.workers).await;
+        let end = phases.until_cut(self.dispatch.workers.wait()).await;
         if end == ControllerEnd::Cut {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
             tracing::error!(
@@ -128,7 +125,7 @@ impl Running {
         let kept = self.going_on();
         tokio::select! {
             biased;
-            () = self.workers.wait() => {}
+            () = self.dispatch.workers.wait() => {}
             never = kept => match never {},
         }
     }
@@ -145,7 +142,7 @@ impl Running {
             // What has changed meanwhile becomes keys in its first poll, also if no call runs any more.
             biased;
             never = kept => match never {},
-            () = self.workers.wait() => {}
+            () = self.dispatch.workers.wait() => {}
         }
     }
 

@@ -28,6 +28,7 @@ use crate::dispatch::circuit::Circuit;
 use crate::dispatch::composite::{Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::configured::requeue_on_change;
 use crate::dispatch::feeder::Feeder;
+use crate::dispatch::in_hand::Workers;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::middleware::{KeptFinalizer, Middleware, finalize};
 use crate::dispatch::overdue::Overdue;
@@ -56,7 +57,7 @@ impl Controller {
         let active = Arc::new(ActiveRound {
             queue: queue.clone(),
             gate: dispatch.gate.clone(),
-            setbacks: dispatch.setbacks.clone(),
+            memory: dispatch.memory.clone(),
             watches: watches.clone(),
             scope,
             primaries: primaries.clone(),
@@ -64,9 +65,9 @@ impl Controller {
             relieved: CancellationToken::new(),
             phases: phases.clone(),
         });
-        let mut running = Running::new(dispatch.clone(), self.workers.clone(), self.handover.workers.clone(), phases);
+        let mut running = Running::new(dispatch.clone(), phases);
         for (subscription, route) in subscriptions {
-            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone());
+            let feeder = Feeder::new(subscription, route, queue.clone(), primaries.clone(), dispatch.memory.clone());
             let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
             let (rest, retired, panics) = (feeder.clone(), dispatch.retired.clone(), self.parts.host.panics.clone());
             // The last calls look things up by the indexes of this subscription.
@@ -82,16 +83,17 @@ impl Controller {
                 async move { feeder.lock().await.run().await }
             });
         }
-        let (mut configured, all, keys) = (self.parts.configured.clone(), primaries.clone(), queue.clone());
+        let (mut configured, of_configuration) = (self.parts.configured.clone(), dispatch.clone());
         // The first calls get what holds now.
         configured.mark_unchanged();
-        running.feed("configuration", move || requeue_on_change(configured.clone(), all.clone(), keys.clone()));
-        running.feed("regranted", {
-            let (primaries, queue) = (primaries.clone(), queue.clone());
-            move || {
-                let (regranted, primaries, queue) = (regranted.clone(), primaries.clone(), queue.clone());
-                async move { admit::again(&regranted, || primaries.all(), &queue).await }
-            }
+        running.feed("configuration", move || {
+            let dispatch = of_configuration.clone();
+            requeue_on_change(configured.clone(), move || dispatch.start_afresh())
+        });
+        let of_grants = dispatch.clone();
+        running.feed("regranted", move || {
+            let (regranted, dispatch) = (regranted.clone(), of_grants.clone());
+            async move { admit::again(&regranted, || dispatch.start_afresh()).await }
         });
         let period = self.declared().options.resync();
         running.feed("resync", move || {
@@ -188,11 +190,12 @@ impl Controller {
                 Some(self.parts.host.policies.pause(self.parts.plugin.name())),
                 circuit,
             ),
-            setbacks: inherited.map(|active| active.setbacks.clone()).unwrap_or_default(),
+            memory: inherited.map(|active| active.memory.clone()).unwrap_or_default(),
             record: self.parts.record.clone(),
             retired: CancellationToken::new(),
             stop: phases.stop.child_token(),
             last_call: phases.last_call.child_token(),
+            workers: Workers::new(self.workers.clone(), self.handover.workers.clone()),
             dropped: phases.dropping(),
             panics: self.parts.host.panics.clone(),
         }

@@ -10,7 +10,9 @@ use windlass_core::outcome::{self, CallResult, Decision, Retry};
 use windlass_core::ports::CallContext;
 use windlass_core::probation;
 use windlass_core::settle::Hold;
+use windlass_wasm::Called;
 
+use super::middleware::slow_lane;
 use super::{Dispatch, trace_id};
 
 /// How often a key is tried that has used up its counted retries.
@@ -34,11 +36,17 @@ pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32) -> Retry
 
 impl Dispatch {
     /// Carries out what the outcome of a call means for its key.
-    pub(super) fn settle_key(&self, key: &ObjectKey, result: &CallResult, context: &CallContext) {
+    pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) {
+        let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
-        let is_own_failure = probation::is_own_failure(&decision);
-        if !matches!(decision, Decision::Leave(_)) {
+        if called.made {
+            let is_own_failure = probation::is_own_failure(&decision);
             self.record.called(is_own_failure.then(|| describe(result)).as_deref());
+        }
+        match &decision {
+            Decision::Leave(_) => {}
+            Decision::Retry { .. } => self.memory().fails(key, slow_lane::mark(context)),
+            Decision::Forget | Decision::ForgetAndAddAfter(_) | Decision::ForgetAndReport(_) => self.memory().ends(key),
         }
         match decision {
             Decision::Leave(again) => {
@@ -79,7 +87,7 @@ impl Dispatch {
             RetryLane::Backoff => {
                 let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
                 if retry == Retry::Uncounted {
-                    self.setbacks().note(key.clone(), Instant::now());
+                    self.memory().setbacks.note(key.clone(), Instant::now());
                 }
                 self.status.failed(key, &error);
                 self.tell_failure(&error, attempt, retry_in);

@@ -2,14 +2,16 @@
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
-use windlass_core::mapping::Primaries as _;
+use windlass_core::mapping::{Mapping, Primaries as _};
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{Priority, Queue};
-use windlass_core::watch::WatchEvent;
+use windlass_core::watch::{Tombstone, WatchEvent};
 use windlass_kube::Subscription;
 
+use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::route::{Route, Stores, priority};
 
 /// How many changes that concern every primary are taken for one.
@@ -37,13 +39,20 @@ pub(crate) struct Feeder<S> {
     route: Route,
     queue: Queue<ObjectKey>,
     primaries: Stores,
+    memory: Arc<Mutex<KeyMemory>>,
     /// The event that is being worked on, and how often it was begun.
     in_hand: Option<(WatchEvent, u32)>,
 }
 
 impl<S: EventSource> Feeder<S> {
-    pub(crate) fn new(source: S, route: Route, queue: Queue<ObjectKey>, primaries: Stores) -> Self {
-        Self { source, route, queue, primaries, in_hand: None }
+    pub(crate) fn new(
+        source: S,
+        route: Route,
+        queue: Queue<ObjectKey>,
+        primaries: Stores,
+        memory: Arc<Mutex<KeyMemory>>,
+    ) -> Self {
+        Self { source, route, queue, primaries, memory, in_hand: None }
     }
 
     /// Feeds the queue until the source ends. The queue deduplicates, so a key that an event names twice is one.
@@ -60,6 +69,10 @@ impl<S: EventSource> Feeder<S> {
         let Some((event, attempts)) = &mut self.in_hand else { return };
         *attempts += 1;
         if *attempts <= ATTEMPTS {
+            if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (&*event, &self.route.mapping) {
+                let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+                memory.goes(last.header.key.clone(), last.header.uid.text());
+            }
             let priority = priority(event, &self.route);
             let keys = self.route.keys(event, &self.primaries);
             if self.route.concerns_all() && !keys.is_empty() {
@@ -106,17 +119,15 @@ fn skip_burst(source: &mut impl EventSource) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use futures::future::BoxFuture;
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
     use windlass_core::clock::{Clock, Moment};
-    use windlass_core::mapping::{Mapping, PrimaryKind};
+    use windlass_core::mapping::PrimaryKind;
     use windlass_core::object::{Header, Object, ObjectKind};
     use windlass_core::queue::ItemExponential;
-    use windlass_core::watch::Tombstone;
 
     use super::*;
     use crate::supervise::{Panics, supervise};
@@ -171,7 +182,8 @@ mod tests {
     /// The keys that a supervised feeder queues if its clock panics `panics` times, and how often the feeder did.
     async fn fed(events: Vec<Option<WatchEvent>>, panics: u32) -> (Vec<String>, u64) {
         let queue = Queue::new(Arc::new(PanickingClock(panics.into())), ItemExponential::default());
-        let feeder = Feeder::new(Scripted(events.into_iter()), route(), queue.clone(), Stores::default());
+        let feeder =
+            Feeder::new(Scripted(events.into_iter()), route(), queue.clone(), Stores::default(), Arc::default());
         let (feeder, counted) = (tokio::sync::Mutex::new(feeder), Panics::default());
         let run = async || feeder.lock().await.run().await;
         supervise("feeder", &counted, &CancellationToken::new(), run).await;
@@ -205,7 +217,7 @@ mod tests {
     async fn what_is_there_already_becomes_keys_at_the_end_and_what_comes_later_does_not() {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
-        let mut feeder = Feeder::new(receiver, route(), queue.clone(), Stores::default());
+        let mut feeder = Feeder::new(receiver, route(), queue.clone(), Stores::default(), Arc::default());
         for primary in ["a", "b"] {
             sender.send(gone(primary)).expect("it is read");
         }
@@ -214,6 +226,20 @@ mod tests {
         sender.send(gone("c")).expect("it is read");
         assert!(feeder.discard().now_or_never().is_none());
         assert_eq!(queue.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_uid_of_a_primary_that_goes_is_remembered_and_that_of_another_object_is_not() {
+        for (mapping, uid) in [(Mapping::Itself, Some("c-1")), (route().mapping, None)] {
+            let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
+            let (route, memory) = (Route { mapping, ..route() }, Arc::<Mutex<KeyMemory>>::default());
+            let source = Scripted(vec![Some(gone("a"))].into_iter());
+            let mut feeder = Feeder::new(source, route, queue, Stores::default(), memory.clone());
+            feeder.in_hand = feeder.source.next().await.map(|event| (event, 0));
+            feeder.feed();
+            let known = memory.lock().expect("no panic").uid_of_gone(&ObjectKey::namespaced("prod", "child"));
+            assert_eq!(known.as_deref(), uid);
+        }
     }
 
     #[tokio::test(start_paused = true)]

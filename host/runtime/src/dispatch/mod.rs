@@ -12,13 +12,15 @@ pub(crate) mod composite;
 pub(crate) mod configured;
 pub(crate) mod feeder;
 pub(crate) mod guards;
+pub(crate) mod in_hand;
+pub(crate) mod memory;
 pub(crate) mod middleware;
 pub(crate) mod outage;
 pub(crate) mod overdue;
 pub(crate) mod ports;
 pub(crate) mod reconcile;
 pub(crate) mod route;
-pub(crate) mod setbacks;
+mod setbacks;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,24 +35,26 @@ use tracing::Instrument;
 use windlass_core::breaker;
 use windlass_core::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, leave_thread};
 use windlass_core::gate::Gate;
-use windlass_core::mapping::PrimaryKind;
+use windlass_core::hot_loop::SlowMark;
+use windlass_core::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::outcome::{CallResult, Retry};
+use windlass_core::outcome::Retry;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::principal::Principal;
-use windlass_core::queue::Queue;
+use windlass_core::queue::{Priority, Queue};
 use windlass_core::settle::{self, Hold};
-use windlass_wasm::{CallLimits, Called, CpuTime, Request};
+use windlass_wasm::{CallLimits, CpuTime, Request};
 
 use self::middleware::slow_lane::SlowLaneKeys;
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::circuit::{Circuit, Pass};
 use crate::dispatch::configured::Configured;
+use crate::dispatch::in_hand::{InHand, KeyEnd, Workers};
+use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::route::Stores;
-use crate::dispatch::setbacks::Setbacks;
 use crate::observe::status::{CallGuards, ControllerStatus};
 use crate::phases::Dropped;
 use crate::supervise::Panics;
@@ -83,8 +87,8 @@ pub(crate) struct Dispatch {
     pub(crate) max_retries: u32,
     /// Says when calls may be made, and admits each.
     pub(crate) call_gate: CallGate,
-    /// Keys that an outage may have set back, by whichever generation.
-    pub(crate) setbacks: Arc<Mutex<Setbacks>>,
+    /// Knows keys from former calls, of whichever generation.
+    pub(crate) memory: Arc<Mutex<KeyMemory>>,
     /// How the generation's calls end.
     pub(crate) record: Arc<CallRecord>,
     /// The CPU seconds that a call keeps from others by lasting a second: the processors, shared by all call slots.
@@ -95,6 +99,8 @@ pub(crate) struct Dispatch {
     pub(crate) last_call: CancellationToken,
     /// Another generation has the queue: no key is taken, and those that wait for their permit go back.
     pub(crate) retired: CancellationToken,
+    /// The tasks that have its keys.
+    pub(crate) workers: Workers,
     /// The keys that are dropped so, in a worker's hands, and those of a round that is abandoned.
     pub(crate) dropped: Dropped,
     pub(crate) panics: Panics,
@@ -126,39 +132,12 @@ fn charge(cpu: Duration, lasted: Duration, slot_worth: f64) -> Duration {
     cpu.max(lasted.mul_f64(slot_worth))
 }
 
-/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
-struct InHand<'a> {
-    queue: &'a Queue<ObjectKey>,
-    key: ObjectKey,
-    end: KeyEnd,
-}
-
-/// The end of a worker's work on a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeyEnd {
-    Done,
-    /// It is not to run before the gate lets it.
-    Held,
-    /// Nothing: it is another generation's.
-    GivenBack,
-}
-
-impl Drop for InHand<'_> {
-    fn drop(&mut self) {
-        match self.end {
-            KeyEnd::Done => self.queue.done(&self.key),
-            KeyEnd::Held => self.queue.park(&self.key),
-            KeyEnd::GivenBack => self.queue.give_back(&self.key),
-        }
-    }
-}
-
 impl Dispatch {
     /// Works on keys until the queue is shut down and empty, or is another generation's.
     pub(crate) async fn work(&self) {
         let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
-            let mut in_hand = InHand { queue: &self.queue, key, end: KeyEnd::Done };
+            let mut in_hand = InHand::new(self.queue.clone(), key);
             if self.is_held(&in_hand.key) {
                 in_hand.end = KeyEnd::Held;
                 continue;
@@ -167,8 +146,9 @@ impl Dispatch {
             let span = tracing::info_span!(
                 "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key, trace_id
             );
-            in_hand.end = self.process(key, &trace_id).instrument(span).await;
-            drop(in_hand);
+            let (hold, settled) = settle::hold();
+            in_hand.end = self.process(key, &trace_id, hold).instrument(span).await;
+            self.put_down(in_hand, settled).await;
             if since.elapsed() >= LEAVES_THREAD_AFTER {
                 leave_thread().await;
                 since = Instant::now();
@@ -188,7 +168,7 @@ impl Dispatch {
         if began.elapsed() < SHORT_OUTAGE {
             return;
         }
-        let keys = self.setbacks().take(began);
+        let keys = self.memory().setbacks.take(began);
         if !keys.is_empty() {
             tracing::info!(
                 plugin = %self.principal.plugin, controller = %self.controller, keys = keys.len(),
@@ -257,23 +237,22 @@ impl Dispatch {
         self.stop.run_until_cancelled(self.call_gate.open()).await.is_some()
     }
 
-    /// One call, and what follows from it. Returns once all that the call set in motion is over: from then on the key
-    /// may be processed again.
-    async fn process(&self, key: &ObjectKey, trace_id: &str) -> KeyEnd {
-        let (hold, settled) = settle::hold();
+    /// One call, and what follows from it.
+    async fn process(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
         // A panic of the host's own fails this key like a trap of the guest's would, and no other.
         let run = AssertUnwindSafe(self.call(key, trace_id, hold)).catch_unwind().await;
-        let ended = run.unwrap_or_else(|panic| {
+        run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
+            let primary = self.primaries.get(key);
+            self.memory().fails(key, primary.map(|object| SlowMark::of(&object.header)));
             self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
             KeyEnd::Done
-        });
-        settled.wait().await;
-        ended
+        })
     }
 
     async fn call(&self, key: &ObjectKey, trace_id: &str, hold: Hold) -> KeyEnd {
         if self.principal.grants().hides(key) {
+            self.memory().ends(key);
             return KeyEnd::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
         let Some((permit, pass)) = self.permit().await else {
@@ -288,13 +267,15 @@ impl Dispatch {
             permit.unused();
             return KeyEnd::Held;
         }
-        self.setbacks().clear(key);
         let primary = self.primaries.get(key);
         if primary.is_none() && !self.primaries.are_synced() {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
             // the plugin that the primary has gone.
             permit.unused();
             return KeyEnd::Done;
+        }
+        if self.memory().begins(key, primary.as_ref()) {
+            self.forget(key);
         }
         let context = Arc::new(self.context(key, primary.clone(), trace_id, hold, permit.cpu_permit()));
         let request = self.request(key, primary.as_ref(), trace_id);
@@ -310,13 +291,13 @@ impl Dispatch {
             limits: self.limits.clone(),
             round: pass.round(),
         });
-        let Called { result, cpu } = work.metered(call).await;
-        permit.finish(charge(cpu.max(work.used()), started.elapsed(), self.slot_worth));
-        if !matches!(result, CallResult::NotCalled { .. }) {
+        let called = work.metered(call).await;
+        permit.finish(charge(called.cpu.max(work.used()), started.elapsed(), self.slot_worth));
+        if called.made {
             self.status.called(started.elapsed());
         }
-        tracing::debug!(target: LOG, elapsed = ?started.elapsed(), ?cpu, ?result, "called");
-        self.settle_key(key, &result, &context);
+        tracing::debug!(target: LOG, elapsed = ?started.elapsed(), cpu = ?called.cpu, result = ?called.result, "called");
+        self.settle_key(key, &called, &context);
         context.overlay.close();
         KeyEnd::Done
     }
@@ -343,15 +324,32 @@ impl Dispatch {
         }
     }
 
-    fn setbacks(&self) -> MutexGuard<'_, Setbacks> {
-        self.setbacks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn memory(&self) -> MutexGuard<'_, KeyMemory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues every primary after all else, without its failures: something has changed that may have mended them.
+    pub(crate) fn start_afresh(&self) {
+        let failed = self.memory().forget_failed();
+        for key in failed {
+            self.forget(&key);
+        }
+        for key in self.primaries.all() {
+            self.queue.add_with(key, Priority::BACKGROUND);
+        }
+    }
+
+    /// Forgets the failures of `key`: they say nothing of what is tried from now on.
+    fn forget(&self, key: &ObjectKey) {
+        self.queue.forget(key);
+        self.status.forget(key);
     }
 
     fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
         Request {
             controller: self.controller.clone(),
             key: key.clone(),
-            uid: primary.map(|object| object.header.uid.text()),
+            uid: primary.map(|object| object.header.uid.text()).or_else(|| self.memory().uid_of_gone(key)),
             object: primary.map(Object::text),
             deleting: primary.is_some_and(|object| object.header.deleting),
             attempt: self.queue.num_requeues(key),

@@ -3,7 +3,9 @@
 mod circuit;
 mod held;
 mod outcomes;
+mod remembered;
 mod retired;
+mod settling;
 mod waiting;
 
 use std::convert::Infallible;
@@ -26,6 +28,7 @@ use windlass_core::queue::ItemExponential;
 use windlass_core::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription};
+use windlass_wasm::{Called, Request};
 
 use super::aftermath::{RetryLane, SLOW_LANE, lane};
 use super::*;
@@ -62,7 +65,22 @@ fn a_trace_id_has_the_form_of_w3c_trace_context() {
 /// A call, and the way to answer it. Dropped without an answer, the call panics.
 struct PlayedCall {
     request: Request,
-    answer: oneshot::Sender<CallResult>,
+    answer: Answer,
+}
+
+/// The way to answer a call.
+struct Answer {
+    sender: oneshot::Sender<CallResult>,
+    /// As a write of the call's has it: until it is dropped, the key waits.
+    hold: Hold,
+}
+
+impl Answer {
+    /// Ends the call, and all that it has set in motion.
+    fn send(self, result: CallResult) -> Result<(), CallResult> {
+        drop(self.hold);
+        self.sender.send(result)
+    }
 }
 
 /// Hands its calls to the test.
@@ -70,10 +88,16 @@ struct Played(mpsc::UnboundedSender<PlayedCall>);
 
 impl Reconcile for Played {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
-        let Call { request, .. } = call;
-        let (answer, answered) = oneshot::channel();
+        let Call { request, context, .. } = call;
+        let (sender, answered) = oneshot::channel();
+        let answer = Answer { sender, hold: context.hold.clone() };
         self.0.send(PlayedCall { request, answer }).expect("the test listens");
-        async { Called { result: answered.await.expect("told to panic"), cpu: Duration::from_millis(1) } }.boxed()
+        async {
+            let result = answered.await.expect("told to panic");
+            let made = !matches!(result, CallResult::NotCalled { .. });
+            Called { result, cpu: Duration::from_millis(1), made }
+        }
+        .boxed()
     }
 }
 
@@ -139,12 +163,13 @@ impl Stage {
             limits: CallLimits::default(),
             max_retries: 15,
             call_gate: CallGate::new(outages, None, circuit),
-            setbacks: Arc::default(),
+            memory: Arc::default(),
             record: CallRecord::new(),
             stop: CancellationToken::new(),
             slot_worth: 0.5,
             last_call: CancellationToken::new(),
             retired: CancellationToken::new(),
+            workers: Workers::new(tracker(), tracker()),
             dropped: phases.dropping(),
             panics: Panics::default(),
             status,
@@ -263,7 +288,7 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
 async fn waiting_for_a_permit() -> (Stage, Running, Phases, CallPermit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
@@ -286,7 +311,7 @@ async fn stop(running: Running, phases: &Phases) -> ControllerEnd {
 async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
     tokio::time::sleep(Duration::from_millis(1)).await;
     phases.stop.cancel();
@@ -319,7 +344,7 @@ async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
 async fn holding() -> (Stage, Running, Phases) {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), &phases);
     stage.dispatch.queue.add(key("a"));
     let held = stage.dispatch.queue.get().await.expect("it is ready");
     stage.dispatch.queue.park(&held);
@@ -391,7 +416,7 @@ async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
     let host = Phases::of(CancellationToken::new());
     let phases = host.of_plugin(CancellationToken::new());
     Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").dropped = phases.dropping();
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
     running.work();
     for name in ["a", "b", "c"] {

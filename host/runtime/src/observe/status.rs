@@ -5,6 +5,7 @@
 
 mod controller;
 mod plugin;
+mod settling;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

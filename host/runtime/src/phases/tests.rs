@@ -25,7 +25,7 @@ fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<O
         at_work.drained();
         let workers = tracker();
         workers.spawn(sleep(call));
-        phases.last_calls(&workers).await
+        phases.until_cut(workers.wait()).await
     }
 }
 

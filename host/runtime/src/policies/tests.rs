@@ -162,7 +162,7 @@ impl Reconcile for Seen {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let limits = call.limits;
         self.0.lock().expect("not poisoned").push(limits.instances);
-        ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed()
+        ready(Called::made(CallResult::Done, Duration::ZERO)).boxed()
     }
 }
 

@@ -54,7 +54,7 @@ impl Reconcile for Plugin {
             call.overlay.record(call.primary_kind.clone(), call.primary_key.clone(), state.clone());
         }
         self.requests.lock().expect("no panic").push(request);
-        ready(Called { result: self.answer.clone(), cpu: Duration::ZERO }).boxed()
+        ready(Called::made(self.answer.clone(), Duration::ZERO)).boxed()
     }
 }
 

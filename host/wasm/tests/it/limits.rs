@@ -33,7 +33,7 @@ async fn a_spinning_guest_is_stopped_at_its_deadline() {
 async fn a_guest_that_works_for_too_long_is_stopped_by_its_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(200), ..Limits::default() };
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
-    let Called { result, cpu } = called(&plugin, &quiet(), None).await;
+    let Called { result, cpu, .. } = called(&plugin, &quiet(), None).await;
     let (reason, message) = trapped(result);
     assert_eq!(reason, "cpu");
     assert!(message.contains("more than 200ms of processor time") && message.contains("--limit cpu=TIME"), "{message}");

@@ -14,8 +14,8 @@ use windlass_core::watch::WatchSpec;
 
 use super::prior_keys::PriorKeys;
 use crate::controller::reporter::StatusReporter;
+use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::route::Stores;
-use crate::dispatch::setbacks::Setbacks;
 use crate::observe::status::ControllerStatus;
 use crate::phases::{AtWork, Phases, tracker};
 
@@ -60,7 +60,7 @@ impl PrimaryScope {
 pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) queue: Queue<ObjectKey>,
     pub(in crate::controller) gate: Option<Arc<Gate>>,
-    pub(in crate::controller) setbacks: Arc<Mutex<Setbacks>>,
+    pub(in crate::controller) memory: Arc<Mutex<KeyMemory>>,
     /// The caches that its calls read, in the gate's order.
     pub(in crate::controller) watches: Vec<WatchSpec>,
     pub(in crate::controller) scope: PrimaryScope,
@@ -222,7 +222,7 @@ mod tests {
         Arc::new(ActiveRound {
             queue,
             gate: None,
-            setbacks: Arc::default(),
+            memory: Arc::default(),
             watches: vec![],
             scope: scope("v1", &["a"], None),
             primaries: Stores::default(),

@@ -72,14 +72,13 @@ struct ObservedParent {
 
 impl<P: Compose> Composite<P> {
     async fn run(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
-        let unasked = |result| Called { result, cpu: Duration::ZERO };
         // What a parent owns goes with it, and the garbage collector sees to that.
         let Some(object) = call.primary.clone().filter(|object| !object.header.deleting) else {
-            return unasked(CallResult::Done);
+            return Called::not_made(CallResult::Done);
         };
         let (seen, request) = match self.look(request, &object, ports, &call).await {
             Ok(seen) => seen,
-            Err(failure) => return unasked(CallResult::Failed(vec![failure])),
+            Err(failure) => return Called::not_made(CallResult::Failed(vec![failure])),
         };
         let Composed { answer, cpu, left, held } = self.plugin.compose(request, call.clone(), limits).await;
         let result = match answer {
@@ -88,7 +87,7 @@ impl<P: Compose> Composite<P> {
         };
         // Until nothing of the answer is there any more.
         drop(held);
-        Called { result, cpu }
+        Called::made(result, cpu)
     }
 
     async fn look(

@@ -74,7 +74,13 @@ impl Reconcile for BreakerRecord {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let (context, round) = (call.context.clone(), call.round);
         let called = self.inner.reconcile(call);
-        called.inspect(move |called| self.note(&context, round, &called.result)).boxed()
+        called
+            .inspect(move |called| {
+                if called.made {
+                    self.note(&context, round, &called.result);
+                }
+            })
+            .boxed()
     }
 }
 

@@ -5,7 +5,6 @@
 //! is not called about what it could not clean up, and what it has cleaned up is offered to it again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -55,12 +54,13 @@ impl Finalized {
         let finalizers = finalizer::of(&primary);
         match finalizer::step(primary.header.deleting, &finalizers, &self.name) {
             FinalizerStep::Call => self.inner.reconcile(call).await,
-            FinalizerStep::Leave => uncalled(CallResult::Done),
+            FinalizerStep::Leave => Called::not_made(CallResult::Done),
             FinalizerStep::CleanUp => {
-                let Called { result, cpu } = self.inner.reconcile(call).await;
-                let result =
-                    if result == CallResult::Done { self.remove(ports, &context, primary).await } else { result };
-                Called { result, cpu }
+                let mut called = self.inner.reconcile(call).await;
+                if called.result == CallResult::Done {
+                    called.result = self.remove(ports, &context, primary).await;
+                }
+                called
             }
             FinalizerStep::AddFirst => match self.add(ports, &context, &primary, &finalizers).await {
                 Ok(primary) => {
@@ -68,7 +68,7 @@ impl Finalized {
                     let context = Arc::new(CallContext { primary: Some(primary), ..(*context).clone() });
                     self.inner.reconcile(Call { request, context, ..call }).await
                 }
-                Err(failed) => uncalled(failed),
+                Err(failed) => Called::not_made(failed),
             },
         }
     }
@@ -152,10 +152,6 @@ impl Reconcile for Finalized {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         self.around(call).boxed()
     }
-}
-
-fn uncalled(result: CallResult) -> Called {
-    Called { result, cpu: Duration::ZERO }
 }
 
 /// Whether a JSON patch did not apply: the object is no longer what the patch was made for, which is a conflict.

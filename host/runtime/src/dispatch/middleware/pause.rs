@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
@@ -47,7 +46,7 @@ impl Reconcile for Pausable {
             (_, false) => {}
         }
         if is_paused {
-            return ready(Called { result: CallResult::NotCalled { again: None }, cpu: Duration::ZERO }).boxed();
+            return ready(Called::not_made(CallResult::NotCalled { again: None })).boxed();
         }
         self.inner.reconcile(call)
     }

@@ -101,7 +101,7 @@ impl SlowLaneKeys {
 }
 
 /// The part of the call's primary that is somebody's wish, as far as the call knows: its own writes are nobody's wish.
-fn mark(call: &CallContext) -> Option<SlowMark> {
+pub(crate) fn mark(call: &CallContext) -> Option<SlowMark> {
     let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
     match own {
         Some(WrittenState::State(_, object)) => Some(SlowMark::of(&object.header)),
@@ -129,7 +129,7 @@ impl Reconcile for Slowed {
         let wait = self.lane.keys().wait(&context.primary_key, seen.as_ref(), self.lane.now());
         if let Some(wait) = wait {
             tracing::debug!(?wait, "in the slow lane: no call is made");
-            return ready(Called { result: CallResult::NotCalled { again: Some(wait) }, cpu: Duration::ZERO }).boxed();
+            return ready(Called::not_made(CallResult::NotCalled { again: Some(wait) })).boxed();
         }
         let called = self.inner.reconcile(call);
         called.inspect(move |_| self.lane.keys().left_at(&context.primary_key, mark(&context))).boxed()

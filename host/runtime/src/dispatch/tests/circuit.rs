@@ -134,7 +134,7 @@ async fn keys_that_workers_have_when_it_opens_wait_with_them() {
 async fn a_stop_while_it_is_open_waits_for_nothing() {
     let stage = opened(1).await;
     let phases = Phases::of(CancellationToken::new());
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases);
+    let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
     stage.dispatch.queue.add(key("b"));
     let began = Instant::now();

@@ -17,7 +17,7 @@ fn gated(permits: u32) -> (Stage, Arc<Reached>, Arc<Gate>, Running) {
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
     let gate = Gate::new(caches, stage.dispatch.queue.clone(), clock);
     Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").gate = Some(gate.clone());
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases());
+    let running = Running::new(stage.dispatch.clone(), &phases());
     running.work();
     (stage, cache, gate, running)
 }

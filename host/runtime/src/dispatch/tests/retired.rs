@@ -14,7 +14,7 @@ fn successor(stage: &Stage, clock: Arc<dyn Clock>) -> (Stage, Running) {
     let mut next = Stage::with_clock(0, 1, clock);
     let dispatch = Arc::get_mut(&mut next.dispatch).expect("no worker has it yet");
     dispatch.queue = stage.dispatch.queue.clone();
-    let running = Running::new(next.dispatch.clone(), tracker(), tracker(), &phases());
+    let running = Running::new(next.dispatch.clone(), &phases());
     running.work();
     (next, running)
 }
@@ -23,7 +23,7 @@ fn successor(stage: &Stage, clock: Arc<dyn Clock>) -> (Stage, Running) {
 fn at_work() -> (Stage, Running, Arc<SystemClock>) {
     let clock = Arc::new(SystemClock::new());
     let stage = Stage::with_clock(0, 1, clock.clone());
-    let running = Running::new(stage.dispatch.clone(), tracker(), tracker(), &phases());
+    let running = Running::new(stage.dispatch.clone(), &phases());
     running.work();
     (stage, running, clock)
 }

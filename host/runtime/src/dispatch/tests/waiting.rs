@@ -45,7 +45,7 @@ impl Reconcile for Waits {
         };
         async move {
             let _ = tokio::time::timeout(Duration::from_secs(30), wish).await;
-            Called { result: CallResult::Done, cpu: Duration::ZERO }
+            Called::made(CallResult::Done, Duration::ZERO)
         }
         .boxed()
     }

@@ -121,6 +121,9 @@ impl Sources {
         #[allow(clippy::cast_precision_loss, reason = "no queue has 2^52 keys")]
         let parked = gauge_of(|at| at.parked as f64);
         gauges(encoder, "windlass_workqueue_parked", "Keys that are held until their own writes are seen", parked)?;
+        let settling = controllers.iter().map(|it| (queue_labels(it), gauge(it.settling.count() as u64)));
+        let help = "Keys that wait, and no worker with them, until it is known what became of a write of theirs";
+        gauges(encoder, "windlass_workqueue_settling", help, settling)?;
         let unfinished = gauge_of(|at| at.unfinished_work.as_secs_f64());
         let help = "How long all that is being worked on has taken so far, together";
         gauges(encoder, "workqueue_unfinished_work_seconds", help, unfinished)?;

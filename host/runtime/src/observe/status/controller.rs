@@ -14,6 +14,7 @@ use windlass_core::gate::Gate;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 
+use super::settling::SettlingKeys;
 use super::{locked, shortened};
 use crate::observe::metrics::ControllerMetrics;
 
@@ -61,6 +62,8 @@ pub(crate) struct ControllerStatus {
     pub(crate) name: Arc<str>,
     workers: AtomicU32,
     pub(crate) metrics: ControllerMetrics,
+    /// The keys that wait until a write of theirs has settled.
+    pub(crate) settling: SettlingKeys,
     doing: Mutex<Doing>,
 }
 
@@ -110,6 +113,7 @@ impl ControllerStatus {
             name: format!("{plugin}/{name}").into(),
             workers: AtomicU32::new(workers),
             metrics,
+            settling: SettlingKeys::default(),
             doing: Mutex::new(Doing::default()),
         })
     }
@@ -258,7 +262,8 @@ impl ControllerStatus {
         locked(&self.doing).last_error = Some((key.clone(), shortened(error.to_owned()), Instant::now()));
     }
 
-    fn forget(&self, key: &ObjectKey) {
+    /// The failures of `key` say nothing any more.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         locked(&self.doing).given_up.remove(key);
     }
 
@@ -274,8 +279,9 @@ impl ControllerStatus {
             "name": name,
             "state": doing.state,
             "reason": doing.reason,
-            "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked})),
+            "queue": queue.map(|queue| json!({"depth": queue.depth, "parked": queue.parked, "settling": self.settling.count()})),
             "held": held,
+            "settling": self.settling.to_json(),
             "givenUp": given_up.collect::<Vec<_>>(),
             "givenUpUnlisted": doing.unlisted,
             "breaker": guards.map(|guards| guards.breaker_json()),

@@ -1,5 +1,7 @@
 //! A finalizer around the calls of a plugin that the test plays.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use windlass_core::grants::{Allowance, Layer};
 use windlass_core::object::ObjectKind;
@@ -21,6 +23,10 @@ fn finalized(plugin: &Plugin) -> Box<Finalized> {
 }
 
 async fn run(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) -> CallResult {
+    called(plugin, writer, primary).await.result
+}
+
+async fn called(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) -> Called {
     let (request, context) = call(primary);
     finalized(plugin)
         .reconcile(Call {
@@ -31,7 +37,6 @@ async fn run(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) -> 
             round: windlass_core::breaker::BreakerRound::default(),
         })
         .await
-        .result
 }
 
 fn refused(reason: ApiReason, message: &str) -> ApiError {
@@ -158,7 +163,8 @@ async fn a_removal_stands_on_what_the_clean_up_itself_has_written() {
 #[tokio::test]
 async fn what_is_deleted_without_the_finalizer_is_left_alone() {
     let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
-    assert_eq!(run(&plugin, &writer, Some(object("1", OTHERS, true))).await, CallResult::Done);
+    let called = called(&plugin, &writer, Some(object("1", OTHERS, true))).await;
+    assert_eq!((called.result, called.made), (CallResult::Done, false));
     assert!(plugin.requests().is_empty() && writer.patches().is_empty());
 }
 

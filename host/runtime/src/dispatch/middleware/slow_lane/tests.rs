@@ -33,7 +33,7 @@ impl Reconcile for Arc<Writing> {
         if let Some(left) = &self.leaves {
             call.overlay.record(call.primary_kind.clone(), call.primary_key.clone(), Some(left.clone()));
         }
-        ready(Called { result: CallResult::Done, cpu: Duration::ZERO }).boxed()
+        ready(Called::made(CallResult::Done, Duration::ZERO)).boxed()
     }
 }
 

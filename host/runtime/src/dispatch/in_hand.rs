@@ -1,0 +1,99 @@
+//! A key in a worker's hands, and how it is put down.
+//!
+//! A worker that has called about a key takes the next one at once. A key whose write may still be carried out waits, and
+//! no worker with it: else an API server that is slow to answer would have all workers stand still.
+
+use std::future::Future;
+
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+use windlass_core::object::ObjectKey;
+use windlass_core::queue::Queue;
+use windlass_core::settle::Settled;
+
+use super::Dispatch;
+
+/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
+pub(super) struct InHand {
+    queue: Queue<ObjectKey>,
+    pub(super) key: ObjectKey,
+    pub(super) end: KeyEnd,
+}
+
+/// The end of a worker's work on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyEnd {
+    Done,
+    /// It is not to run before the gate lets it.
+    Held,
+    /// Nothing: it is another generation's.
+    GivenBack,
+}
+
+impl InHand {
+    /// A key that `queue` has handed out.
+    pub(super) fn new(queue: Queue<ObjectKey>, key: ObjectKey) -> Self {
+        Self { queue, key, end: KeyEnd::Done }
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        match self.end {
+            KeyEnd::Done => self.queue.done(&self.key),
+            KeyEnd::Held => self.queue.park(&self.key),
+            KeyEnd::GivenBack => self.queue.give_back(&self.key),
+        }
+    }
+}
+
+/// The tasks that have keys of one controller: its workers, and those that wait with a key until its write has settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Workers {
+    /// Those of this generation, of former rounds too.
+    of_generation: TaskTracker,
+    /// Those of all generations.
+    of_all: TaskTracker,
+}
+
+impl Workers {
+    pub(crate) fn new(of_generation: TaskTracker, of_all: TaskTracker) -> Self {
+        Self { of_generation, of_all }
+    }
+
+    /// Starts a task on `threads`.
+    pub(crate) fn spawn_on(&self, task: impl Future<Output = ()> + Send + 'static, threads: &Handle) {
+        self.of_generation.spawn_on(self.of_all.track_future(task), threads);
+    }
+
+    /// Waits until those of this generation have ended.
+    pub(crate) async fn wait(&self) {
+        self.of_generation.wait().await;
+    }
+}
+
+impl Dispatch {
+    /// Ends the work on a key, once all that its call set in motion is over: from then on it may be processed again.
+    pub(super) async fn put_down(&self, in_hand: InHand, mut settled: Settled) {
+        if settled.is_over() {
+            return;
+        }
+        let Some(settling) = self.status.settling.begin(in_hand.key.clone()) else {
+            return settled.wait().await;
+        };
+        if let Some(keys) = self.status.settling.to_tell() {
+            tracing::warn!(
+                plugin = %self.principal.plugin, controller = %self.controller, key = %in_hand.key, keys,
+                "what became of a write is not known: its key waits until the API server has said so, or can no longer carry \
+                 it out; see `settling` in /plugins"
+            );
+        }
+        let waiting = async move {
+            settled.wait().await;
+            // First: whoever is handed the key does not find it waiting.
+            drop(settling);
+            drop(in_hand);
+        };
+        self.workers.spawn_on(waiting, &self.threads);
+    }
+}

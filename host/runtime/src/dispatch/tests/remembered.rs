@@ -1,0 +1,134 @@
+//! The memory of a key between two calls: its failures, until somebody mends what they came from; and the uid of a primary
+//! that has gone.
+
+use windlass_core::object::{Header, Object};
+use windlass_core::outcome::Retry;
+
+use super::*;
+use crate::dispatch::memory::KeyMemory;
+
+fn header(generation: i64, version: &str) -> Header {
+    Header {
+        key: key("a"),
+        uid: "u".into(),
+        version: version.into(),
+        generation,
+        labels: [].into(),
+        owners: [].into(),
+        own_fields: None,
+        deleting: false,
+    }
+}
+
+/// Whether failures that left the primary like `left` are forgotten when it is found like `found`.
+fn are_forgotten(left: Option<&Header>, found: Option<Header>) -> bool {
+    let mut memory = KeyMemory::default();
+    memory.fails(&key("a"), left.map(SlowMark::of));
+    memory.begins(&key("a"), found.map(|header| Object::new(header, "{}")).as_ref())
+}
+
+#[test]
+fn failures_are_forgotten_when_somebody_changes_the_primary() {
+    let left = header(3, "10");
+    assert!(!are_forgotten(Some(&left), Some(header(3, "10"))));
+    assert!(!are_forgotten(Some(&left), Some(header(3, "11"))), "a status is nobody's wish");
+    assert!(are_forgotten(Some(&left), Some(header(4, "11"))));
+    assert!(are_forgotten(Some(&left), Some(Header { deleting: true, ..header(3, "11") })));
+    assert!(are_forgotten(Some(&left), Some(Header { uid: "v".into(), ..header(3, "11") })), "another of its name");
+    assert!(are_forgotten(Some(&left), None), "it is gone");
+    assert!(!are_forgotten(None, None), "it has been gone");
+    assert!(are_forgotten(Some(&header(0, "10")), Some(header(0, "11"))), "of a kind without generations, any change");
+}
+
+#[test]
+fn a_key_that_has_not_failed_has_nothing_to_forget() {
+    let mut memory = KeyMemory::default();
+    assert!(!memory.begins(&key("a"), None));
+    memory.fails(&key("a"), None);
+    memory.ends(&key("a"));
+    assert!(!memory.begins(&key("a"), Some(&Object::new(header(1, "1"), "{}"))));
+    assert!(memory.forget_failed().is_empty());
+}
+
+fn transient() -> CallResult {
+    CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])
+}
+
+/// As with another configuration, and with another version of the plugin.
+#[tokio::test(start_paused = true)]
+async fn what_starts_afresh_has_not_failed_before() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    for attempt in 0..=stage.dispatch.max_retries {
+        let call = stage.call().await;
+        assert_eq!(call.request.attempt, attempt);
+        call.answer.send(transient()).expect("the worker waits");
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(stage.dispatch.status.given_up(), 1);
+    stage.dispatch.start_afresh();
+    assert_eq!(stage.dispatch.status.given_up(), 0);
+    stage.dispatch.queue.add(key("a"));
+    let call = stage.call().await;
+    assert_eq!(call.request.attempt, 0);
+    let began = Instant::now();
+    call.answer.send(unreachable_server()).expect("the worker waits");
+    stage.answer("a", CallResult::Done).await;
+    assert_eq!(began.elapsed(), Duration::from_mins(1), "the first backoff");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_is_told_the_uid_of_a_primary_that_has_gone_until_it_is_done_with_it() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.memory().goes(key("a"), "u-7".into());
+    for (result, uid) in [(transient(), Some("u-7")), (CallResult::Done, Some("u-7")), (CallResult::Done, None)] {
+        stage.dispatch.queue.add(key("a"));
+        let call = stage.call().await;
+        assert_eq!(call.request.uid.as_deref(), uid);
+        call.answer.send(result).expect("the worker waits");
+        assert!(stage.is_quiet().await);
+    }
+}
+
+#[test]
+fn a_primary_that_is_there_again_has_not_gone() {
+    let mut memory = KeyMemory::default();
+    memory.goes(key("a"), "u-7".into());
+    memory.begins(&key("a"), Some(&Object::new(header(1, "1"), "{}")));
+    assert_eq!(memory.uid_of_gone(&key("a")), None);
+}
+
+/// Traps for the key `live`, and knows that nothing is to be done about any other.
+struct OnlyOneLives;
+
+impl Reconcile for OnlyOneLives {
+    fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
+        let is_live = &*call.request.key.name == "live";
+        let trapped = || CallResult::Trapped { reason: "trap", message: "unreachable".to_owned() };
+        async move {
+            if is_live { Called::made(trapped(), Duration::ZERO) } else { Called::not_made(CallResult::Done) }
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_does_not_pass_its_probation_on_calls_that_were_never_made() {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").plugin = Box::new(OnlyOneLives);
+    let record = stage.dispatch.record.clone();
+    record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
+    let running = Running::new(stage.dispatch.clone(), &stage.phases.clone());
+    running.work();
+    for terminating in 0..120 {
+        stage.dispatch.queue.add(key(&format!("gone-{terminating}")));
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(record.judged().now_or_never(), None, "nothing is known of it yet");
+    for _ in 0..probation::FEWEST_FAILURES {
+        stage.dispatch.queue.add(key("live"));
+        assert!(stage.is_quiet().await);
+    }
+    assert!(matches!(record.judged().now_or_never(), Some(Judged::Failed(_))));
+    assert_eq!(stage.dispatch.queue.add_rate_limited(key("other"), Retry::Counted, None), Duration::from_mins(1));
+}

@@ -1,0 +1,108 @@
+//! Keys whose writes may still be carried out when their calls have ended.
+
+use super::*;
+
+/// The longest time for which a write may be carried out after it was sent.
+const STILL_POSSIBLE: Duration = Duration::from_secs(20);
+
+impl PlayedCall {
+    /// Ends the call with a write whose outcome is not known. Returns what the write holds.
+    fn leave_unknown(self) -> Hold {
+        let unknown =
+            ApiError::refused(ApiReason::UnknownOutcome, "patch", "pods", None, "etcdserver: request timed out");
+        let failed = CallResult::Failed(vec![Failure::Api(unknown)]);
+        let Answer { sender, hold } = self.answer;
+        sender.send(failed).expect("the worker waits");
+        hold
+    }
+}
+
+fn settling(stage: &Stage) -> usize {
+    stage.dispatch.status.settling.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_until_its_write_has_settled_and_its_worker_does_not() {
+    let mut stage = Stage::new(1);
+    let mut unknown = Vec::new();
+    for name in ["a", "b", "c"] {
+        stage.dispatch.queue.add(key(name));
+        unknown.push(stage.call().await.leave_unknown());
+    }
+    assert!(stage.is_quiet().await);
+    assert_eq!(settling(&stage), 3);
+    stage.dispatch.queue.add(key("a"));
+    assert!(stage.is_quiet().await, "it may not run twice at a time");
+    stage.dispatch.queue.add(key("d"));
+    stage.answer("d", CallResult::Done).await;
+    unknown.remove(0);
+    stage.answer("a", CallResult::Done).await;
+    assert!(stage.is_quiet().await);
+    assert_eq!(settling(&stage), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_for_its_write_is_shown_and_told_of_once_in_a_while() {
+    let mut stage = Stage::new(1);
+    stage.dispatch.queue.add(key("a"));
+    let unknown = stage.call().await.leave_unknown();
+    assert!(stage.is_quiet().await);
+    let status = &stage.dispatch.status;
+    let shown = status.settling.to_json();
+    assert_eq!(shown[0]["key"], "prod/a");
+    assert_eq!(status.settling.to_tell(), None, "the first key was told of just now");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert_eq!(status.settling.to_tell(), Some(1));
+    drop(unknown);
+    assert!(stage.is_quiet().await);
+    assert!(stage.dispatch.status.settling.to_json().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_too_many_keys_wait_their_workers_wait_with_them() {
+    let mut stage = Stage::new(1);
+    let status = stage.dispatch.status.clone();
+    let others: Vec<_> = (0..).map_while(|index| status.settling.begin(key(&format!("other-{index}")))).collect();
+    stage.dispatch.queue.add(key("a"));
+    let unknown = stage.call().await.leave_unknown();
+    stage.dispatch.queue.add(key("b"));
+    assert!(stage.is_quiet().await);
+    drop((others, unknown));
+    stage.answer("b", CallResult::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_a_write_until_it_has_settled_and_ends_in_order() {
+    let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
+    let phases = stage.phases.clone();
+    let running = Running::new(stage.dispatch.clone(), &phases);
+    running.work();
+    stage.dispatch.queue.add(key("a"));
+    let unknown = stage.call().await.leave_unknown();
+    assert!(stage.is_quiet().await);
+    tokio::spawn(async move {
+        tokio::time::sleep(STILL_POSSIBLE).await;
+        drop(unknown);
+    });
+    let began = Instant::now();
+    assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
+    assert!(began.elapsed() < STILL_POSSIBLE + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_that_takes_over_does_not_get_a_key_before_its_write_has_settled() {
+    let clock = Arc::new(SystemClock::new());
+    let mut stage = Stage::with_clock(1, 1, clock.clone());
+    stage.dispatch.queue.add(key("a"));
+    let unknown = stage.call().await.leave_unknown();
+    assert!(stage.is_quiet().await);
+    stage.dispatch.retired.cancel();
+    let mut next = Stage::with_clock(0, 1, clock);
+    Arc::get_mut(&mut next.dispatch).expect("no worker has it yet").queue = stage.dispatch.queue.clone();
+    let running = Running::new(next.dispatch.clone(), &next.phases.clone());
+    running.work();
+    next.dispatch.queue.add(key("a"));
+    assert!(next.is_quiet().await);
+    drop(unknown);
+    next.answer("a", CallResult::Done).await;
+}

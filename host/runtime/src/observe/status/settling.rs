@@ -1,0 +1,76 @@
+//! The keys of one controller that wait until a write of theirs has settled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::object::ObjectKey;
+
+use super::locked;
+
+/// The most keys that wait so. With more, their workers wait with them.
+const MOST: usize = 1000;
+/// How many are listed, those that have waited for the longest.
+const MOST_LISTED: usize = 10;
+/// How often the log tells of them.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
+
+/// The keys whose call has ended, and whose write may still be carried out. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SettlingKeys(Arc<Mutex<Keys>>);
+
+#[derive(Debug, Default)]
+struct Keys {
+    since: HashMap<ObjectKey, Instant>,
+    told: Option<Instant>,
+}
+
+/// A key that waits. It does so until this is dropped.
+#[derive(Debug)]
+pub(crate) struct SettlingKey {
+    keys: SettlingKeys,
+    key: ObjectKey,
+}
+
+impl Drop for SettlingKey {
+    fn drop(&mut self) {
+        locked(&self.keys.0).since.remove(&self.key);
+    }
+}
+
+impl SettlingKeys {
+    /// `key` waits from now on. None: too many do.
+    pub(crate) fn begin(&self, key: ObjectKey) -> Option<SettlingKey> {
+        let mut keys = locked(&self.0);
+        if keys.since.len() >= MOST {
+            return None;
+        }
+        keys.since.insert(key.clone(), Instant::now());
+        Some(SettlingKey { keys: self.clone(), key })
+    }
+
+    /// How many keys wait, if it is time to tell of it.
+    pub(crate) fn to_tell(&self) -> Option<usize> {
+        let mut keys = locked(&self.0);
+        let is_time = keys.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        is_time.then(|| {
+            keys.told = Some(Instant::now());
+            keys.since.len()
+        })
+    }
+
+    /// How many keys wait.
+    pub(crate) fn count(&self) -> usize {
+        locked(&self.0).since.len()
+    }
+
+    /// For `/plugins`.
+    pub(crate) fn to_json(&self) -> Vec<Value> {
+        let mut waiting: Vec<_> = locked(&self.0).since.iter().map(|(key, since)| (*since, key.clone())).collect();
+        waiting.sort_unstable();
+        let shown = waiting.into_iter().take(MOST_LISTED);
+        shown.map(|(since, key)| json!({"key": key.to_string(), "waitsSeconds": since.elapsed().as_secs()})).collect()
+    }
+}
