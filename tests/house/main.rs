@@ -5,6 +5,7 @@ mod circles;
 mod exceptions;
 mod findings;
 mod glossary;
+mod lines;
 mod modules;
 mod names;
 mod pages;

@@ -10,7 +10,7 @@ use crate::exceptions::{LONG_FILES, LONG_FUNCTIONS};
 use crate::findings::{Finding, without_exceptions};
 use crate::modules::{Crate, crate_folders};
 use crate::source::Source;
-use crate::{circles, glossary, names, pages, prose, sizes};
+use crate::{circles, glossary, lines, names, pages, prose, sizes};
 
 /// A stand-in for what the host talks to: its words are those of Kubernetes, and it shares no vocabulary with the host.
 const API_SERVER: &str = "host/apiserver";
@@ -84,6 +84,10 @@ fn doc_comments() -> Vec<String> {
     texts("rs").flat_map(|(path, text)| prose::doc_comments(path, text)).collect()
 }
 
+fn half_warnings() -> Vec<String> {
+    sources().flat_map(lines::without_a_second_clause).collect()
+}
+
 fn wide_lines() -> Vec<String> {
     texts("md").flat_map(|(path, text)| prose::wide_lines(path, text)).collect()
 }
@@ -154,6 +158,11 @@ fn no_section_sign_points_into_a_paper() {
 #[test]
 fn doc_comments_begin_with_a_subject() {
     holds("no doc comments that begin with a question word", &doc_comments());
+}
+
+#[test]
+fn warnings_and_errors_say_what_follows() {
+    holds("no warnings without a second clause", &half_warnings());
 }
 
 #[test]

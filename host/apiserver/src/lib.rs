@@ -111,7 +111,7 @@ impl ApiServer {
         let stopped = shared.stop.clone().cancelled_owned();
         tasks.spawn(async move {
             if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(stopped).await {
-                tracing::error!(%error, "the embedded API server ended");
+                tracing::error!(%error, "the embedded API server ended; nothing answers any more");
             }
         });
         Ok(ApiServer { address, shared, tasks })

@@ -113,7 +113,10 @@ impl Events for Recorder {
             event.action.clone_from(&event.reason);
         }
         if event.reason.is_empty() {
-            tracing::warn!(plugin = %principal.plugin, note = event.note, "an event without a reason was dropped");
+            tracing::warn!(
+                plugin = %principal.plugin, note = event.note,
+                "an event was dropped: it has no reason, which its plugin must give"
+            );
             return;
         }
         shorten(&mut event.note, MOST_NOTE);
@@ -122,7 +125,7 @@ impl Events for Recorder {
         let headers = match headers::of_call(call) {
             Ok(headers) => headers,
             Err(error) => {
-                tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped");
+                tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped; the plugin goes on");
                 return;
             }
         };
@@ -207,7 +210,7 @@ impl Worker {
                 let event = &occurrence.key.event;
                 tracing::warn!(
                     plugin = %occurrence.key.plugin, reason = event.reason, note = event.note, %error,
-                    "an event could not be recorded"
+                    "an event could not be recorded; it is lost"
                 );
             }
         }

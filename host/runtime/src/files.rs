@@ -220,7 +220,7 @@ impl Files {
             Ok(()) => self.watched = Some(now),
             Err(error) => {
                 let (directory, poll) = (self.directory.display(), self.poll);
-                tracing::warn!(%directory, %error, "changes of files are noticed within {poll:?}, not at once");
+                tracing::warn!(%directory, %error, "changes of files are not noticed at once; they are within {poll:?}");
                 // Not once a poll: it will not work the next time either.
                 self.watcher = None;
             }

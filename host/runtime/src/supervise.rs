@@ -31,7 +31,7 @@ impl Panics {
             *times += 1;
             *times
         };
-        tracing::error!(task, times, cause = cause(panic), then, "a task of the host panicked");
+        tracing::error!(task, times, cause = cause(panic), "a task of the host panicked; {then}");
     }
 
     /// How often each task has panicked that has.

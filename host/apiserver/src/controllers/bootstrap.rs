@@ -36,6 +36,6 @@ fn add(state: &mut State, plural: &str, namespace: Option<&str>, object: Value) 
         subresource: None,
     };
     if let Err(error) = create::create(state, &target, &options, object) {
-        tracing::error!(plural, %error, "a first object could not be made");
+        tracing::error!(plural, %error, "a first object could not be made; the server goes on without it");
     }
 }

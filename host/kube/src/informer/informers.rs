@@ -196,7 +196,10 @@ async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
             Err(panic) => {
                 tracing::error!(watch = %spec, cause = cause(&*panic), "an informer panicked; it lists again");
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.recover())) {
-                    tracing::error!(watch = %spec, cause = cause(&*panic), "and could not mend its store");
+                    tracing::error!(
+                        watch = %spec, cause = cause(&*panic),
+                        "the store of an informer that panicked cannot be mended; its next list fills it anew"
+                    );
                 }
                 sleep(backoff.next(Instant::now())).await;
             }

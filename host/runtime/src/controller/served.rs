@@ -34,7 +34,7 @@ impl Controller {
             let message = error.to_string();
             let (missing, until) = match error {
                 ResolveError::NoNamespace { .. } => {
-                    tracing::error!(%plugin, controller, error = message, "the controller cannot run");
+                    tracing::error!(%plugin, controller, error = message, "the controller cannot run; the plugin's others do");
                     return None;
                 }
                 ResolveError::Discovery(DiscoveryError::NotServed { kind }) => (Some(kind), "it is served"),

@@ -49,7 +49,7 @@ impl Phases {
         if timeout(SOON, watches).await.is_ok() {
             tracing::info!(phase = "watches", took_ms = took(began), "the watches have ended");
         } else {
-            tracing::warn!(phase = "watches", took_ms = took(began), "a watch does not end");
+            tracing::warn!(phase = "watches", took_ms = took(began), "a watch does not end; the host ends without it");
         }
     }
 
@@ -59,7 +59,7 @@ impl Phases {
         self.stop.cancel();
         if timeout(SOON, self.feeding.wait()).await.is_err() {
             // Nothing comes of what it still adds: queues that shut down take nothing.
-            tracing::warn!("a task that makes keys of changes does not end");
+            tracing::warn!("a task that makes keys of changes does not end; what it adds is dropped");
         }
         tracing::info!(phase = "intake", took_ms = took(began), "not ready any more, and no change is taken in");
     }
@@ -120,7 +120,7 @@ impl Phases {
         if all {
             tracing::info!(phase = "events", took_ms, "every Kubernetes Event has been sent");
         } else {
-            tracing::warn!(phase = "events", took_ms, "some Kubernetes Events could not be sent and are lost");
+            tracing::warn!(phase = "events", took_ms, "some Kubernetes Events could not be sent; they are lost");
         }
         all
     }

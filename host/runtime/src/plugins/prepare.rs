@@ -137,7 +137,10 @@ pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: Cancel
             _ = interval.tick() => denials.renew(),
             denied = denials.to_tell() => {
                 for DenialCount { count, last, .. } in denied {
-                    tracing::warn!(%plugin, times = count, error = last, "denied");
+                    tracing::warn!(
+                        %plugin, times = count, error = last,
+                        "the plugin lacks a grant, which `windlass inspect` shows: what it asked for is denied"
+                    );
                 }
             }
         }

@@ -53,11 +53,13 @@ pub(super) fn refused(host: &Host, plugin: &Arc<str>, digest: Option<Digest>, re
         status.set(PluginState::NotLoaded, Some(error.clone()));
     }
     match refusal {
-        FileRefusal::Rival { .. } => tracing::error!(%plugin, error, "plugin not started"),
+        FileRefusal::Rival { .. } => {
+            tracing::error!(%plugin, error, "plugin not started; it is looked at again when a file changes");
+        }
         FileRefusal::Rejected { .. } => tracing::error!(
             %plugin, error, "plugin not started: put another file in its place, or the one from before"
         ),
-        _ => tracing::error!(%plugin, error, "plugin not loaded"),
+        _ => tracing::error!(%plugin, error, "plugin not loaded; it is looked at again when its file changes"),
     }
 }
 
@@ -78,7 +80,10 @@ pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
     if let NotRevived::Superfluous = problem {
         tracing::debug!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
     } else {
-        tracing::error!(%plugin, digest, %problem, "what ran before the file that was rolled back is not started");
+        tracing::error!(
+            %plugin, digest, %problem,
+            "what ran before the file that was rolled back is not started; the plugin waits for another file"
+        );
     }
 }
 
@@ -122,7 +127,7 @@ pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
     host.status.plugin(plugin).set(PluginState::NotLoaded, Some(reason.clone()));
-    tracing::error!(%plugin, reason, "the plugin does not run");
+    tracing::error!(%plugin, "the plugin does not run: {reason}");
 }
 
 /// The newest generation was rolled back.

@@ -206,7 +206,10 @@ impl Policies {
         if self.settings.mode == GrantMode::Manifest {
             if !changes.is_empty() {
                 let files: Vec<_> = changes.iter().map(|change| change.path.display().to_string()).collect();
-                tracing::warn!(files = files.join(", "), "policies are not looked at under --grants=manifest");
+                tracing::warn!(
+                    files = files.join(", "),
+                    "policies are not looked at under --grants=manifest: remove them, or the flag"
+                );
             }
             return;
         }

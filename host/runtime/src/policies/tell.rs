@@ -86,7 +86,7 @@ pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
     let file = file.display();
     match taken {
         Taken::InForce(rules) => tracing::info!(plugin, %file, rules, "policy in force"),
-        Taken::Gone => tracing::warn!(plugin, %file, "the policy is gone, and with it all that it granted"),
+        Taken::Gone => tracing::warn!(plugin, %file, "the policy is gone, so the plugin loses all that it granted"),
         Taken::Kept(error) => {
             tracing::error!(plugin, error, "the policy cannot be used: the former one stays in force");
         }

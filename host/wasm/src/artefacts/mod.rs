@@ -176,7 +176,7 @@ impl Artefacts {
             "a compiled plugin in the cache is not used: it is removed and made anew"
         );
         if let Err(error) = self.directory.remove(name) {
-            tracing::warn!(file = %self.path().join(name).display(), %error, "it cannot be removed");
+            tracing::warn!(file = %self.path().join(name).display(), %error, "it cannot be removed; delete it by hand");
         }
     }
 
@@ -212,7 +212,12 @@ impl Artefacts {
                     let _ = self.directory.remove(&name);
                 }
             }
-            Err(error) => tracing::warn!(directory = %self.path().display(), %error, "cannot be cleaned up"),
+            Err(error) => {
+                tracing::warn!(
+                    directory = %self.path().display(), %error,
+                    "the compiled plugins cannot be cleaned up; they take more room than they need"
+                );
+            }
         }
     }
 }

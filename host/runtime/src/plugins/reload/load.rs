@@ -73,8 +73,14 @@ impl Reload {
                     // Whoever listens ends with the host.
                     let _ = tell.send(DirectoryNews::Revived { rejection, former });
                 }
-                Some(Ok(None)) => tracing::warn!(%plugin, former, "what ran before is not in the cache any more"),
-                Some(Err(error)) => tracing::error!(%plugin, former, %error, "what ran before cannot be loaded"),
+                Some(Ok(None)) => tracing::warn!(
+                    %plugin, former,
+                    "what ran before is not in the cache any more; the plugin waits for another file"
+                ),
+                Some(Err(error)) => tracing::error!(
+                    %plugin, former, %error,
+                    "what ran before cannot be loaded; the plugin waits for another file"
+                ),
                 None => {}
             }
         }));
