@@ -17,7 +17,7 @@ pub(super) struct Pattern {
 /// that. Most patterns fit in the first, and compiling in vain costs less than the next step does.
 const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// What the patterns of one definition may take together. Compiling takes time in proportion, and keeps other requests
+/// The memory that the patterns of one definition may take together. Compiling takes time in proportion, and keeps other requests
 /// waiting.
 #[derive(Debug)]
 pub(crate) struct PatternBudget(Cell<usize>);

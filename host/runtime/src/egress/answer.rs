@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 
-use super::counted::TooMuch;
+use super::bounded_stream::TooMuch;
 use super::{HttpLimits, failed};
 
 /// Sends `request` on `stream` and reads the response. The connection ends with it.
@@ -110,7 +110,8 @@ fn broken(error: &hyper::Error, limits: &HttpLimits) -> HttpError {
     failed(HttpReason::Protocol, format!("the exchange broke: {error}{cause}"))
 }
 
-/// What [`Counted`](super::counted::Counted) has said, however deep. TLS may have wrapped it as an I/O error of its own.
+/// The cause, however deep, if `BoundedStream` has ended the connection. TLS may have wrapped it as an I/O error of its
+/// own.
 fn too_much<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TooMuch> {
     let wrapped = || error.downcast_ref::<io::Error>()?.get_ref().and_then(|inner| too_much(inner));
     error.downcast_ref().or_else(wrapped).or_else(|| error.source().and_then(too_much))

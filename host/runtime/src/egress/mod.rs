@@ -6,8 +6,8 @@
 //! one asks again. Proxies of the environment play no part: they would be asked to connect to what was never checked.
 
 mod answer;
+mod bounded_stream;
 mod connect;
-mod counted;
 mod prepare;
 #[cfg(test)]
 mod tests;
@@ -28,8 +28,8 @@ use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::ports::{CallContext, Http};
 
 use self::answer::exchange;
+use self::bounded_stream::BoundedStream;
 pub(crate) use self::connect::{ApiServer, Resolve, SystemResolver};
-use self::counted::Counted;
 use self::prepare::{Outgoing, prepare};
 use self::tls::Trust;
 use crate::observe::metrics::HttpTotals;
@@ -133,7 +133,7 @@ impl EgressInner {
             failed(HttpReason::NotGranted, denial.to_string())
         })?;
         let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
-        let stream = Counted::new(stream, self.limits.wire_bytes());
+        let stream = BoundedStream::new(stream, self.limits.wire_bytes());
         match outgoing.target.scheme {
             Scheme::Http => {
                 allowed(grants, &outgoing)?;

@@ -15,19 +15,19 @@ pub(super) struct TooMuch {
 }
 
 /// A stream of which at most so many bytes are read.
-pub(super) struct Counted<S> {
+pub(super) struct BoundedStream<S> {
     inner: S,
     most: usize,
     read: usize,
 }
 
-impl<S> Counted<S> {
+impl<S> BoundedStream<S> {
     pub(super) fn new(inner: S, most: usize) -> Self {
         Self { inner, most, read: 0 }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -43,7 +43,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
