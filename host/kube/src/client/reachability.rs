@@ -21,7 +21,7 @@ use tower::{BoxError, Service, ServiceExt as _};
 use windlass_core::retry::RetryPolicy;
 
 use crate::client::request::{HOST_AGENT, chain};
-use crate::client::transport::was_never_sent;
+use crate::client::transport::{TooManyWatches, was_never_sent};
 
 /// So many failures in a row that each may have reached the server are an outage. A connection refused is one at once.
 const FAILURES: u32 = 3;
@@ -128,6 +128,8 @@ enum Answering {
     Answered,
     NoConnection(String),
     Failed(String),
+    /// It was not asked.
+    Unknown,
 }
 
 fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
@@ -136,6 +138,7 @@ fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
             Answering::Failed(format!("something before it answers {}", response.status()))
         }
         Ok(_) => Answering::Answered,
+        Err(error) if error.is::<TooManyWatches>() => Answering::Unknown,
         Err(error) if was_never_sent(&**error) => Answering::NoConnection(chain(&**error)),
         Err(error) => Answering::Failed(chain(&**error)),
     }
@@ -210,6 +213,7 @@ where
                 shared.succeeded();
                 None
             }
+            Answering::Unknown => None,
             Answering::NoConnection(cause) => shared.failed(&cause, true),
             Answering::Failed(cause) => shared.failed(&cause, false),
         };

@@ -19,12 +19,14 @@ use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, HttpsConnector, ResolveServerName};
 use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::client::legacy::{self, Builder};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _, RustlsTlsError};
 use kube::{Client, Config};
+use rustix::process::{Resource, getrlimit};
 use tokio::time::timeout;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -36,6 +38,9 @@ const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// Streams that we ended, of which late frames may still come. More than a connection has, so that none is unknown.
 const ENDED_STREAMS: usize = 1024;
+
+/// Files that watches leave to all else: other requests, the directories, the cache of machine code, plugins' HTTP.
+const RESERVED_FILES: usize = 256;
 
 type Pool = legacy::Client<Dial, Body>;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -51,6 +56,8 @@ pub(crate) struct Tuning {
     pub(crate) ping_limit: Duration,
     /// Below the 100 streams a connection that kube-apiserver (`secure_serving.go`) and most proxies allow.
     pub(crate) watches_per_connection: usize,
+    /// How many watches may be open over HTTP/1.1, where each is a connection. None: as many as there are files for.
+    pub(crate) watches_over_http1: Option<usize>,
     /// Whether plain HTTP is HTTP/2 from its first byte. Only tests know that of their server.
     pub(crate) plain_is_http2: bool,
 }
@@ -62,6 +69,7 @@ impl Default for Tuning {
             ping_after: Duration::from_secs(15),
             ping_limit: Duration::from_secs(10),
             watches_per_connection: 80,
+            watches_over_http1: None,
             plain_is_http2: false,
         }
     }
@@ -89,6 +97,16 @@ pub(crate) fn was_never_sent(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect)
 }
 
+/// A watch has no connection left to it. The request was not sent, and nothing is known of the server by it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{most} watches are open, as many as there are files for: over HTTP/1.1 each is a connection; raise the limit on open \
+     files (ulimit -n), or let the server offer HTTP/2"
+)]
+pub(crate) struct TooManyWatches {
+    most: usize,
+}
+
 /// The server speaks only HTTP/1.1, found out on a connection that was to be HTTP/2.
 #[derive(Debug, thiserror::Error)]
 #[error("the server does not speak HTTP/2")]
@@ -110,6 +128,8 @@ struct TransportInner {
     short: Pool,
     watches: Mutex<Vec<WatchPool>>,
     http1: Pool,
+    /// Every watch over HTTP/1.1 holds a clone of it.
+    http1_watches: Arc<()>,
     /// Set for good once the server has shown that it speaks nothing newer.
     only_http1: AtomicBool,
     tuning: Tuning,
@@ -138,6 +158,7 @@ impl Transport {
                 http2,
                 watches: Mutex::default(),
                 http1: http1.build(dial(&[b"http/1.1"], false)?),
+                http1_watches: Arc::new(()),
                 only_http1: AtomicBool::new(plain && !tuning.plain_is_http2),
                 tuning,
             }),
@@ -177,22 +198,24 @@ impl TransportInner {
     }
 
     async fn send_http1(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
+        let place = if is_watch(request.uri()) { self.place_over_http1()? } else { Arc::new(()) };
         let response = self.http1.request(request).await?;
-        Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+        Ok(held(response, place))
+    }
+
+    /// A place for one more watch over HTTP/1.1.
+    fn place_over_http1(&self) -> Result<Arc<()>, TooManyWatches> {
+        let most = self.tuning.watches_over_http1.unwrap_or_else(files_for_watches);
+        let place = Arc::clone(&self.http1_watches);
+        // The count has this one and the transport's own.
+        if Arc::strong_count(&place) > most + 1 { Err(TooManyWatches { most }) } else { Ok(place) }
     }
 
     async fn send_http2(&self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let (pool, place) =
             if is_watch(request.uri()) { self.place_for_watch() } else { (self.short.clone(), Arc::new(())) };
         let response = pool.request(request).await?;
-        Ok(response.map(|body| {
-            // The place is free when the body is dropped.
-            let body = body.map_frame(move |frame| {
-                let _ = &place;
-                frame
-            });
-            body.map_err(BoxError::from).boxed_unsync()
-        }))
+        Ok(held(response, place))
     }
 
     /// The first connection with a place, so that the last ones empty.
@@ -206,6 +229,23 @@ impl TransportInner {
         });
         (watches[at].pool.clone(), Arc::clone(&watches[at].open))
     }
+}
+
+/// `response`, whose place is free when its body is dropped.
+fn held(response: Response<Incoming>, place: Arc<()>) -> Response<ResponseBody> {
+    response.map(|body| {
+        let body = body.map_frame(move |frame| {
+            let _ = &place;
+            frame
+        });
+        body.map_err(BoxError::from).boxed_unsync()
+    })
+}
+
+/// How many files there are for watches: the limit now, which the host raises at its start, less a reserve.
+fn files_for_watches() -> usize {
+    let files = getrlimit(Resource::Nofile).current;
+    files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(RESERVED_FILES))
 }
 
 fn is_watch(uri: &Uri) -> bool {
@@ -411,6 +451,19 @@ mod tests {
         let client = network.client(Tuning::default());
         let _open = watches(&client, 3).await;
         assert_eq!(network.connections(), 3);
+    }
+
+    #[tokio::test]
+    async fn watches_over_http1_leave_connections_to_other_requests_and_say_so() {
+        let network = Network::start().await;
+        let client = network.client(Tuning { watches_over_http1: Some(2), ..Tuning::default() });
+        let open = watches(&client, 2).await;
+        let uri = "/api/v1/configmaps?watch=true";
+        let refused = request::watch(&client, uri, "application/json", LIMIT).await.expect_err("one too many");
+        assert!(refused.to_string().contains("ulimit"), "{refused}");
+        request::get(&client, "/version", LIMIT).await.expect("an answer");
+        drop(open);
+        assert_eq!(watches(&client, 2).await.len(), 2);
     }
 
     #[test]
