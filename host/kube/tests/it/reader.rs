@@ -189,6 +189,24 @@ async fn grants_hold_for_cached_reads_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_policy_has_narrowed_away_is_denied_and_not_merely_unwatched() {
+    let spec = WatchSpec { namespace: Some("prod".into()), ..pods() };
+    let (reader, _subscription, _informers) = subscribed(spec, &[pod("a", "u", 5)]).await;
+    let rule = Rule {
+        groups: vec![String::new()],
+        resources: vec!["pods".into()],
+        verbs: vec!["get".into(), "list".into()],
+        namespaces: vec!["prod".into()],
+        ..Rule::default()
+    };
+    let call = call_with(vec![rule]);
+    let elsewhere = ObjectRef { key: ObjectKey::namespaced("test", "a"), ..target("a", None) };
+    assert_eq!(reader.get(&call, &elsewhere, None).expect_err("denied").reason, ApiReason::NotGranted);
+    let elsewhere = ListQuery { namespace: Some("test".into()), ..query() };
+    assert_eq!(reader.list(&call, &elsewhere).expect_err("denied").reason, ApiReason::NotGranted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_namespace_of_the_host_is_left_out_of_lists_of_all() {
     let (reader, _subscription, _informers) = reader().await;
     let call = call();
