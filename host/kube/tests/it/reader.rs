@@ -83,10 +83,11 @@ async fn a_name_without_namespace_is_beside_the_primary() {
 
 #[tokio::test(start_paused = true)]
 async fn several_watches_of_a_kind_are_read_as_one() {
-    let client =
-        Script::default().lists([list(10, &[pod("a", "u", 5), pod("b", "v", 6)]), list(20, &[pod("a", "u", 15)])]);
+    let client = Script::default()
+        .comparable()
+        .lists([list(10, &[pod("a", "u", 5), pod("b", "v", 6)]), list(20, &[pod("a", "u", 15)])]);
     let client = client.client();
-    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let informers = Informers::new(client.clone(), Discovery::new(client).compare_versions(true));
     let (wide, narrow) = (pods(), WatchSpec { label_selector: Some("x".into()), ..pods() });
     let mut watches = Vec::new();
     let mut subscriptions = Vec::new();

@@ -297,3 +297,16 @@ fn a_cache_that_is_emptied_meanwhile_never_says_that_an_object_is_not_there() {
     feed.close();
     assert_eq!((feed.store.find(&key), found()), (Err(NotSynced), (false, 0)));
 }
+
+#[test]
+fn where_versions_compare_an_older_state_changes_nothing() {
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    feed.replace(list(vec![pod(1, 1, 5)], 10)).expect("no budget");
+    feed.delete(pod(1, 1, 11)).expect("no budget");
+    feed.apply(&pod(1, 1, 12)).expect("no budget");
+    let key = pod(1, 1, 12).header.key.clone();
+    feed.delete(pod(1, 1, 11)).expect("no budget");
+    feed.apply(&pod(1, 1, 11)).expect("no budget");
+    feed.delete(pod(1, 2, 9)).expect("no budget");
+    assert_eq!(feed.store.get(&key), Some(pod(1, 1, 12)), "it came back into the selector since");
+}
