@@ -209,7 +209,7 @@ pub struct Part {
     /// The time for which a replica that is not the target waits before it takes the lease, once for each replica that
     /// it is rather meant for.
     period: Duration,
-    /// Whoever has it keeps it while nobody can serve more.
+    /// The holder keeps it while nobody can serve more.
     is_sticky: bool,
     /// How many of its plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,

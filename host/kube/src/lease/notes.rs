@@ -25,7 +25,7 @@ impl Leases {
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// What the member whose lease was found says that it can serve. None: it does not say.
+    /// The plugins that a member can serve, as its lease that was found says. None: it does not say.
     #[must_use]
     pub fn serves(found: &FoundLease) -> Option<String> {
         Self::notes(found).remove(SERVES)

@@ -16,7 +16,7 @@ use windlass_core::sharing::{Membership, Offer, Part, Stance};
 use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, TermReach};
-use super::offers::MOST_OFFER_BYTES;
+use super::settings::MOST_OFFER_BYTES;
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER;
 
@@ -46,7 +46,7 @@ pub(super) struct Elector {
     /// The lease, as the watch shows it.
     pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
-    /// What a member says of itself.
+    /// The plugins that a member says it can serve.
     pub(super) offer: watch::Receiver<Option<Arc<Offer>>>,
     pub(super) standing: watch::Sender<LeaseStanding>,
     pub(super) figures: Arc<LeaseFigures>,

@@ -89,7 +89,7 @@ pub(crate) struct Leadership {
     joined: CancellationToken,
     membership: watch::Sender<Membership>,
     started_plugins: watch::Sender<StartedPlugins>,
-    /// What this replica can serve. None: it does not say.
+    /// The plugins that this replica can serve. None: it does not say.
     offer: watch::Sender<Option<Arc<Offer>>>,
     stop: CancellationToken,
     /// Electors let go first, then this ends what follows the leases.

@@ -1,4 +1,4 @@
-//! What each replica can serve: this one tells the others in its member lease, and so each plugin's lease goes to one
+//! The plugins that each replica can serve: this one tells the others in its member lease, and so each plugin's lease goes to one
 //! that can, and a plugin that nobody runs is seen.
 
 use std::collections::BTreeMap;
@@ -10,13 +10,10 @@ use windlass_core::sharing::{Membership, Offer, Unserved};
 use windlass_kube::Leases;
 use windlass_wasm::Plugin;
 
+use super::settings::MOST_OFFER_BYTES;
 use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode, LeaseSettings};
 use crate::observe::status::ReplicasView;
-
-/// The longest offer that is written. Each replica writes its own every retry period, and all others read it; an object
-/// has 256 KiB for annotations.
-pub(super) const MOST_OFFER_BYTES: usize = 64 << 10;
 
 /// The plugins that have been started here, with the digests of what runs of them.
 pub(crate) type StartedPlugins = BTreeMap<Arc<str>, Arc<str>>;
@@ -26,7 +23,7 @@ pub(crate) type StartedPlugins = BTreeMap<Arc<str>, Arc<str>>;
 pub(super) struct ReadOffers(BTreeMap<Arc<str>, (String, Arc<Offer>)>);
 
 impl ReadOffers {
-    /// What `member` says in the lease that was found. None: it does not say.
+    /// The offer of `member` in the lease that was found. None: it does not say.
     pub(super) fn of(
         &mut self,
         member: &Arc<str>,
@@ -76,7 +73,7 @@ impl Leadership {
         });
     }
 
-    /// What is known of who can serve which plugin.
+    /// The view of who can serve which plugin.
     pub(crate) fn view(&self) -> PluginReplicas {
         PluginReplicas {
             settings: self.settings.clone(),

@@ -32,7 +32,7 @@ pub(super) struct Replicas {
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: LeaseSettings,
-    /// What this replica can serve.
+    /// The plugins that this replica can serve.
     pub(super) offer: watch::Receiver<Option<Arc<Offer>>>,
     pub(super) offers: ReadOffers,
     pub(super) members: Members,

@@ -75,7 +75,7 @@ impl Status {
         self.0.loaded.store(true, Ordering::Relaxed);
     }
 
-    /// What replicas can serve is known from now on.
+    /// Shows from now on which plugins replicas can serve.
     pub(crate) fn sees(&self, replicas: Arc<dyn ReplicasView>) {
         // A host has one.
         let _ = self.0.replicas.set(replicas);

@@ -332,7 +332,7 @@ impl Serving {
                 },
                 () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {
                     let (plugin, why) = (current.plugin.name(), unserved.unwrap_or_default());
-                    tracing::warn!(%plugin, why, "no replica has run this plugin for {UNSERVED:?}");
+                    tracing::warn!(%plugin, why, "no replica has run this plugin for {UNSERVED:?}: its objects wait until one with its file and its policy has its lease");
                     is_told = true;
                 }
             }
