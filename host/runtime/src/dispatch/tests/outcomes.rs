@@ -79,12 +79,12 @@ fn fate_of(reason: ApiReason) -> Fate {
         | ApiReason::UnknownOutcome
         | ApiReason::LeaseLost
         | ApiReason::ReadOnly
+        | ApiReason::NotGranted
         | ApiReason::ServerError => Fate::Uncounted,
         ApiReason::NotFound
         | ApiReason::AlreadyExists
         | ApiReason::Invalid
         | ApiReason::Forbidden
-        | ApiReason::NotGranted
         | ApiReason::NotWatched
         | ApiReason::Expired
         | ApiReason::TooLarge
